@@ -1,0 +1,67 @@
+# Every target does its own set-up: on a fresh machine with Python 3.11 or newer and make,
+# `make demo` or `make test` is all there is to type.
+
+# The first interpreter that is new enough; another one: make install PYTHON=/path/to/python
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Tests run in WORKERS processes with THREADS threads of linear algebra each.
+WORKERS ?= 2
+THREADS ?= 1
+# More arguments for pytest, for instance: make test ARGS="-m slow"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format bench docs clean
+
+help: ## show this list
+	@echo "dyadlearn: what make can do"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+$(STAMP): pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo "dyadlearn needs Python 3.11 or newer, and none of these is: $(CANDIDATES)." >&2; \
+	  echo "Install one, or name it: make $(or $(MAKECMDGOALS),install) PYTHON=/path/to/python" >&2; exit 1; fi
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
+	  echo "dyadlearn needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }
+	@test -x $(BIN)/pip || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@echo "Installing dyadlearn and its tools into $(VENV) (a minute or two the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## make .venv with the package, its test tools and the dyadlearn command
+
+demo: $(STAMP) ## fit the three models on the embedded data and show what they predict
+	@$(BIN)/dyadlearn demo
+
+test: $(STAMP) ## run the tests and the examples in the docstrings
+	OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
+
+lint: $(STAMP) ## check style, types and floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## put the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure fitting and importing against their targets
+	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/imports.py
+
+docs: $(STAMP) ## build the documentation in docs/_build/html
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+clean: ## remove everything that make made, .venv too
+	rm -rf $(VENV) build dist docs/_build docs/generated
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
