@@ -1,0 +1,194 @@
+"""The only file that knows array libraries.
+
+Everything above computes through the Array API standard, on whatever arrays came
+in: numpy, torch, cupy, array-api-strict. Sparse matrices of scipy are a case of their
+own and appear only as features.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+
+# An array of any library; its shape is told by the docstring of each function.
+Array = Any
+
+__all__ = [
+    "Array",
+    "as_array_of",
+    "available_memory",
+    "eigh",
+    "epsilon",
+    "float_dtype",
+    "is_foreign",
+    "is_sparse",
+    "itemsize",
+    "largest",
+    "library",
+    "matmul",
+    "namespace",
+    "row_blocks",
+    "svd",
+    "take_rows",
+    "to_numpy",
+    "with_diagonal",
+    "zeros",
+]
+
+
+def is_sparse(array: Any) -> bool:
+    """Tell whether `array` is a scipy sparse matrix or array."""
+    return bool(sparse.issparse(array))
+
+
+def is_foreign(array: Any) -> bool:
+    """Tell whether `array` is an Array API array of a library other than numpy."""
+    return bool(
+        array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array) and not is_sparse(array)
+    )
+
+
+def namespace(*arrays: Any) -> ModuleType:
+    """Return the Array API namespace shared by `arrays` (None and scipy's sparse count as numpy)."""
+    dense = [a for a in arrays if a is not None and not is_sparse(a)]
+    if not dense:
+        return array_api_compat.array_namespace(np.empty(0))
+    return array_api_compat.array_namespace(*dense)
+
+
+def library(array: Any) -> str:
+    """Return the name of the library that `array` belongs to."""
+    return type(array).__module__.partition(".")[0] if is_foreign(array) else "numpy"
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """Copy an array of any library and device to numpy (a numpy array is returned as it is)."""
+    if isinstance(array, np.ndarray):
+        return array
+    if array_api_compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if array_api_compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    if is_foreign(array):
+        return np.asarray(np.from_dlpack(array))
+    return np.asarray(array)
+
+
+def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
+    """Put `values` (numpy or a sequence) in the library and on the device of `like`."""
+    xp = namespace(like)
+    if not is_foreign(like):
+        return xp.asarray(values, dtype=dtype)
+    return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
+
+
+def float_dtype(*arrays: Any) -> Any:
+    """Return the dtype to compute in: float32 when every array is float32, else float64.
+
+    Integers and booleans have no say unless nothing else is there.
+    """
+    xp = namespace(*arrays)
+    given = [a.dtype for a in arrays if a is not None]
+    floats = [dtype for dtype in given if dtype in (xp.float32, xp.float64)]
+    if floats and all(dtype == xp.float32 for dtype in floats):
+        return xp.float32
+    return xp.float64
+
+
+def epsilon(array: Array) -> float:
+    """Return the machine precision of the dtype of `array`."""
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+def itemsize(array: Array) -> int:
+    """Return the bytes that one number of a floating `array` takes."""
+    return int(namespace(array).finfo(array.dtype).bits) // 8
+
+
+def largest(values: Array, default: float = 0.0) -> float:
+    """Return the greatest of `values`, or `default` where there are none."""
+    return float(namespace(values).max(values)) if 0 not in values.shape else default
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Return zeros of the library, device and dtype of `like`."""
+    xp = namespace(like)
+    if not is_foreign(like):
+        return xp.zeros(shape, dtype=like.dtype)
+    return xp.zeros(shape, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def with_diagonal(square: Array, diagonal: Any) -> Array:
+    """Return `square` (n, n) with its diagonal replaced; the argument may be overwritten."""
+    xp = namespace(square)
+    flat = xp.reshape(square, (-1,))
+    flat[:: square.shape[0] + 1] = diagonal
+    return xp.reshape(flat, square.shape)
+
+
+def matmul(left: Array, right: Array) -> Array:
+    """Multiply two matrices, either of which may be sparse; the product is dense."""
+    product = left @ right
+    return product.toarray() if is_sparse(product) else product
+
+
+def eigh(symmetric: Array) -> tuple[Array, Array]:
+    """Return eigenvalues (n,) in ascending order and eigenvectors (n, n) of a symmetric matrix."""
+    values, vectors = namespace(symmetric).linalg.eigh(symmetric)
+    return values, vectors
+
+
+def svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the economy singular value decomposition of a dense matrix."""
+    left, values, right = namespace(matrix).linalg.svd(matrix, full_matrices=False)
+    return left, values, right
+
+
+def take_rows(matrix: Array, index: Array) -> Array:
+    """Return `matrix[index]` for an integer `index` (numpy or the library of `matrix`)."""
+    if not is_foreign(matrix):
+        return matrix[to_numpy(index)]
+    return namespace(matrix).take(matrix, as_array_of(index, matrix), axis=0)
+
+
+def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slice]:
+    """Cut `n_rows` rows into slices whose temporary arrays stay under `limit` bytes each."""
+    step = max(1, limit // max(1, row_bytes))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def available_memory(like: Array) -> int | None:
+    """Return the bytes free where `like` lives, or None where nobody tells."""
+    if array_api_compat.is_torch_array(like) and like.device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(like.device)[0])
+    if array_api_compat.is_cupy_array(like):
+        import cupy
+
+        return int(cupy.cuda.runtime.memGetInfo()[0])
+    return _host_memory()
+
+
+def _host_memory() -> int | None:
+    """Return the free memory of this machine or of the container that limits us."""
+    free: list[int] = []
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free.append(int(line.split()[1]) * 1024)
+    elif hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
+        free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.exists() and used.exists() and limit.read_text().strip().isdigit():
+        free.append(int(limit.read_text()) - int(used.read_text()))
+    return min(free) if free else None

@@ -1,0 +1,212 @@
+"""Tables with ids: data frames in, data frames out.
+
+Ids are the index of a pandas frame, or the first column of any other frame if it holds text;
+column names are ids too. What has ids is aligned by them and never by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, is_foreign, is_sparse, take_rows
+from dyadlearn.exceptions import IdError
+
+__all__ = ["Ids", "Table", "read_table", "write_rows", "write_table"]
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Distinct labels of one axis, with the name that the axis has in a frame."""
+
+    labels: tuple[Hashable, ...]
+    name: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
+        """Return where each of `wanted` stands; unknown ones raise and are named."""
+        where = {label: position for position, label in enumerate(self.labels)}
+        unknown = [label for label in wanted if label not in where]
+        if unknown:
+            raise IdError(f"{_some(unknown)} not among the ids of {owner} (such as {_some(self.labels, 3)}).")
+        return np.array([where[label] for label in wanted], dtype=np.intp)
+
+    def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
+        """Return the positions that bring these ids into the order of `target`; None if they are in it.
+
+        Raises `IdError` with a few of the ids that only one of the two has.
+        """
+        if self.labels == target.labels:
+            return None
+        mine, theirs = set(self.labels), set(target.labels)
+        missing = [label for label in target.labels if label not in mine]
+        extra = [label for label in self.labels if label not in theirs]
+        if missing or extra:
+            parts = []
+            if missing:
+                parts.append(f"{len(missing)} of {other} not in {own} ({_some(missing)})")
+            if extra:
+                parts.append(f"{len(extra)} of {own} not in {other} ({_some(extra)})")
+            raise IdError(
+                f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
+                "Give both tables the same ids, in any order."
+            )
+        return self.positions(target.labels, own)
+
+
+def _some(labels: Sequence[Any], limit: int = 5) -> str:
+    shown = ", ".join(repr(label) for label in labels[:limit])
+    return shown + (", …" if len(labels) > limit else "")
+
+
+def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
+    """Return `Ids` after checking that no label repeats."""
+    ids = Ids(tuple(labels), None if name is None else str(name))
+    if len(set(ids.labels)) < len(ids.labels):
+        seen: set[Hashable] = set()
+        repeated = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
+        raise IdError(
+            f"{owner} has repeated ids: {_some(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
+            "aggregate or rename the repeated ones."
+        )
+    return ids
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values with the ids of their rows and columns, where they came with any.
+
+    Attributes
+    ----------
+    values : array, sparse matrix, sequence or native frame without its id column
+    row_ids, column_ids : Ids or None
+    kind : str or None
+        ``"pandas"``, ``"polars"``, … for a frame or series; None for plain arrays.
+    """
+
+    values: Any
+    row_ids: Ids | None = None
+    column_ids: Ids | None = None
+    kind: str | None = None
+
+    def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
+        """Return the table with its rows and columns reordered."""
+        values = self.values
+        if self.kind is None:
+            values = values if rows is None else take_rows(values, rows)
+            values = values if columns is None else values[:, columns]
+        elif rows is not None or columns is not None:
+            import narwhals as nw
+
+            frame = nw.from_native(values, allow_series=True)
+            if columns is not None:
+                frame = frame.select([nw.col(frame.columns[position]) for position in columns])
+            if rows is not None:
+                frame = frame[rows.tolist()]
+            values = frame.to_native()
+        return replace(
+            self, values=values, row_ids=_take(self.row_ids, rows), column_ids=_take(self.column_ids, columns)
+        )
+
+
+def _take(ids: Ids | None, positions: np.ndarray | None) -> Ids | None:
+    if ids is None or positions is None:
+        return ids
+    return Ids(tuple(ids.labels[position] for position in positions), ids.name)
+
+
+def read_table(table: Any, name: str) -> Table:
+    """Split a frame into values and ids; anything that is no frame is returned without ids.
+
+    `name` is how messages call the table.
+    """
+    if isinstance(table, np.ndarray | list | tuple) or is_sparse(table) or is_foreign(table):
+        return Table(table)
+    import narwhals as nw
+
+    columns = getattr(table, "columns", None)
+    column_ids = None
+    if columns is not None:
+        column_ids = make_ids(list(columns), getattr(columns, "name", None), f"The columns of {name}")
+    frame = nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.Series):
+        return Table(table)
+    kind = str(frame.implementation.value)
+    if isinstance(frame, nw.Series):
+        index = nw.maybe_get_index(frame)
+        return Table(table, _index_ids(index, name), None, kind)
+    index = nw.maybe_get_index(frame)
+    row_ids = _index_ids(index, name)
+    schema = frame.schema
+    first = next(iter(schema), None)
+    if index is None and first is not None and _is_text(schema[first]):
+        row_ids = make_ids(frame.get_column(first).to_list(), first, f"Column {first!r} of {name}")
+        frame = frame.drop(first)
+        del schema[first]
+        column_ids = Ids(tuple(schema))
+    text = [column for column, dtype in schema.items() if _is_text(dtype)]
+    if text:
+        raise ValueError(
+            f"{name} holds text in column {_some(text)}: expected numbers. Put ids in the index of a pandas "
+            "frame or in the first column of any other."
+        )
+    native = frame.to_native()
+    return Table(native, row_ids, column_ids, kind)
+
+
+def _is_text(dtype: Any) -> bool:
+    import narwhals as nw
+
+    return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
+
+
+def _index_ids(index: Any, name: str) -> Ids | None:
+    return None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
+
+
+def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:
+    """Return `values` (n, q) or (n,) as a frame or series of library `kind` with its ids.
+
+    Rows or columns without ids are numbered.
+    """
+    import narwhals as nw
+
+    if kind == "pandas":
+        import pandas as pd
+
+        index = None if row_ids is None else pd.Index(list(row_ids.labels), name=row_ids.name)
+        if values.ndim == 1:
+            return pd.Series(values, index=index)
+        columns = None if column_ids is None else pd.Index(list(column_ids.labels), name=column_ids.name)
+        return pd.DataFrame(values, index=index, columns=columns)
+    if values.ndim == 1:
+        return nw.new_series("", values, backend=kind).to_native()
+    names = [str(label) for label in column_ids.labels] if column_ids else [str(j) for j in range(values.shape[1])]
+    data: dict[str, Any] = {}
+    if row_ids is not None:
+        data[_free_name(row_ids.name or "id", names)] = list(row_ids.labels)
+    data |= {label: values[:, j] for j, label in enumerate(names)}
+    return nw.from_dict(data, backend=kind).to_native()
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    """Return `name`, lengthened until no column has it."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def write_rows(columns: Mapping[str, Sequence[Any]], kind: str | None) -> Any:
+    """Return a small frame of library `kind`, or of the first installed of pandas and polars."""
+    import narwhals as nw
+
+    kinds: list[Any] = [kind] if kind else [name for name in ("pandas", "polars") if find_spec(name)]
+    if not kinds:
+        raise ImportError("A table of results needs a data frame library: install pandas or polars.")
+    return nw.from_dict(dict(columns), backend=kinds[0]).to_native()

@@ -1,0 +1,128 @@
+"""Checks of what users hand in: one clear sentence each, naming the side and the sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from dyadlearn._array import Array, available_memory, is_foreign, library, namespace
+from dyadlearn.exceptions import NotEnoughMemoryError
+
+__all__ = [
+    "check_alpha",
+    "check_choice",
+    "check_finite_labels",
+    "check_matrix",
+    "check_memory",
+    "check_not_empty",
+    "check_real",
+    "check_same_library",
+    "naming_text",
+]
+
+
+def check_alpha(value: Any, name: str) -> float:
+    """Return a regularisation parameter as a float, refusing what is negative or not a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number of at least 0, found {value!r}.")
+    number = float(value)
+    if not (number >= 0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a finite number of at least 0, found {number}.")
+    return number
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, found {value!r}.")
+    return str(value)
+
+
+def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array:
+    """Return a non-empty finite real matrix of floats, in the library it came in."""
+    check_not_empty(array, name)
+    if not is_foreign(array):
+        with naming_text(name):
+            return check_array(
+                array,
+                accept_sparse="csr" if accept_sparse else False,
+                dtype=[np.float64, np.float32],
+                input_name=name,
+            )
+    xp = namespace(array)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, found {array.ndim} dimension(s).")
+    array = check_real(array, name)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return array
+
+
+def check_not_empty(array: Any, name: str) -> None:
+    """Refuse an array or frame with an empty axis."""
+    shape = tuple(getattr(array, "shape", ()))
+    if 0 in shape:
+        raise ValueError(f"{name} is empty: found shape {shape}.")
+
+
+@contextmanager
+def naming_text(name: str) -> Iterator[None]:
+    """Name the argument in numpy's error about text where numbers belong."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(f"{name} holds text where numbers belong: {error}.") from error
+
+
+def check_real(array: Array, name: str) -> Array:
+    """Return a foreign array as floats, refusing complex numbers."""
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
+
+
+def check_finite_labels(Y: Array, name: str = "Y") -> None:
+    """Refuse infinity in a grid of labels and, while only complete grids are supported, NaN."""
+    xp = namespace(Y)
+    if bool(xp.any(xp.isinf(Y))):
+        raise ValueError(
+            f"Input {name} contains infinity or a value too large for {np.dtype(str(Y.dtype).split('.')[-1])!r}."
+        )
+    missing = xp.isnan(Y)
+    if bool(xp.any(missing)):
+        count = int(xp.sum(xp.astype(missing, xp.int64)))
+        raise ValueError(
+            f"Input {name} contains NaN: {count} of {math.prod(Y.shape)} labels are not observed, and incomplete "
+            "labels are not yet supported. Drop or fill those rows or columns."
+        )
+
+
+def check_same_library(arrays: dict[str, Any]) -> None:
+    """Refuse arrays of different libraries, naming which is which."""
+    found = {name: library(array) for name, array in arrays.items() if array is not None}
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())
+        raise TypeError(f"All inputs must be arrays of one library, found {listed}: convert them first.")
+
+
+def check_memory(need: int, like: Array, purpose: str) -> None:
+    """Refuse a computation whose estimated `need` in bytes exceeds what is free where `like` lives."""
+    free = available_memory(like)
+    if free is not None and need > free:
+        raise NotEnoughMemoryError(
+            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: use fewer rows, "
+            "float32, or a linear kernel on fewer features than rows."
+        )
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

@@ -1,0 +1,35 @@
+"""The exceptions and warnings of the library.
+
+Every exception is also the built-in one a caller would expect (`ValueError`,
+`MemoryError`), so code that catches those keeps working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "IdError",
+    "KernelError",
+    "KernelRepairWarning",
+    "LeverageError",
+    "NotEnoughMemoryError",
+]
+
+
+class IdError(ValueError):
+    """Ids of two tables that must describe the same things do not match, or repeat."""
+
+
+class KernelError(ValueError):
+    """A kernel is unknown, not square, asymmetric or indefinite where that is refused."""
+
+
+class LeverageError(ValueError):
+    """A model interpolates what is to be held out, so there is no prediction without it."""
+
+
+class NotEnoughMemoryError(MemoryError):
+    """The estimated need of a computation exceeds the memory that is free."""
+
+
+class KernelRepairWarning(UserWarning):
+    """A similarity matrix was symmetrised or made positive semi-definite before use."""

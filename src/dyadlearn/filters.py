@@ -1,0 +1,291 @@
+r"""Spectral filters: regularised inverses of one side's eigenvalues.
+
+A filter is a function :math:`\varphi_\lambda(\sigma)` that stands for :math:`1/\sigma`
+where the data can be trusted and stays bounded where they cannot. Fitting needs
+:math:`\varphi`, predictions need the shrinkage :math:`f(\sigma) = \sigma\varphi(\sigma)`, and
+everything that is held out needs the residual :math:`1 - f(\sigma)`. Each of the three is
+computed from its own formula: at small :math:`\lambda` the residual is lost in ``1 - f``, at
+large :math:`\lambda` the shrinkage is lost in ``1 - residual``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from numbers import Integral
+from typing import ClassVar
+
+from dyadlearn._array import Array, largest, namespace
+
+__all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tikhonov"]
+
+
+class SpectralFilter(ABC):
+    r"""A spectral filter, the base of all others.
+
+    At :math:`\lambda = 0` every filter is the pseudo-inverse: :math:`1/\sigma` on the range of
+    the kernel, zero on its null space.
+    """
+
+    @property
+    @abstractmethod
+    def qualification(self) -> float:
+        r"""Largest :math:`\nu` for which :math:`\sup_\sigma (\sigma/\lambda)^\nu |1 - f|` is bounded in λ.
+
+        It says how much smoothness of the truth the filter can profit from.
+        """
+
+    #: Whether refitting without some rows is the same as holding them out under a fixed penalty.
+    refits: ClassVar[bool] = False
+
+    def phi(self, values: Array, alpha: float) -> Array:
+        r"""Return the regularised inverse :math:`\varphi_\lambda(\sigma)`.
+
+        Parameters
+        ----------
+        values : array of shape (k,)
+            All distinct or repeated eigenvalues of one side, none negative.
+        alpha : float
+            The regularisation :math:`\lambda \ge 0`.
+
+        Returns
+        -------
+        array of shape (k,)
+        """
+        if self._interpolates(alpha):
+            xp = namespace(values)
+            return _on_range(values, 1.0 / xp.where(values > 0, values, xp.ones_like(values)))
+        return self._phi(values, alpha)
+
+    def shrinkage(self, values: Array, alpha: float) -> Array:
+        r"""Return :math:`f(\sigma) = \sigma\varphi_\lambda(\sigma)`, shape (k,) as `values`."""
+        if self._interpolates(alpha):
+            return _on_range(values, namespace(values).ones_like(values))
+        return self._shrinkage(values, alpha)
+
+    def residual(self, values: Array, alpha: float) -> Array:
+        r"""Return :math:`1 - f(\sigma)` from its own formula, shape (k,) as `values`."""
+        if self._interpolates(alpha):
+            xp = namespace(values)
+            return xp.where(values > 0, xp.zeros_like(values), xp.ones_like(values))
+        return self._residual(values, alpha)
+
+    def vanishing_residual(self, values: Array) -> Array | None:
+        r"""Return what :math:`1 - f` is proportional to as :math:`\lambda \to 0` on a full-rank spectrum.
+
+        Hold-out predictions do not change when the residual is scaled, so this is how they
+        are had at :math:`\lambda = 0`. None where the limit depends on more than the spectrum.
+        """
+        return None
+
+    def uses_alpha(self) -> bool:
+        """Tell whether `alpha` changes the filter."""
+        return True
+
+    def _interpolates(self, alpha: float) -> bool:
+        return alpha == 0 and self.uses_alpha()
+
+    @abstractmethod
+    def _phi(self, values: Array, alpha: float) -> Array: ...
+
+    @abstractmethod
+    def _shrinkage(self, values: Array, alpha: float) -> Array: ...
+
+    @abstractmethod
+    def _residual(self, values: Array, alpha: float) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Tikhonov(SpectralFilter):
+    r"""Ridge regression, the filter of the paper.
+
+    .. math:: \varphi_\lambda(\sigma) = \frac{1}{\sigma + \lambda}, \qquad
+              1 - f(\sigma) = \frac{\lambda}{\sigma + \lambda}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> Tikhonov().residual(np.array([0.0, 1.0, 3.0]), alpha=1.0)
+    array([1.  , 0.5 , 0.25])
+    """
+
+    refits: ClassVar[bool] = True
+
+    @property
+    def qualification(self) -> float:
+        """One: smoother truths are not learnt faster."""
+        return 1.0
+
+    def vanishing_residual(self, values: Array) -> Array | None:
+        r"""Return :math:`1/\sigma`, the limit of :math:`(1 - f)/\lambda`."""
+        return 1.0 / values
+
+    def _phi(self, values: Array, alpha: float) -> Array:
+        return 1.0 / (values + alpha)
+
+    def _shrinkage(self, values: Array, alpha: float) -> Array:
+        return values / (values + alpha)
+
+    def _residual(self, values: Array, alpha: float) -> Array:
+        return alpha / (values + alpha)
+
+
+@dataclass(frozen=True)
+class SpectralCutoff(SpectralFilter):
+    r"""Principal component regression: keep the directions with :math:`\sigma \ge \lambda`.
+
+    .. math:: \varphi_\lambda(\sigma) = \frac{1}{\sigma}[\sigma \ge \lambda], \qquad
+              1 - f(\sigma) = [\sigma < \lambda]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import SpectralCutoff
+    >>> SpectralCutoff().phi(np.array([0.5, 1.0, 4.0]), alpha=1.0)
+    array([0.  , 1.  , 0.25])
+    """
+
+    @property
+    def qualification(self) -> float:
+        """Unbounded."""
+        return math.inf
+
+    def _phi(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        kept = values >= alpha
+        return xp.where(kept, 1.0 / xp.where(kept, values, xp.ones_like(values)), xp.zeros_like(values))
+
+    def _shrinkage(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        return xp.where(values >= alpha, xp.ones_like(values), xp.zeros_like(values))
+
+    def _residual(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        return xp.where(values >= alpha, xp.zeros_like(values), xp.ones_like(values))
+
+
+@dataclass(frozen=True)
+class IteratedTikhonov(SpectralFilter):
+    r"""Ridge regression repeated on its own residuals.
+
+    .. math:: 1 - f(\sigma) = \left(\frac{\lambda}{\sigma + \lambda}\right)^{n}
+
+    Parameters
+    ----------
+    n_iter : int, default=2
+        Number of repetitions n; 1 is `Tikhonov`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import IteratedTikhonov
+    >>> IteratedTikhonov(2).residual(np.array([0.0, 1.0, 3.0]), alpha=1.0)
+    array([1.    , 0.25  , 0.0625])
+    """
+
+    n_iter: int = 2
+
+    def __post_init__(self) -> None:
+        _check_n_iter(self.n_iter)
+
+    @property
+    def qualification(self) -> float:
+        """As large as the number of repetitions."""
+        return float(self.n_iter)
+
+    def vanishing_residual(self, values: Array) -> Array | None:
+        r"""Return :math:`\sigma^{-n}`, the limit of :math:`(1 - f)/\lambda^n`."""
+        return values ** -int(self.n_iter)
+
+    def _phi(self, values: Array, alpha: float) -> Array:
+        return _ratio(self._shrinkage(values, alpha), values, self.n_iter / alpha)
+
+    def _shrinkage(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        return -xp.expm1(-self.n_iter * xp.log1p(values / alpha))
+
+    def _residual(self, values: Array, alpha: float) -> Array:
+        return (alpha / (values + alpha)) ** int(self.n_iter)
+
+
+@dataclass(frozen=True)
+class Landweber(SpectralFilter):
+    r"""Gradient descent stopped early, which is L2-boosting.
+
+    .. math:: 1 - f(\sigma) = \left(1 - \frac{\sigma}{\sigma_{\max}}\right)^{t}, \qquad
+              t = \lceil \sigma_{\max} / \lambda \rceil
+
+    Parameters
+    ----------
+    n_iter : int or None, default=None
+        A fixed number of steps t. Given, it replaces :math:`\lceil\sigma_{\max}/\lambda\rceil` and
+        `alpha` has no effect.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Landweber
+    >>> Landweber().residual(np.array([0.0, 1.0, 2.0]), alpha=1.0)
+    array([1.  , 0.25, 0.  ])
+    """
+
+    n_iter: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_iter is not None:
+            _check_n_iter(self.n_iter)
+
+    @property
+    def qualification(self) -> float:
+        """Unbounded."""
+        return math.inf
+
+    def uses_alpha(self) -> bool:
+        """Tell whether `alpha` sets the number of steps."""
+        return self.n_iter is None
+
+    def _phi(self, values: Array, alpha: float) -> Array:
+        top = largest(values)
+        at_zero = self._steps(top, alpha) / top if top > 0 else 0.0
+        return _ratio(self._shrinkage(values, alpha), values, at_zero)
+
+    def _shrinkage(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        return -xp.expm1(self._log_residual(values, alpha))
+
+    def _residual(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        return xp.exp(self._log_residual(values, alpha))
+
+    def _log_residual(self, values: Array, alpha: float) -> Array:
+        xp = namespace(values)
+        top = largest(values)
+        if top == 0:
+            return xp.zeros_like(values)
+        share = values / top
+        below = share < 1
+        logarithm = xp.log1p(-xp.where(below, share, xp.zeros_like(share)))
+        return xp.where(below, self._steps(top, alpha) * logarithm, xp.full_like(share, -math.inf))
+
+    def _steps(self, top: float, alpha: float) -> float:
+        return float(self.n_iter if self.n_iter is not None else math.ceil(top / alpha))
+
+
+def _on_range(values: Array, kept: Array) -> Array:
+    """Return `kept` where `values` is positive and zero on the null space."""
+    xp = namespace(values)
+    return xp.where(values > 0, kept, xp.zeros_like(values))
+
+
+def _ratio(shrinkage: Array, values: Array, at_zero: float) -> Array:
+    """Return f/σ, with its limit at σ = 0."""
+    xp = namespace(values)
+    safe = xp.where(values > 0, values, xp.ones_like(values))
+    return xp.where(values > 0, shrinkage / safe, xp.full_like(values, at_zero))
+
+
+def _check_n_iter(n_iter: int) -> None:
+    if isinstance(n_iter, bool) or not isinstance(n_iter, Integral) or n_iter < 1:
+        raise ValueError(f"n_iter must be a whole number of at least 1, found {n_iter!r}.")

@@ -1,0 +1,307 @@
+"""New kernels out of others: normalised, weighted sums, weighted products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels.gram import check_kernel, gram
+from dyadlearn.kernels.repair import is_finite
+
+__all__ = ["Product", "Sum", "normalize", "weighted_product", "weighted_sum"]
+
+
+def normalize(K: Array, row_diagonal: Array | None = None, column_diagonal: Array | None = None) -> Array:
+    r"""Give everything similarity 1 to itself: the cosine in the feature space of the kernel.
+
+    .. math:: \tilde K_{ij} = \frac{K_{ij}}{\sqrt{k_i k_j}}, \qquad k_i = k(x_i, x_i)
+
+    A zero k_i means that x_i is the zero vector of the feature space, which is similar to nothing: its row
+    or column becomes zero, the diagonal too.
+
+    Parameters
+    ----------
+    K : array of shape (n, n) or (n_a, n_b)
+        A Gram matrix or, with both diagonals given, any block of one.
+    row_diagonal : array of shape (n_a,), optional
+        Similarity of every row's thing to itself; the diagonal of `K` where not given.
+    column_diagonal : array of shape (n_b,), optional
+        The same for the columns.
+
+    Returns
+    -------
+    array of shape (n, n) or (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import normalize
+    >>> normalize(np.array([[4.0, 3.0, 0.0], [3.0, 9.0, 0.0], [0.0, 0.0, 0.0]]))
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0. , 0. ]])
+    >>> normalize(np.array([[3.0]]), row_diagonal=np.array([4.0]), column_diagonal=np.array([9.0]))
+    array([[0.5]])
+    """
+    K = _block(K, "K")
+    xp = namespace(K)
+    if (row_diagonal is None) != (column_diagonal is None):
+        raise ValueError("row_diagonal and column_diagonal go together: give both or neither.")
+    if row_diagonal is None:
+        if K.shape[0] != K.shape[1]:
+            raise KernelError(f"K must be square unless both diagonals are given, found shape {tuple(K.shape)}.")
+        rows = columns = _scale(xp.linalg.diagonal(K), K, 0, "the diagonal of K")
+    else:
+        rows = _scale(row_diagonal, K, 0, "row_diagonal")
+        columns = _scale(column_diagonal, K, 1, "column_diagonal")
+    return K * (rows[:, None] * columns[None, :])
+
+
+def weighted_sum(grams: Iterable[Array], weights: Sequence[float] | None = None) -> Array:
+    r"""Add Gram matrices, or blocks of them, with non-negative weights.
+
+    .. math:: K = \sum_p w_p K_p
+
+    The sum of kernels is a kernel.
+
+    Parameters
+    ----------
+    grams : iterable of arrays of shape (n_a, n_b)
+    weights : sequence of float, optional
+        Non-negative, one per Gram matrix; all 1 where not given.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import weighted_sum
+    >>> weighted_sum([np.eye(2), np.ones((2, 2))], weights=(1, 0.5))
+    array([[1.5, 0.5],
+           [0.5, 1.5]])
+    """
+    grams = list(grams)
+    return _sum(grams, _weights(weights, len(grams), "grams"))
+
+
+def weighted_product(grams: Iterable[Array], weights: Sequence[float] | None = None) -> Array:
+    r"""Multiply Gram matrices, or blocks of them, entry by entry; the weights are exponents.
+
+    .. math:: K_{ij} = \prod_p (K_p)_{ij}^{w_p}
+
+    With whole exponents the product of kernels is a kernel (Schur). With a fractional exponent it stays one
+    where the kernel is infinitely divisible, as "rbf" and "laplacian" are, for which the weight is a factor
+    of gamma; otherwise positive semi-definiteness may be lost, and negative similarities are refused.
+
+    Parameters
+    ----------
+    grams : iterable of arrays of shape (n_a, n_b)
+    weights : sequence of float, optional
+        Non-negative exponents, one per Gram matrix; all 1 where not given.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import weighted_product
+    >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> weighted_product([K, K], weights=(1, 2))
+    array([[1.   , 0.125],
+           [0.125, 1.   ]])
+    """
+    grams = list(grams)
+    return _product(grams, _weights(weights, len(grams), "grams"))
+
+
+@dataclass(frozen=True)
+class _Combination:
+    """Kernels and their weights, checked when they are put together."""
+
+    kernels: Sequence[Any]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kernels, str) or callable(self.kernels):
+            raise KernelError(f"kernels must be a sequence of kernels, found the single {self.kernels!r}.")
+        object.__setattr__(self, "kernels", tuple(self.kernels))
+        for member in self.kernels:
+            check_kernel(*_split(member))
+        weights = _weights(self.weights, len(self.kernels), "kernels")
+        object.__setattr__(self, "weights", None if self.weights is None else weights)
+
+    def _grams(self, A: Array, B: Array | None) -> Iterator[Array]:
+        """Yield the block of one kernel after the other, so that they need not all be held at once."""
+        for member in self.kernels:
+            kernel, params = _split(member)
+            yield gram(A, B, kernel=kernel, params=params)
+
+
+@dataclass(frozen=True)
+class Sum(_Combination):
+    r"""A weighted sum of kernels, itself a kernel that a model or `gram` can use.
+
+    .. math:: k(a, b) = \sum_p w_p k_p(a, b)
+
+    Parameters
+    ----------
+    kernels : sequence
+        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
+    weights : sequence of float, optional
+        Non-negative, one per kernel; all 1 where not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import Sum
+    >>> kernel = Sum(("linear", ("poly", {"degree": 2, "gamma": 1, "coef0": 0})), weights=(1, 0.5))
+    >>> kernel(np.array([[1.0], [2.0]]))
+    array([[ 1.5,  4. ],
+           [ 4. , 12. ]])
+    """
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
+        return _sum(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+
+
+@dataclass(frozen=True)
+class Product(_Combination):
+    r"""A product of kernels with exponents, itself a kernel that a model or `gram` can use.
+
+    .. math:: k(a, b) = \prod_p k_p(a, b)^{w_p}
+
+    `weighted_product` says when it is positive semi-definite.
+
+    Parameters
+    ----------
+    kernels : sequence
+        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
+    weights : sequence of float, optional
+        Non-negative exponents, one per kernel; all 1 where not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import Product
+    >>> Product(("linear", "delta"))(np.array([[1.0], [2.0]]))
+    array([[1., 0.],
+           [0., 4.]])
+    """
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
+        return _product(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+
+
+def _split(member: Any) -> tuple[Any, Any]:
+    """Return the kernel and the parameters of one member of a combination."""
+    if isinstance(member, tuple | list) and len(member) == 2:
+        return member[0], member[1]
+    if isinstance(member, str) or callable(member):
+        return member, None
+    raise KernelError(
+        f"a member of kernels must be a name, a pair (name, parameters) or a callable, found {member!r}; "
+        'a single kernel with parameters is written (("rbf", {"gamma": 1}),).'
+    )
+
+
+def _weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
+    """Return one non-negative weight for each of `count` things."""
+    if count == 0:
+        raise ValueError(f"{what} must hold at least one, found none.")
+    if weights is None:
+        return (1.0,) * count
+    weights = tuple(weights)
+    if len(weights) != count:
+        raise ValueError(f"weights must hold one number for each of {count} {what}, found {len(weights)}.")
+    for weight in weights:
+        if not isinstance(weight, Real) or not math.isfinite(weight) or weight < 0:
+            raise ValueError(f"weights must be non-negative finite numbers, found {weight!r}.")
+    return tuple(float(weight) for weight in weights)
+
+
+def _sum(grams: Iterable[Array], weights: tuple[float, ...]) -> Array:
+    """Add the `grams`, one after the other."""
+    total: Array = None
+    for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
+        K = _block(K, f"grams[{position}]")
+        if total is None:
+            total = weight * K
+        else:
+            total, K = _alike(total, K, position)
+            total += weight * K
+    return total
+
+
+def _product(grams: Iterable[Array], weights: tuple[float, ...]) -> Array:
+    """Multiply powers of the `grams`, one after the other."""
+    total: Array = None
+    for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
+        K = _block(K, f"grams[{position}]")
+        if not weight.is_integer() and float(namespace(K).min(K)) < 0:
+            raise KernelError(
+                f"grams[{position}] has negative entries, without a power {weight:g}; use a whole exponent."
+            )
+        if total is None:
+            total = K**weight
+        else:
+            total, K = _alike(total, K, position)
+            total *= K**weight
+    return total
+
+
+def _block(K: Any, name: str) -> Array:
+    """Return `K` as a floating-point matrix, or refuse what is none or not finite."""
+    if not is_foreign(K):
+        K = np.asarray(K)
+    xp = namespace(K)
+    if K.ndim != 2 or 0 in K.shape:
+        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(K.shape)}.")
+    K = xp.astype(K, float_dtype(K), copy=False)
+    if not is_finite(K):
+        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
+    return K
+
+
+def _alike(total: Array, K: Array, position: int) -> tuple[Array, Array]:
+    """Return both in their common dtype, or refuse a block of another shape or library."""
+    if library(K) != library(total):
+        raise TypeError(f"grams must be of one array library, found {library(total)} and {library(K)}.")
+    if K.shape != total.shape:
+        raise KernelError(
+            f"grams must have one shape: grams[{position}] has {tuple(K.shape)}, "
+            f"those before it have {tuple(total.shape)}."
+        )
+    xp, dtype = namespace(total, K), float_dtype(total, K)
+    return xp.astype(total, dtype, copy=False), xp.astype(K, dtype, copy=False)
+
+
+def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:
+    """Return 1/√k, zero where k is zero, for one side of `K`."""
+    xp = namespace(K)
+    diagonal = as_array_of(diagonal, K, dtype=K.dtype)
+    if tuple(diagonal.shape) != (K.shape[axis],):
+        raise ValueError(
+            f"{name} must hold one number for each of the {K.shape[axis]} {('rows', 'columns')[axis]} of K, "
+            f"found shape {tuple(diagonal.shape)}."
+        )
+    smallest = float(xp.min(diagonal))
+    if not is_finite(diagonal) or smallest < 0:
+        raise KernelError(
+            f"{name} must be finite and non-negative, as the similarity of a thing to itself is in every "
+            f"kernel; the smallest found is {smallest:.3g}."
+        )
+    zero = xp.astype(diagonal == 0, K.dtype)
+    return (1.0 - zero) / xp.sqrt(diagonal + zero)

@@ -1,0 +1,191 @@
+"""From features to a Gram matrix, by the name of a kernel or with a callable."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels import vectors
+from dyadlearn.kernels.repair import average_transpose, is_finite
+
+__all__ = ["check_kernel", "gram", "kernel_names"]
+
+# A name, or what computes the whole block kernel(A, B, **params).
+Kernel = str | Callable[..., Any]
+
+_KERNELS: dict[str, Callable[..., Array]] = {
+    "additive_chi2": vectors.additive_chi2,
+    "chi2": vectors.chi2,
+    "cosine": vectors.cosine,
+    "delta": vectors.delta,
+    "laplacian": vectors.laplacian,
+    "linear": vectors.linear,
+    "minmax": vectors.minmax,
+    "poly": vectors.polynomial,
+    "polynomial": vectors.polynomial,
+    "rbf": vectors.rbf,
+    "sigmoid": vectors.sigmoid,
+    "tanimoto": vectors.tanimoto,
+}
+
+
+def kernel_names() -> tuple[str, ...]:
+    """Return the names that `gram` and the models know, in alphabetical order.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels import kernel_names
+    >>> "tanimoto" in kernel_names()
+    True
+    """
+    return tuple(_KERNELS)
+
+
+def gram(
+    A: Array, B: Array | None = None, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None
+) -> Array:
+    r"""Compute the kernel between all rows of two feature matrices.
+
+    .. math:: K_{ij} = k(a_i, b_j)
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n_a, d)
+        Features; numpy, scipy sparse, or an array of any Array API library.
+    B : array or sparse matrix of shape (n_b, d), optional
+        The columns of the answer; `A` where not given.
+    kernel : str or callable, default="linear"
+        A name out of `kernel_names`: those of scikit-learn, "tanimoto", "minmax", "delta". Or a callable
+        ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
+        ``sklearn.gaussian_process.kernels``. It gets the features as they are, and always two of them.
+    params : mapping, optional
+        Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+        Dense, in the library of `A`. With a named kernel, the Gram matrix of `A` alone is exactly symmetric
+        and float32 features give float32.
+
+    Raises
+    ------
+    KernelError
+        If the kernel or a parameter of it is unknown, or a callable returns another shape.
+    ValueError
+        If features or result are not finite, or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import gram
+    >>> A = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
+    >>> gram(A, A[:2], kernel="poly", params={"degree": 2, "gamma": 1})
+    array([[4., 4.],
+           [4., 9.],
+           [1., 9.]])
+    >>> gram(A, kernel=lambda A, B: (A @ B.T) ** 2)
+    array([[ 1.,  1.,  0.],
+           [ 1.,  4.,  4.],
+           [ 0.,  4., 16.]])
+    """
+    params = check_kernel(kernel, params)
+    if B is A:
+        B = None
+    # Overflow and the like are told once, by the error below, not by warnings on the way.
+    with np.errstate(all="ignore"):
+        if isinstance(kernel, str):
+            K = _KERNELS[kernel](A, B, **params)
+            K = average_transpose(K) if B is None else K
+        else:
+            K = _called(kernel, A, B, params)
+    if not is_finite(K):
+        raise ValueError(
+            f"kernel {_title(kernel)} gave NaN or infinity; check its parameters and the scale of features."
+        )
+    return K
+
+
+def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Refuse a kernel that is unknown or does not take `params`; return those as a dict.
+
+    Nothing is computed, so that a mistake shows before any work is done.
+
+    Examples
+    --------
+    >>> check_kernel("rbf", {"gamma": 0.5})
+    {'gamma': 0.5}
+    """
+    if params is not None and not isinstance(params, Mapping):
+        raise KernelError(f"params must be a mapping of names to values, found {type(params).__name__}.")
+    params = dict(params or {})
+    if isinstance(kernel, str):
+        if kernel == "precomputed":
+            raise KernelError(
+                "kernel 'precomputed' says that a model is given the Gram matrix; "
+                "there is nothing to compute from features."
+            )
+        if kernel not in _KERNELS:
+            close = difflib.get_close_matches(kernel, _KERNELS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise KernelError(f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(_KERNELS)}.")
+        known = inspect.signature(_KERNELS[kernel]).parameters.values()
+        names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
+        unknown = [name for name in params if name not in names]
+        if unknown:
+            raise KernelError(
+                f"kernel {kernel!r} takes no parameter {', '.join(map(repr, unknown))}; "
+                f"it takes {', '.join(names) or 'none'}."
+            )
+    elif callable(kernel):
+        try:
+            signature = inspect.signature(kernel)
+        except ValueError:  # some compiled functions tell nothing
+            return params
+        try:
+            signature.bind(None, None, **params)
+        except TypeError as error:
+            raise KernelError(
+                f"kernel {_title(kernel)}{signature} cannot be called as kernel(A, B, **params) "
+                f"with params {params}: {error}."
+            ) from None
+    else:
+        raise KernelError(f"kernel must be one of {', '.join(_KERNELS)}, or a callable, found {type(kernel).__name__}.")
+    return params
+
+
+def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any]) -> Array:
+    """Call `kernel` on whole matrices; return its block, checked, in the library of `A`."""
+    A = A if hasattr(A, "shape") else np.asarray(A)
+    B = A if B is None else B if hasattr(B, "shape") else np.asarray(B)
+    if A.shape[0] == 0 or B.shape[0] == 0:
+        raise ValueError(f"A and B must have rows, found {A.shape[0]} in A and {B.shape[0]} in B.")
+    K = kernel(A, B, **params)
+    if is_sparse(K):
+        K = K.toarray()
+    elif not is_foreign(K):
+        K = np.asarray(K)
+    expected, found = (A.shape[0], B.shape[0]), tuple(K.shape)
+    if found != expected:
+        raise KernelError(
+            f"kernel {_title(kernel)} must return one row per row of A and one column per row of B: "
+            f"expected shape {expected}, found {found}."
+        )
+    if is_foreign(A) and not is_foreign(K):
+        K = as_array_of(K, A)
+    elif not is_foreign(A):
+        K = to_numpy(K)
+    xp = namespace(K)
+    if not xp.isdtype(K.dtype, ("bool", "integral", "real floating")):
+        raise KernelError(f"kernel {_title(kernel)} must return real numbers, found dtype {K.dtype}.")
+    return xp.astype(K, float_dtype(K), copy=False)
+
+
+def _title(kernel: Any) -> str:
+    """Return what messages call a kernel."""
+    return repr(kernel) if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)

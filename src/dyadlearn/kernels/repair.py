@@ -1,0 +1,376 @@
+"""Turning a similarity matrix into a kernel: symmetry and positive semi-definiteness.
+
+The pieces are pure functions, so that a model which decomposes its kernel anyway repairs the
+eigenvalues it already has. `repair` puts them together for a matrix on its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, namespace, row_blocks
+from dyadlearn.exceptions import KernelError
+
+__all__ = [
+    "asymmetry",
+    "average_transpose",
+    "definiteness_tolerance",
+    "is_finite",
+    "rank_threshold",
+    "repair",
+    "repaired_values",
+    "symmetrized",
+    "symmetry_tolerance",
+]
+
+# Transposed blocks are read across the rows: blocks that fit in the cache are several times faster.
+_BLOCK_BYTES = 2**22
+
+
+def asymmetry(K: Array) -> float:
+    r"""Return the largest gap between a matrix and its transpose.
+
+    .. math:: \max_{ij} |K_{ij} - K_{ji}|
+
+    Works in row blocks, so that no temporary array grows with the whole of `K`.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> asymmetry(np.array([[1.0, 0.5], [0.25, 1.0]]))
+    0.25
+    """
+    xp = namespace(K)
+    n = _side(K, "K")
+    gap = 0.0
+    for rows in row_blocks(n, 8 * n, _BLOCK_BYTES):
+        rest = slice(rows.start, n)
+        gap = max(gap, float(xp.max(xp.abs(K[rows, rest] - K[rest, rows].T))))
+    return gap
+
+
+def symmetry_tolerance(K: Array) -> float:
+    r"""Return the largest gap between `K` and its transpose that counts as rounding.
+
+    .. math:: 10^{-8} \max_{ij} |K_{ij}| \quad (10^{-4} \text{ in single precision})
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> symmetry_tolerance(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    2e-08
+    """
+    xp = namespace(K)
+    relative = 1e-4 if K.dtype == xp.float32 else 1e-8
+    return relative * max(abs(float(xp.max(K))), abs(float(xp.min(K))))
+
+
+def is_finite(K: Array) -> bool:
+    """Tell whether all entries are finite, without a temporary array.
+
+    Parameters
+    ----------
+    K : array of any shape, not empty
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_finite(np.array([[1.0, np.nan]]))
+    False
+    """
+    xp = namespace(K)
+    # Maximum and minimum carry a NaN along.
+    return math.isfinite(float(xp.max(K))) and math.isfinite(float(xp.min(K)))
+
+
+def average_transpose(K: Array) -> Array:
+    r"""Overwrite `K` with the mean of itself and its transpose, and return it.
+
+    .. math:: K \leftarrow (K + K^\top) / 2
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Floating point, writable.
+
+    Returns
+    -------
+    K : array of shape (n, n)
+        The same object, now exactly symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> average_transpose(np.array([[1.0, 0.5], [0.25, 1.0]]))
+    array([[1.   , 0.375],
+           [0.375, 1.   ]])
+    """
+    n = _side(K, "K")
+    for rows in row_blocks(n, 8 * n, _BLOCK_BYTES):
+        rest = slice(rows.start, n)
+        mean = (K[rows, rest] + K[rest, rows].T) / 2
+        K[rows, rest] = mean
+        K[rest, rows] = mean.T
+    return K
+
+
+def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Array, float]:
+    r"""Return a symmetric version of `K`, and how far `K` was from it.
+
+    .. math:: (K + K^\top) / 2
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Floating point.
+    symmetrize : {"mean", "error"}, default="mean"
+        What to do when the gap exceeds `symmetry_tolerance`: average, or raise.
+    name : str, default="K"
+        What error messages call the matrix.
+
+    Returns
+    -------
+    symmetric : array of shape (n, n)
+        `K` itself, not a copy, where the gap is within the tolerance.
+    gap : float
+        The `asymmetry` of `K`.
+
+    Raises
+    ------
+    KernelError
+        If `K` is not square or empty, or asymmetric under ``symmetrize="error"``.
+    ValueError
+        If `K` is not finite or the option is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> symmetrized(np.array([[1.0, 0.5], [0.25, 1.0]]))
+    (array([[1.   , 0.375],
+           [0.375, 1.   ]]), 0.25)
+    """
+    _check_option("symmetrize", symmetrize, ("mean", "error"))
+    _side(K, name)
+    if not is_finite(K):
+        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
+    gap, tolerance = asymmetry(K), symmetry_tolerance(K)
+    if gap <= tolerance:
+        return K, gap
+    if symmetrize == "error":
+        raise KernelError(
+            f"{name} is not symmetric: the largest gap between {name} and its transpose is {gap:.3g}, "
+            f"the tolerance is {tolerance:.3g}; symmetrize='mean' averages the two."
+        )
+    return average_transpose(namespace(K).asarray(K, copy=True)), gap
+
+
+def rank_threshold(values: Array, n: int) -> float:
+    r"""Return the size below which an eigenvalue of an n × n matrix is rounding.
+
+    .. math:: n \, \varepsilon \, \max_i |\sigma_i|
+
+    Parameters
+    ----------
+    values : array of shape (r,)
+        Eigenvalues, in any order; at least one.
+    n : int
+        Side of the matrix; r may be smaller where the spectrum is truncated.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rank_threshold(np.array([0.0, 1.0]), n=2)
+    4.440892098500626e-16
+    """
+    return n * epsilon(values) * float(namespace(values).max(namespace(values).abs(values)))
+
+
+def definiteness_tolerance(values: Array, n: int) -> float:
+    r"""Return how far below zero an eigenvalue of a kernel may lie and still be rounding.
+
+    Entries of a kernel are seldom exact to the last digit: distances lose some, and many matrices were once
+    stored in single precision. So this is wider than the `rank_threshold`.
+
+    .. math:: \max(n \, \varepsilon, 10^{-6}) \, \max_i |\sigma_i|
+
+    Parameters
+    ----------
+    values : array of shape (r,)
+        Eigenvalues, in any order; at least one.
+    n : int
+        Side of the matrix.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> definiteness_tolerance(np.array([0.0, 2.0]), n=2)
+    2e-06
+    """
+    return max(rank_threshold(values, n), 1e-6 * float(namespace(values).max(namespace(values).abs(values))))
+
+
+def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[Array, float]:
+    r"""Make the eigenvalues of a symmetric matrix non-negative.
+
+    .. math:: \sigma_i \mapsto \max(\sigma_i, 0) \text{ (clip)}, \qquad
+              \sigma_i \mapsto \sigma_i + |\sigma_{\min}| \text{ (shift)}
+
+    Negative eigenvalues within `definiteness_tolerance` are rounding: they become exactly zero and are never a
+    reason to shift or to raise. So do positive ones within `rank_threshold`.
+
+    Parameters
+    ----------
+    values : array of shape (r,)
+        Eigenvalues, in any order.
+    psd : {"clip", "shift", "error"}
+        What to do with negative eigenvalues: set them to zero, add the size of the smallest to all of
+        them, or raise.
+    n : int
+        Side of the matrix.
+    name : str, default="K"
+        What error messages call the matrix.
+
+    Returns
+    -------
+    repaired : array of shape (r,)
+        Non-negative, in the same order.
+    smallest : float
+        The smallest eigenvalue found, before the repair.
+
+    Raises
+    ------
+    KernelError
+        If an eigenvalue is negative under ``psd="error"``.
+    ValueError
+        If the option is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> repaired_values(np.array([-0.5, 1e-20, 2.0]), "clip", n=3)
+    (array([0., 0., 2.]), -0.5)
+    >>> repaired_values(np.array([-0.5, 1e-20, 2.0]), "shift", n=3)
+    (array([0. , 0.5, 2.5]), -0.5)
+    """
+    _check_option("psd", psd, ("clip", "shift", "error"))
+    xp = namespace(values)
+    smallest = float(xp.min(values))
+    tolerance = definiteness_tolerance(values, n)
+    if smallest < -tolerance:
+        if psd == "error":
+            negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
+            raise KernelError(
+                f"{name} is not positive semi-definite: {negative} of its {n} eigenvalues are negative, the "
+                f"smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g}); "
+                "psd='clip' or psd='shift' repairs it."
+            )
+        if psd == "shift":
+            values = values - smallest
+    return xp.where(values > rank_threshold(values, n), values, xp.zeros_like(values)), smallest
+
+
+def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
+    r"""Make a similarity matrix a kernel: symmetric and positive semi-definite.
+
+    With :math:`(K + K^\top)/2 = U \operatorname{diag}(\sigma) U^\top`, clipping gives the nearest kernel
+    in the Frobenius norm, shifting the nearest that changes nothing but the diagonal by a constant:
+
+    .. math:: U \operatorname{diag}(\max(\sigma, 0)) U^\top, \qquad (K + K^\top)/2 + |\sigma_{\min}| I
+
+    A gap to the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues down to
+    `-1e-6 max|σ|` (or `-n eps max|σ|`, if that is more) are rounding: they are no error, and such eigenvalues
+    do not change the matrix.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Similarities, of any array library.
+    symmetrize : {"mean", "error"}, default="mean"
+        Average an asymmetric matrix with its transpose, or refuse it.
+    psd : {"clip", "shift", "error"}, default="clip"
+        Set negative eigenvalues to zero, add the size of the smallest to the diagonal, or refuse.
+
+    Returns
+    -------
+    array of shape (n, n)
+        Exactly symmetric, positive semi-definite up to rounding, in the library of `K`. It is `K` itself
+        where there was nothing to repair.
+
+    Raises
+    ------
+    KernelError
+        If `K` is not square or empty, or needs a repair that is refused.
+    ValueError
+        If `K` is not finite or an option is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import repair
+    >>> K = np.array([[1.0, 2.5], [1.5, 1.0]])
+    >>> repair(K, psd="shift")
+    array([[2., 2.],
+           [2., 2.]])
+    >>> bool(np.linalg.eigvalsh(repair(K)).min() > -1e-12)
+    True
+    """
+    _check_option("symmetrize", symmetrize, ("mean", "error"))
+    _check_option("psd", psd, ("clip", "shift", "error"))
+    if not is_foreign(K):
+        K = np.asarray(K)
+    n = _side(K, "K")
+    xp = namespace(K)
+    K = xp.astype(K, float_dtype(K), copy=False)
+    symmetric, gap = symmetrized(K, symmetrize)
+    if symmetric is K and gap > 0:
+        symmetric = average_transpose(xp.asarray(K, copy=True))
+    values, vectors = eigh(symmetric)
+    repaired, smallest = repaired_values(values, psd, n)
+    if smallest >= -definiteness_tolerance(values, n):
+        return symmetric
+    if psd == "shift":
+        return symmetric - smallest * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
+    return average_transpose((vectors * repaired) @ vectors.T)
+
+
+def _side(K: Array, name: str) -> int:
+    """Return n of an n × n matrix, or refuse what is none."""
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
+        raise KernelError(f"{name} must be square with at least one row, found shape {tuple(K.shape)}.")
+    return int(K.shape[0])
+
+
+def _check_option(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of the `choices`."""
+    if value not in choices:
+        raise ValueError(f"{option} must be one of {', '.join(map(repr, choices))}, found {value!r}.")

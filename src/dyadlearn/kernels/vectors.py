@@ -1,0 +1,464 @@
+"""Kernels between the rows of two feature matrices.
+
+Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n_b); without `B` it returns
+the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the answer is dense) or arrays
+of any Array API library; float32 features give a float32 answer.
+
+The kernels that scikit-learn names are its own functions wherever it can compute, and twins of them, equal to
+rounding, in the other array libraries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.metrics import pairwise
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    library,
+    matmul,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
+from dyadlearn.exceptions import KernelError
+
+__all__ = [
+    "additive_chi2",
+    "chi2",
+    "cosine",
+    "delta",
+    "laplacian",
+    "linear",
+    "minmax",
+    "polynomial",
+    "rbf",
+    "sigmoid",
+    "tanimoto",
+]
+
+
+def tanimoto(A: Array, B: Array | None = None) -> Array:
+    r"""Tanimoto similarity; for binary vectors it is Jaccard's.
+
+    .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\|^2 + \|b\|^2 - \langle a, b\rangle}
+
+    Two zero vectors have similarity 1. It is positive semi-definite for all real vectors, being
+    :math:`\sum_{p \ge 1} \langle a, b\rangle^p / (\|a\|^2 + \|b\|^2)^p`, a sum of products of kernels.
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n_a, d)
+    B : array or sparse matrix of shape (n_b, d), optional
+        `A` where not given.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import tanimoto
+    >>> tanimoto(np.array([[1, 1, 0, 1], [0, 1, 1, 1]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    A, B = _prepared(A, B)
+    xp = namespace(A, B)
+    K = matmul(A, _other(A, B).T)
+    # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its diagonal.
+    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is None else _square_norms(A)
+    b = a if B is None else _square_norms(B)
+    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+        union = a[rows, None] + b[None, :] - K[rows, :]
+        empty = xp.astype(union == 0, K.dtype)
+        K[rows, :] = (K[rows, :] + empty) / (union + empty)
+    return K
+
+
+def minmax(A: Array, B: Array | None = None) -> Array:
+    r"""Min–max similarity (generalised Jaccard) of non-negative vectors such as counts.
+
+    .. math:: k(a, b) = \frac{\sum_i \min(a_i, b_i)}{\sum_i \max(a_i, b_i)}
+              = \frac{\|a\|_1 + \|b\|_1 - \|a - b\|_1}{\|a\|_1 + \|b\|_1 + \|a - b\|_1}
+
+    Two zero vectors have similarity 1. The second form is the one computed, in blocks of rows.
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n_a, d)
+        Non-negative.
+    B : array or sparse matrix of shape (n_b, d), optional
+        `A` where not given.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import minmax
+    >>> minmax(np.array([[2, 0, 1]]), np.array([[1, 1, 1], [2, 0, 1]]))
+    array([[0.5, 1. ]])
+    """
+    A, B = _prepared(A, B, nonnegative="minmax")
+    xp = namespace(A, B)
+    a = _row_sums(A)
+    b = a if B is None else _row_sums(B)
+    K = _manhattan(A, _other(A, B))
+    for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
+        total = a[rows, None] + b[None, :]
+        twice_min, twice_max = total - K[rows, :], total + K[rows, :]
+        # Rounding can leave the difference a hair below zero where nothing is shared.
+        twice_min = xp.where(twice_min < 0, xp.zeros_like(twice_min), twice_min)
+        empty = xp.astype(twice_max == 0, K.dtype)
+        K[rows, :] = (twice_min + empty) / (twice_max + empty)
+    return K
+
+
+def delta(A: Array, B: Array | None = None) -> Array:
+    r"""Return 1 where two rows are equal in every feature, 0 elsewhere.
+
+    .. math:: k(a, b) = [a = b]
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n_a, d)
+    B : array or sparse matrix of shape (n_b, d), optional
+        `A` where not given.
+
+    Returns
+    -------
+    array of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import delta
+    >>> delta(np.array([[0, 1], [2, 3]]), np.array([[2, 3], [0, 0], [0, 1]]))
+    array([[0., 0., 1.],
+           [1., 0., 0.]])
+    """
+    A, B = _prepared(A, B)
+    as_sparse = is_sparse(A) or is_sparse(B)
+    number_of: dict[bytes, int] = {}
+
+    def numbers(features: Array) -> Array:
+        keys = _row_keys(features, as_sparse)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in keys], features)
+
+    a = numbers(A)
+    b = a if B is None else numbers(B)
+    return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
+
+
+def linear(A: Array, B: Array | None = None) -> Array:
+    r"""Inner product.
+
+    .. math:: k(a, b) = \langle a, b\rangle
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[11.]])
+    """
+    A, B = _prepared(A, B)
+    if not is_foreign(A):
+        return pairwise.linear_kernel(A, B)
+    return A @ _other(A, B).T
+
+
+def polynomial(
+    A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
+) -> Array:
+    r"""Polynomial kernel; `gamma` is 1/d where not given, d the number of features.
+
+    .. math:: k(a, b) = (\gamma \langle a, b\rangle + c_0)^{\text{degree}}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> polynomial(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), degree=2, gamma=1, coef0=0)
+    array([[121.]])
+    """
+    A, B = _prepared(A, B)
+    degree = _number("polynomial", "degree", degree, least=1)
+    gamma = _gamma("polynomial", gamma, A)
+    coef0 = _number("polynomial", "coef0", coef0)
+    if not is_foreign(A):
+        return pairwise.polynomial_kernel(A, B, degree=degree, gamma=gamma, coef0=coef0)
+    return (gamma * (A @ _other(A, B).T) + coef0) ** degree
+
+
+def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coef0: float = 1) -> Array:
+    r"""Sigmoid kernel, which is not positive semi-definite in general; `gamma` is 1/d where not given.
+
+    .. math:: k(a, b) = \tanh(\gamma \langle a, b\rangle + c_0)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sigmoid(np.array([[1.0, 2.0]]), np.array([[2.0, -1.0]]), coef0=0)
+    array([[0.]])
+    """
+    A, B = _prepared(A, B)
+    gamma = _gamma("sigmoid", gamma, A)
+    coef0 = _number("sigmoid", "coef0", coef0)
+    if not is_foreign(A):
+        return pairwise.sigmoid_kernel(A, B, gamma=gamma, coef0=coef0)
+    return namespace(A).tanh(gamma * (A @ _other(A, B).T) + coef0)
+
+
+def cosine(A: Array, B: Array | None = None) -> Array:
+    r"""Cosine of the angle between two vectors; 0 where one of them is zero.
+
+    .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\| \, \|b\|}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cosine(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0], [3.0, 0.0], [0.0, 0.0]]))
+    array([[0., 1., 0.]])
+    """
+    A, B = _prepared(A, B)
+    if not is_foreign(A):
+        return pairwise.cosine_similarity(A, B)
+    directions = _directions(A)
+    return directions @ (directions if B is None else _directions(B)).T
+
+
+def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
+    r"""Gaussian kernel; `gamma` is 1/d where not given.
+
+    .. math:: k(a, b) = \exp(-\gamma \|a - b\|^2)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rbf(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(3)
+    array([[1., 0.]])
+    """
+    A, B = _prepared(A, B)
+    gamma = _gamma("rbf", gamma, A)
+    if not is_foreign(A):
+        return pairwise.rbf_kernel(A, B, gamma=gamma)
+    xp = namespace(A)
+    K = xp.empty((A.shape[0], _other(A, B).shape[0]), dtype=A.dtype, device=A.device)
+    # The difference of the two terms below cancels digits that single precision does not have.
+    right = xp.astype(_other(A, B), xp.float64, copy=False)
+    b = _square_norms(right)
+    for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1])):
+        left = xp.astype(A[rows, :], xp.float64, copy=False)
+        squares = _square_norms(left)[:, None] + b[None, :] - 2.0 * (left @ right.T)
+        squares = xp.where(squares < 0, xp.zeros_like(squares), squares)
+        if B is None:
+            squares *= 1.0 - xp.eye(*squares.shape, k=rows.start, dtype=squares.dtype, device=A.device)
+        K[rows, :] = xp.astype(xp.exp(-gamma * squares), A.dtype, copy=False)
+    return K
+
+
+def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
+    r"""Laplacian kernel; `gamma` is 1/d where not given.
+
+    .. math:: k(a, b) = \exp(-\gamma \|a - b\|_1)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> laplacian(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(4)
+    array([[1.e+00, 9.e-04]])
+    """
+    A, B = _prepared(A, B)
+    gamma = _gamma("laplacian", gamma, A)
+    if not is_foreign(A):
+        return pairwise.laplacian_kernel(A, B, gamma=gamma).astype(A.dtype, copy=False)
+    return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
+
+
+def additive_chi2(A: Array, B: Array | None = None) -> Array:
+    r"""Additive χ² kernel of non-negative vectors, only conditionally positive definite; 0/0 counts as 0.
+
+    .. math:: k(a, b) = -\sum_i \frac{(a_i - b_i)^2}{a_i + b_i}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> additive_chi2(np.array([[1.0, 0.0]]), np.array([[3.0, 0.0]]))
+    array([[-1.]])
+    """
+    return _additive_chi2("additive_chi2", A, B)
+
+
+def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
+    r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
+
+    .. math:: k(a, b) = \exp\Bigl(-\gamma \sum_i \frac{(a_i - b_i)^2}{a_i + b_i}\Bigr)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chi2(np.array([[1.0, 0.0]]), np.array([[3.0, 0.0]])).round(3)
+    array([[0.368]])
+    """
+    gamma = _number("chi2", "gamma", gamma, least=0)
+    distances = _additive_chi2("chi2", A, B)
+    return namespace(distances).exp(gamma * distances)
+
+
+def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array | None]:
+    """Return both feature matrices in one floating dtype, checked; `B` is None for a Gram matrix.
+
+    `nonnegative` names the kernel that refuses negative features.
+    """
+    if B is A:
+        B = None
+    A = _matrix(A, "A")
+    B = None if B is None else _matrix(B, "B")
+    if B is not None and library(A) != library(B):
+        raise TypeError(
+            f"A and B must be of one array library, found {library(A)} and {library(B)}; convert one of them."
+        )
+    if B is not None and A.shape[1] != B.shape[1]:
+        raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
+    dtype = float_dtype(A, B)
+    A = _as_finite(A, "A", dtype, nonnegative)
+    return A, None if B is None else _as_finite(B, "B", dtype, nonnegative)
+
+
+def _matrix(features: Any, side: str) -> Array:
+    """Return `features` as a matrix of numbers."""
+    if is_sparse(features):
+        features = features.tocsr()
+        if features.indices.dtype == np.int64 and max(features.nnz, *features.shape) < 2**31:
+            # Long indices are common in sparse arrays, but some of scikit-learn's functions refuse them.
+            short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
+            features = csr_array((features.data, *short), shape=features.shape)
+    elif not is_foreign(features):
+        features = np.asarray(features)
+        if features.dtype.kind not in "biuf":
+            try:
+                features = features.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"{side} must hold numbers, found dtype {features.dtype}.") from None
+    if features.ndim != 2 or 0 in features.shape:
+        raise ValueError(f"{side} must be a matrix of rows × features, not empty, found shape {tuple(features.shape)}.")
+    return features
+
+
+def _as_finite(features: Array, side: str, dtype: Any, nonnegative: str | None) -> Array:
+    """Return `features` in `dtype`, or refuse NaN, infinity and what the kernel `nonnegative` refuses."""
+    xp = namespace(features)
+    if is_sparse(features):
+        features = features.astype(dtype, copy=False)
+        entries = features.data if features.nnz else np.zeros(1)
+    else:
+        entries = features = xp.astype(features, dtype, copy=False)
+    smallest, largest = float(xp.min(entries)), float(xp.max(entries))
+    if not (math.isfinite(smallest) and math.isfinite(largest)):
+        raise ValueError(f"{side} contains NaN or infinity; features must be finite.")
+    if nonnegative and smallest < 0:
+        raise ValueError(
+            f"{side} contains negative entries, down to {smallest:.3g}; kernel {nonnegative!r} takes none."
+        )
+    return features
+
+
+def _other(A: Array, B: Array | None) -> Array:
+    """Return the right-hand side of a block: `B`, or `A` itself for a Gram matrix."""
+    return A if B is None else B
+
+
+def _number(kernel: str, parameter: str, value: Any, least: float | None = None) -> float:
+    """Return the value of a parameter, or refuse what is not a finite number of at least `least`."""
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or (least is not None and number < least):
+        bound = "" if least is None else f" of at least {least}"
+        raise KernelError(f"{parameter} of kernel {kernel!r} must be a number{bound}, found {value!r}.")
+    return float(number)
+
+
+def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
+    """Return `gamma`, which is 1 / (number of features) where not given."""
+    return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
+
+
+def _square_norms(A: Array) -> Array:
+    """Return the squared length of every row, (n,)."""
+    if is_sparse(A):
+        return _row_sums(A.multiply(A))
+    return namespace(A).sum(A * A, axis=1)
+
+
+def _row_sums(A: Array) -> Array:
+    """Return the sum of every row, (n,)."""
+    return np.asarray(A.sum(axis=1)).ravel() if is_sparse(A) else namespace(A).sum(A, axis=1)
+
+
+def _directions(A: Array) -> Array:
+    """Scale every row to length 1; zero rows stay zero."""
+    xp = namespace(A)
+    lengths = xp.sqrt(_square_norms(A))
+    return A / (lengths + xp.astype(lengths == 0, A.dtype))[:, None]
+
+
+def _row_keys(A: Array, as_sparse: bool) -> list[bytes]:
+    """Return one key per row, the same for equal rows, from the stored entries only if `as_sparse`."""
+    if as_sparse:
+        A = csr_array(A, copy=True)
+        A.sum_duplicates()  # also sorts the indices
+        A.eliminate_zeros()
+        ends = zip(A.indptr, A.indptr[1:], strict=False)
+        indices = A.indices.astype(np.int64)
+        return [indices[start:stop].tobytes() + A.data[start:stop].tobytes() for start, stop in ends]
+    return [row.tobytes() for row in np.ascontiguousarray(to_numpy(A) + 0.0)]  # + 0.0 turns -0.0 into 0.0
+
+
+def _manhattan(A: Array, B: Array) -> Array:
+    """Return the L1 distances between rows, (n_a, n_b), in blocks."""
+    if is_foreign(A):
+        xp = namespace(A)
+        return _blockwise(A, B, lambda a, b: xp.sum(xp.abs(a - b), axis=-1))
+    distances = np.empty((A.shape[0], B.shape[0]), dtype=A.dtype)
+    for rows in row_blocks(A.shape[0], 8 * B.shape[0]):
+        distances[rows] = pairwise.manhattan_distances(A[rows], B)
+    return distances
+
+
+def _additive_chi2(kernel: str, A: Array, B: Array | None) -> Array:
+    """Compute the additive χ² kernel on behalf of `kernel`."""
+    A, B = _prepared(A, B, nonnegative=kernel)
+    if is_sparse(A) or is_sparse(B):
+        raise ValueError(f"kernel {kernel!r} takes no sparse features; make them dense with .toarray().")
+    if not is_foreign(A):
+        return pairwise.additive_chi2_kernel(A, B)
+    xp = namespace(A)
+
+    def measure(a: Array, b: Array) -> Array:
+        difference, total = a - b, a + b
+        return -xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
+
+    return _blockwise(A, _other(A, B), measure)
+
+
+def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> Array:
+    """Fill (n_a, n_b) with `measure` of all pairs of rows; n_a × n_b × d never exists at once."""
+    xp = namespace(A, B)
+    d = A.shape[1]
+    K = xp.empty((A.shape[0], B.shape[0]), dtype=A.dtype, device=A.device)
+    for columns in row_blocks(B.shape[0], 8 * d):
+        for rows in row_blocks(A.shape[0], 8 * d * (columns.stop - columns.start)):
+            K[rows, columns] = measure(A[rows, None, :], B[None, columns, :])
+    return K

@@ -1,0 +1,104 @@
+"""The four prediction settings and the names other libraries give them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Setting", "as_setting"]
+
+
+class Setting(StrEnum):
+    """What is new about a pair at prediction time.
+
+    Examples
+    --------
+    >>> from dyadlearn.settings import Setting
+    >>> Setting.D.new_instance, Setting.D.new_task
+    (True, True)
+    """
+
+    A = "A"
+    B = "B"
+    C = "C"
+    D = "D"
+
+    @property
+    def description(self) -> str:
+        """What is new, in a word."""
+        return {"A": "pair", "B": "instance", "C": "task", "D": "both"}[self.value]
+
+    @property
+    def new_instance(self) -> bool:
+        """Whether the instance was in no training pair."""
+        return self in (Setting.B, Setting.D)
+
+    @property
+    def new_task(self) -> bool:
+        """Whether the task was in no training pair."""
+        return self in (Setting.C, Setting.D)
+
+
+#: Other libraries' words, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
+_ALIASES = {
+    "in_sample_loo": Setting.A,
+    "leave_x1_out": Setting.B,
+    "leave_x2_out": Setting.C,
+    "out_of_sample_loo": Setting.D,
+    "interaction": Setting.A,
+    "edges": Setting.A,
+    "row": Setting.B,
+    "column": Setting.C,
+    "both": Setting.D,
+    "vertices": Setting.D,
+    "random": Setting.A,
+    "cold_both": Setting.D,
+    "r": Setting.A,
+    "i1e": Setting.B,
+    "i1f": Setting.C,
+    "i2": Setting.D,
+}
+
+
+def as_setting(name: str | Setting, *, instances: str = "instance", tasks: str = "task") -> Setting:
+    """Return the setting that a name stands for.
+
+    Parameters
+    ----------
+    name : str or Setting
+        A letter A to D, or the word of another library: RLScore's ``leave_x1_out`` and its
+        kin, xnet's ``row`` or ``vertices``, DataSAIL's ``I1e``, or ``cold_<axis>`` as in TDC.
+    instances, tasks : str
+        What an instance and a task are called, for the ``cold_<axis>`` words: with
+        ``instances="protein"``, ``"cold_protein"`` is setting B.
+
+    Returns
+    -------
+    Setting
+
+    Examples
+    --------
+    >>> from dyadlearn.settings import as_setting
+    >>> as_setting("leave_x2_out").value
+    'C'
+    >>> as_setting("cold_drug", instances="protein", tasks="drug").value
+    'C'
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"A setting is named by a string, found {type(name).__name__}.")
+    word = _plain(name)
+    aliases = {
+        **{setting.value.lower(): setting for setting in Setting},
+        **_ALIASES,
+        f"cold_{_plain(instances)}": Setting.B,
+        f"cold_{_plain(tasks)}": Setting.C,
+    }
+    if word not in aliases:
+        raise ValueError(
+            f"Unknown setting {name!r}: expected A, B, C or D, "
+            f"or one of {', '.join(word for word in aliases if word not in 'abcd')}."
+        )
+    return aliases[word]
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().replace("-", "_")

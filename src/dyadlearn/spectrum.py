@@ -1,0 +1,409 @@
+r"""One side's spectrum and its operators.
+
+The kernel of one side (instances or tasks) is decomposed once,
+
+.. math:: \mathbf{K} = \mathbf{U}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{U}^\top,
+
+and everything else is a filter on :math:`\boldsymbol\sigma`: the hat matrix
+:math:`\mathbf{H} = \mathbf{U} f(\boldsymbol\sigma)\mathbf{U}^\top`, the residual operator
+:math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` and the leave-one-out operator :math:`\mathbf{L}`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    eigh,
+    epsilon,
+    is_sparse,
+    itemsize,
+    largest,
+    matmul,
+    namespace,
+    row_blocks,
+    svd,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn.exceptions import KernelRepairWarning, LeverageError
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.kernels.repair import (
+    definiteness_tolerance,
+    rank_threshold,
+    repaired_values,
+    symmetrized,
+    symmetry_tolerance,
+)
+
+__all__ = ["Smoother", "Spectrum", "leverage_error", "slack_floor"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    r"""Eigenvalues and eigenvectors of one side's kernel.
+
+    Build one with `from_gram` (dual) or `from_features` (primal, a linear kernel on fewer
+    features than rows). Eigenvalues below the rank threshold :math:`n\,\varepsilon\,\sigma_{\max}`
+    are exactly zero.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        Eigenvalues :math:`\boldsymbol\sigma \ge 0`, in no promised order.
+    vectors : array of shape (n, k)
+        Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: what is missing is null space.
+    components : array of shape (d, k) or None
+        In the primal the right singular vectors :math:`\mathbf{W}` of the features
+        :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\,\mathbf{W}^\top`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).values
+    array([1., 3.])
+    """
+
+    values: Array
+    n_rows: int
+    components: Array | None = None
+    _vectors: Array | None = None
+    _features: Array | None = None
+
+    @classmethod
+    def from_gram(cls, gram: Array, *, repair: str = "clip", name: str = "the kernel") -> Spectrum:
+        """Decompose a Gram matrix of shape (n, n).
+
+        An asymmetric matrix is averaged with its transpose and an indefinite one is clipped
+        (``repair="clip"``) or shifted (``"shift"``), with one warning that gives the figures; with
+        ``"error"`` either raises `KernelError`. `name` is how messages call the matrix.
+        """
+        symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
+        raw, vectors = eigh(symmetric)
+        values, lowest = repaired_values(raw, repair, gram.shape[0], name)
+        flaws = []
+        if gap > symmetry_tolerance(gram):
+            flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
+        if lowest < -definiteness_tolerance(raw, gram.shape[0]):
+            verb = "clipped to zero" if repair == "clip" else "shifted up to zero"
+            flaws.append(f"indefinite (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
+        if flaws:
+            warnings.warn(
+                f"{name} is {' and '.join(flaws)}. Use dyadlearn.kernels.repair to do this "
+                "explicitly, or repair='error' to refuse it.",
+                KernelRepairWarning,
+                stacklevel=2,
+            )
+        return cls(values, gram.shape[0], None, vectors)
+
+    @classmethod
+    def from_features(cls, features: Array) -> Spectrum:
+        r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d) with d < n.
+
+        Dense features go through an economy singular value decomposition. Sparse ones are
+        never made dense: their d × d Gram matrix is decomposed instead, which resolves
+        eigenvalues down to :math:`\varepsilon\,\sigma_{\max}`, as the dual does.
+        """
+        if is_sparse(features):
+            values, components = eigh(matmul(features.T, features))
+            kept = values > rank_threshold(values, features.shape[0])
+            return cls(values[kept], features.shape[0], components[:, kept], None, features)
+        xp = namespace(features)
+        vectors, roots, rows = svd(features)
+        values = roots**2
+        # Singular values come in descending order, so the kept ones are the leading ones.
+        rank = int(xp.sum(xp.astype(values > rank_threshold(values, features.shape[0]), xp.int64)))
+        return cls(values[:rank], features.shape[0], rows[:rank, :].T, vectors[:, :rank])
+
+    @cached_property
+    def vectors(self) -> Array:
+        r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k); made on first use from sparse features."""
+        if self._vectors is not None:
+            return self._vectors
+        return matmul(self._features, self.components / self.values**0.5)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a null space is left out of `vectors`."""
+        return int(self.values.shape[0]) < self.n_rows
+
+    @cached_property
+    def is_singular(self) -> bool:
+        """Whether the kernel has a null space, kept or left out."""
+        xp = namespace(self.values)
+        return self.is_truncated or not bool(xp.all(self.values > 0))
+
+    @cached_property
+    def basis(self) -> Array:
+        r"""Map from spectral to model coefficients, shape (n, k) or, in the primal, (d, k).
+
+        In the dual a prediction is a kernel row times :math:`\mathbf{U}\boldsymbol\gamma`, in the primal a
+        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`.
+        """
+        return self.vectors if self.components is None else self.components * self.values**0.5
+
+    def rotate(self, labels: Array) -> Array:
+        r"""Return :math:`\mathbf{U}^\top\mathbf{Y}` of shape (k, q) for labels of shape (n, q)."""
+        if self._vectors is None and "vectors" not in self.__dict__:
+            assert self.components is not None
+            assert self._features is not None
+            return (self.components.T @ matmul(self._features.T, labels)) / self.values[:, None] ** 0.5
+        return self.vectors.T @ labels
+
+    def training_rows(self, product: Array) -> Array:
+        r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
+
+        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`.
+        """
+        if self._features is not None:
+            return matmul(self._features, product.T).T
+        weights = self.values if self.components is None else self.values**0.5
+        inner = self.vectors if self.components is None else self.components
+        return ((product @ inner) * weights) @ self.vectors.T
+
+    def apply(self, weights: Array, null_weight: float, labels: Array) -> Array:
+        r"""Return :math:`\mathbf{U}w\mathbf{U}^\top\mathbf{Y}`, with a weight for the null space left out.
+
+        .. math:: \mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top\mathbf{Y}
+                  + w_0(\mathbf{I}-\mathbf{UU}^\top)\mathbf{Y}
+
+        Parameters
+        ----------
+        weights : array of shape (k,)
+        null_weight : float
+            :math:`w_0`, for what a truncated spectrum leaves out.
+        labels : array of shape (n, q)
+
+        Returns
+        -------
+        array of shape (n, q)
+        """
+        rotated = self.rotate(labels)
+        result = self.vectors @ (weights[:, None] * rotated)
+        if self.is_truncated and null_weight != 0:
+            result += null_weight * (labels - self.vectors @ rotated)
+        return result
+
+    def matrix(self, weights: Array) -> Array:
+        r"""Return :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` of shape (n, n)."""
+        return (self.vectors * weights) @ self.vectors.T
+
+    def diagonal(self, weights: Array, null_weight: float = 0.0) -> Array:
+        r"""Return the diagonal of `matrix` without forming it, :math:`(\mathbf{U}\circ\mathbf{U})w`.
+
+        Parameters
+        ----------
+        weights : array of shape (k,) or (k, p)
+            One set of weights, or p of them.
+        null_weight : float, default=0.0
+            Weight of what a truncated spectrum leaves out.
+
+        Returns
+        -------
+        array of shape (n,) or (n, p)
+        """
+        n, k = self.vectors.shape
+        blocks = list(row_blocks(n, k * itemsize(self.vectors)))
+        if len(blocks) == 1:
+            return self._diagonal_rows(blocks[0], weights, null_weight)
+        result = zeros((n, *weights.shape[1:]), self.vectors)
+        for rows in blocks:
+            result[rows, ...] = self._diagonal_rows(rows, weights, null_weight)
+        return result
+
+    def _diagonal_rows(self, rows: slice, weights: Array, null_weight: float) -> Array:
+        squares = self.vectors[rows, :] ** 2
+        result = squares @ weights
+        if null_weight and self.is_truncated:
+            xp = namespace(squares)
+            outside = null_weight * xp.clip(1.0 - xp.sum(squares, axis=1), 0.0, 1.0)
+            result += xp.reshape(outside, (-1,) + (1,) * (weights.ndim - 1))
+        return result
+
+    def null_phi(self, filter: SpectralFilter, alpha: float) -> float:
+        r"""Return :math:`\varphi(0)`, the filter on what a truncated spectrum leaves out."""
+        with_zero = namespace(self.values).concat([self.values, zeros((1,), self.values)])
+        return float(filter.phi(with_zero, alpha)[-1])
+
+    def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
+        """Return this side's operators under a filter."""
+        remainder = filter.residual(self.values, alpha)
+        contrast = None
+        if alpha == 0 and not self.is_singular:
+            contrast = filter.vanishing_residual(self.values)
+        return Smoother(self, filter.shrinkage(self.values, alpha), remainder, contrast)
+
+
+@dataclass(frozen=True, eq=False)
+class Smoother:
+    r"""The operators of one side under a filter: hat, residual, leverage, leave-one-out.
+
+    Hat and leverage come from the shrinkage f, residual and its diagonal from 1 − f, and neither
+    from the other by subtraction. Products choose between the two: where most of the spectrum is
+    kept (small λ) the residual is the small part and carries the digits, elsewhere the hat does.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+    shrinkage : array of shape (k,)
+    remainder : array of shape (k,)
+        1 − f; it is 1 on what a truncated spectrum leaves out.
+    contrast : array of shape (k,) or None
+        At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> side.leverage.round(6), side.slack.round(6)
+    (array([0.625, 0.625]), array([0.375, 0.375]))
+    >>> side.leave_one_out(np.array([[1.0], [0.0]])).round(6)
+    array([[0.      ],
+           [0.333333]])
+    """
+
+    spectrum: Spectrum
+    shrinkage: Array
+    remainder: Array
+    contrast: Array | None = None
+
+    @cached_property
+    def leverage(self) -> Array:
+        r"""Diagonal of the hat matrix, :math:`\mathbf{h} = (\mathbf{U}\circ\mathbf{U})f`, shape (n,)."""
+        return self.spectrum.diagonal(self.shrinkage)
+
+    @cached_property
+    def slack(self) -> Array:
+        r"""Diagonal :math:`\mathbf{e} = (\mathbf{U}\circ\mathbf{U})(1-f)` of the residual operator, shape (n,)."""
+        return self.spectrum.diagonal(self.remainder, 1.0)
+
+    @cached_property
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept, so that 1 − f is the part to compute with.
+
+        Never so for a truncated spectrum: its null space enters the residual by subtraction.
+        """
+        if self.spectrum.is_truncated:
+            return False
+        xp = namespace(self.shrinkage)
+        kept = int(xp.sum(xp.astype(self.shrinkage > 0.5, xp.int64)))
+        return 2 * kept > self.spectrum.n_rows
+
+    def hat(self) -> Array:
+        r"""Return :math:`\mathbf{H} = \mathbf{U}f\mathbf{U}^\top` of shape (n, n)."""
+        return self.spectrum.matrix(self.shrinkage)
+
+    def residual(self) -> Array:
+        r"""Return :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` of shape (n, n), from 1 − f."""
+        if not self.spectrum.is_truncated:
+            return self.spectrum.matrix(self.remainder)
+        return with_diagonal(self.spectrum.matrix(-self.shrinkage), self.slack)
+
+    def off_diagonal(self) -> Array:
+        r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""
+        weights = -self.remainder if self.prefers_residual else self.shrinkage
+        return with_diagonal(self.spectrum.matrix(weights), 0.0)
+
+    def smooth(self, labels: Array) -> Array:
+        r"""Return :math:`\mathbf{HY}` for labels of shape (n, p)."""
+        if self.contrast is not None:
+            return labels
+        product = self.product(labels)
+        return labels - product if self.prefers_residual else product
+
+    def smooth_others(self, labels: Array) -> tuple[Array, Array]:
+        r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p)."""
+        product = self.product(labels)
+        if self.prefers_residual:
+            return labels - product, self.slack[:, None] * labels - product
+        return product, product - self.leverage[:, None] * labels
+
+    def leave_one_out(self, labels: Array) -> Array:
+        r"""Return :math:`\mathbf{LY}` with :math:`\mathbf{L} = \mathrm{diag}(1/\mathbf{e})\mathbf{H}^\circ`.
+
+        Row i is the prediction for row i of a model that never saw it.
+
+        Parameters
+        ----------
+        labels : array of shape (n, p)
+
+        Returns
+        -------
+        array of shape (n, p)
+
+        Raises
+        ------
+        LeverageError
+            If a row is fitted exactly whatever its label, so that nothing else predicts it.
+        """
+        if self.contrast is not None:
+            return self.scaled().leave_one_out(labels)
+        self.check_slack()
+        product = self.product(labels)
+        if self.prefers_residual:
+            product /= -self.slack[:, None]
+            product += labels
+        else:
+            product -= self.leverage[:, None] * labels
+            product /= self.slack[:, None]
+        return product
+
+    def scaled(self) -> Smoother:
+        """Return operators whose residual does not vanish at λ = 0: what is held out does not feel its scale."""
+        return self if self.contrast is None else Smoother(self.spectrum, self.shrinkage, self.contrast)
+
+    @cached_property
+    def slack_floor(self) -> float:
+        """What a slack must exceed to be told from zero, with six digits left; 0 if every direction has some."""
+        kept = to_numpy(self.remainder) == 0
+        if not kept.any():
+            return 0.0
+        values = to_numpy(self.spectrum.values)
+        gap = values[kept].min() - (values[~kept].max() if not kept.all() else 0.0)
+        return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
+
+    def check_slack(self) -> None:
+        """Raise `LeverageError` naming the rows whose leverage is 1."""
+        # A regularised spectrum leaves slack everywhere, however little; only exact zeros can take it all.
+        tight = to_numpy(self.slack) <= self.slack_floor
+        if tight.any():
+            raise leverage_error(tight.nonzero()[0], self.spectrum.n_rows, "rows")
+
+    def product(self, labels: Array) -> Array:
+        """Return RY where the residual carries the digits, else HY, in the cheaper of two ways."""
+        weights = self.remainder if self.prefers_residual else self.shrinkage
+        (n, k), p = self.spectrum.vectors.shape, labels.shape[1]
+        if 2 * k * p <= n * (k + p):
+            return self.spectrum.apply(weights, 0.0, labels)
+        return self.spectrum.matrix(weights) @ labels
+
+
+def slack_floor(spectrum: Spectrum, condition: float) -> float:
+    r"""Return the slack below which fewer than six digits are left where directions are kept whole.
+
+    The diagonal of a projector on a null space is a sum of squares of components, and these are as wrong as
+    the two spaces are mixed: by :math:`\varepsilon` times the `condition`, the largest eigenvalue over the gap
+    between kept and dropped ones. Of a truncated spectrum it comes by subtraction from 1 instead.
+    """
+    precision = spectrum.n_rows * epsilon(spectrum.values)
+    floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
+    return min(floor, 1e-6)
+
+
+def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
+    """Return the error for rows (or other things) that a model interpolates."""
+    shown = ", ".join(map(str, positions[:10])) + (", …" if len(positions) > 10 else "")
+    return LeverageError(
+        f"{len(positions)} of {total} {what} have leverage 1 (positions {shown}): the model interpolates them, so it "
+        "says nothing of them when they are left out. Use a larger alpha."
+    )

@@ -1,0 +1,87 @@
+"""What all tests share: the array libraries to compute in, and where the real data lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library at one precision, with the tolerance that precision allows.
+
+    Attributes
+    ----------
+    name : str
+        What the test id shows.
+    asarray : callable
+        Takes numpy values to an array of this library and dtype.
+    to_numpy : callable
+        Takes an array of this library back to numpy, by a way of its own.
+    rtol : float
+        The relative error a well-conditioned computation may have.
+    dtype : str
+        "float64" or "float32".
+    """
+
+    name: str
+    asarray: Callable[[Any], Any]
+    to_numpy: Callable[[Any], np.ndarray]
+    rtol: float
+    dtype: str = "float64"
+
+
+def _numpy64() -> Library:
+    return Library("numpy", lambda values: np.asarray(values, dtype=np.float64), np.asarray, 1e-9)
+
+
+def _numpy32() -> Library:
+    return Library("numpy-float32", lambda values: np.asarray(values, dtype=np.float32), np.asarray, 1e-3, "float32")
+
+
+def _strict() -> Library:
+    strict = pytest.importorskip("array_api_strict")
+    return Library(
+        "array-api-strict",
+        lambda values: strict.asarray(np.asarray(values), dtype=strict.float64),
+        np.from_dlpack,
+        1e-9,
+    )
+
+
+def _torch() -> Library:
+    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
+    return Library(
+        "torch",
+        lambda values: torch.as_tensor(np.asarray(values), dtype=torch.float64),
+        lambda tensor: tensor.detach().cpu().numpy(),
+        1e-9,
+    )
+
+
+_LIBRARIES = {
+    "numpy": _numpy64,
+    "numpy-float32": _numpy32,
+    "array-api-strict": _strict,
+    "torch": _torch,
+}
+
+
+@pytest.fixture(params=list(_LIBRARIES))
+def library(request: pytest.FixtureRequest) -> Library:
+    """Run the test once for every array library that is installed."""
+    return _LIBRARIES[request.param]()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Give the folder of real data beside the checkout; without it the test is skipped, and says so."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no real data: ../shared/data does not lie beside the checkout")
+    return folder

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kernel
+
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels import Product, Sum, gram, normalize, weighted_product, weighted_sum
+
+
+def kernels(count: int, n_a: int = 4, n_b: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.random((n_a, n_b)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_normalize_a_gram_matrix(n, library):
+    A = np.random.default_rng(n).normal(size=(n, 3))
+    K = A @ A.T
+    found = normalize(library.asarray(K))
+    assert found.dtype == library.asarray(K).dtype
+    expected = [[K[i, j] / math.sqrt(K[i, i] * K[j, j]) for j in range(n)] for i in range(n)]
+    rtol = 1e-5 if library.dtype == "float32" else 1e-13
+    assert_allclose(library.to_numpy(found), expected, rtol=rtol, atol=rtol)
+    symmetric = library.to_numpy(normalize(library.asarray((K + K.T) / 2)))
+    assert_array_equal(symmetric, symmetric.T)
+
+
+def test_normalize_a_block(library):
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    A[2] = 0
+    rtol = 1e-5 if library.dtype == "float32" else 1e-13
+    block, of_rows, of_columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    found = normalize(library.asarray(block), library.asarray(of_rows), library.asarray(of_columns))
+    assert_allclose(library.to_numpy(found), cosine_similarity(A, B), rtol=rtol, atol=rtol)
+    assert_array_equal(library.to_numpy(found)[2], np.zeros(4))
+    found = normalize(library.asarray(block), of_rows.tolist(), of_columns)
+    assert_allclose(library.to_numpy(found), cosine_similarity(A, B), rtol=rtol, atol=rtol)
+
+
+def test_normalize_survives_large_and_small_scales():
+    for scale in (1e-200, 1e200):
+        K = scale * np.array([[4.0, 3.0], [3.0, 9.0]])
+        assert_allclose(normalize(K), [[1, 0.5], [0.5, 1]], rtol=1e-14)
+
+
+def test_normalize_takes_what_is_similar_to_nothing_to_zero():
+    K = np.array([[0.0, 0.3], [0.3, 4.0]])
+    assert_array_equal(normalize(K), [[0, 0], [0, 1]])
+
+
+def test_normalize_refuses(library):
+    K = library.asarray(np.ones((2, 3)))
+    with pytest.raises(KernelError, match=r"K must be square unless .* found shape \(2, 3\)"):
+        normalize(K)
+    with pytest.raises(ValueError, match="go together"):
+        normalize(K, row_diagonal=[1.0, 1.0])
+    with pytest.raises(ValueError, match=r"column_diagonal must .* each of the 3 columns of K, found shape \(2,\)"):
+        normalize(K, row_diagonal=[1.0, 1.0], column_diagonal=[1.0, 1.0])
+    with pytest.raises(KernelError, match=r"row_diagonal must be finite and non-negative.* -1"):
+        normalize(K, row_diagonal=[1.0, -1.0], column_diagonal=[1.0, 1.0, 1.0])
+    with pytest.raises(KernelError, match="the diagonal of K must be finite and non-negative"):
+        normalize(library.asarray(-np.eye(2)))
+    with pytest.raises(ValueError, match="K contains NaN or infinity"):
+        normalize(library.asarray([[1.0, np.nan], [np.nan, 1.0]]))
+
+
+@pytest.mark.parametrize("weights", [None, (1, 0.3, 0), (0.5, 2, 4)])
+def test_weighted_sum(weights, library):
+    grams = kernels(3)
+    found = weighted_sum((library.asarray(K) for K in grams), weights)
+    assert found.dtype == library.asarray(grams[0]).dtype
+    w = weights or (1, 1, 1)
+    expected = w[0] * grams[0] + w[1] * grams[1] + w[2] * grams[2]
+    assert_allclose(library.to_numpy(found), expected, rtol=1e-6 if library.dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("weights", [None, (1, 0.3, 0), (0.5, 2, 4)])
+def test_weighted_product(weights, library):
+    grams = kernels(3)
+    found = weighted_product([library.asarray(K) for K in grams], weights)
+    assert found.dtype == library.asarray(grams[0]).dtype
+    w = weights or (1, 1, 1)
+    expected = grams[0] ** w[0] * grams[1] ** w[1] * grams[2] ** w[2]
+    assert_allclose(library.to_numpy(found), expected, rtol=1e-5 if library.dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("combined", [weighted_sum, weighted_product])
+def test_inputs_are_left_alone_and_precision_is_that_of_the_finest(combined):
+    grams = kernels(2)
+    before = copy.deepcopy(grams)
+    combined(grams)
+    combined(grams[:1])[:] = 7
+    assert_array_equal(grams, before)
+    coarse = [K.astype(np.float32) for K in grams]
+    assert combined(coarse).dtype == np.float32
+    assert combined([coarse[0], grams[1]]).dtype == np.float64
+    assert combined([np.ones((2, 2), dtype=int)]).dtype == np.float64
+
+
+def test_whole_exponents_take_negative_entries():
+    K = np.array([[1.0, -0.5], [-0.5, 1.0]])
+    assert_allclose(weighted_product([K], weights=[3]), K**3)
+    with pytest.raises(KernelError, match=r"grams\[1\] has negative entries, without a power 0.5"):
+        weighted_product([np.abs(K), K], weights=[0.5, 0.5])
+
+
+@pytest.mark.parametrize("combined", [weighted_sum, weighted_product])
+def test_combinations_refuse(combined):
+    K = np.ones((2, 3))
+    with pytest.raises(ValueError, match="grams must hold at least one, found none"):
+        combined([])
+    with pytest.raises(ValueError, match="one number for each of 2 grams, found 3"):
+        combined([K, K], weights=[1, 2, 3])
+    for weight in (-0.1, np.nan, np.inf, "1"):
+        with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found"):
+            combined([K, K], weights=[1, weight])
+    with pytest.raises(KernelError, match=r"grams\[1\] has \(3, 2\), those before it have \(2, 3\)"):
+        combined([K, K.T])
+    with pytest.raises(KernelError, match=r"grams\[0\] must be a matrix .* found shape \(3,\)"):
+        combined([np.ones(3)])
+    with pytest.raises(ValueError, match=r"grams\[1\] contains NaN"):
+        combined([K, K * np.nan])
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError, match="one array library, found numpy and array_api_strict"):
+        combined([K, strict.asarray(K)])
+
+
+def test_sum_of_kernels(library):
+    rng = np.random.default_rng(0)
+    A, B = rng.random((5, 3)), rng.random((4, 3))
+    kernel = Sum(("linear", ("rbf", {"gamma": 0.2}), lambda A, B: A @ B.T + 1), weights=(1, 0.3, 2))
+    expected = linear_kernel(A, B) + 0.3 * rbf_kernel(A, B, gamma=0.2) + 2 * (linear_kernel(A, B) + 1)
+    rtol = 1e-5 if library.dtype == "float32" else 1e-13
+    for found in (
+        kernel(library.asarray(A), library.asarray(B)),
+        gram(library.asarray(A), library.asarray(B), kernel=kernel),
+    ):
+        assert found.dtype == library.asarray(A).dtype
+        assert_allclose(library.to_numpy(found), expected, rtol=rtol)
+
+
+def test_product_of_kernels(library):
+    rng = np.random.default_rng(0)
+    A, B = rng.random((5, 3)), rng.random((4, 3))
+    kernel = Product(["linear", ("rbf", {"gamma": 0.2})], weights=[2, 0.5])
+    expected = linear_kernel(A, B) ** 2 * rbf_kernel(A, B, gamma=0.1)
+    rtol = 1e-5 if library.dtype == "float32" else 1e-13
+    assert_allclose(library.to_numpy(kernel(library.asarray(A), library.asarray(B))), expected, rtol=rtol)
+
+
+def test_combinations_nest_take_sparse_features_and_stay_symmetric():
+    A = np.random.default_rng(0).random((30, 9))
+    kernel = Product((Sum(("rbf", "linear")), "cosine"))
+    expected = (rbf_kernel(A) + linear_kernel(A)) * cosine_similarity(A)
+    K = gram(A, kernel=kernel)
+    assert_allclose(K, expected, rtol=1e-13)
+    assert_array_equal(K, K.T)
+    assert_allclose(kernel(sparse.csr_array(A)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("combination", [Sum, Product])
+def test_combinations_are_values(combination):
+    kernel = combination([["rbf", {"gamma": 1}], "linear"], weights=[1, 2])
+    assert kernel == combination((["rbf", {"gamma": 1}], "linear"), weights=(1.0, 2.0))
+    assert kernel != combination((["rbf", {"gamma": 2}], "linear"), weights=(1, 2))
+    assert copy.deepcopy(kernel) == kernel
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    assert combination(("rbf",)).weights is None
+    with pytest.raises(AttributeError):
+        kernel.weights = (1, 1)
+    assert Sum(("rbf",)) != Product(("rbf",))
+
+
+@pytest.mark.parametrize("combination", [Sum, Product])
+def test_mistakes_show_when_kernels_are_put_together(combination):
+    with pytest.raises(KernelError, match=r"Unknown kernel 'rfb'\. Did you mean 'rbf'"):
+        combination(("linear", "rfb"))
+    with pytest.raises(KernelError, match="'rbf' takes no parameter 'degree'"):
+        combination((("rbf", {"degree": 1}),))
+    with pytest.raises(KernelError, match=r"a name, a pair .* found {'gamma': 1}"):
+        combination(("rbf", {"gamma": 1}))
+    with pytest.raises(KernelError, match="sequence of kernels, found the single 'rbf'"):
+        combination("rbf")
+    with pytest.raises(ValueError, match="kernels must hold at least one"):
+        combination(())
+    with pytest.raises(ValueError, match="one number for each of 2 kernels, found 1"):
+        combination(("rbf", "linear"), weights=(1,))
+    with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found -1"):
+        combination(("rbf", "linear"), weights=(1, -1))

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, DotProduct
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels import delta, gram, kernel_names, minmax, tanimoto
+
+OURS = {"delta": delta, "minmax": minmax, "tanimoto": tanimoto}
+PARAMS = [
+    ("rbf", {"gamma": 0.3}),
+    ("laplacian", {"gamma": 0.3}),
+    ("chi2", {"gamma": 0.3}),
+    ("poly", {"degree": 2, "gamma": 0.5, "coef0": 2}),
+    ("polynomial", {"degree": 1.5}),
+    ("sigmoid", {"gamma": 0.1, "coef0": 0}),
+    *[(name, {}) for name in PAIRWISE_KERNEL_FUNCTIONS],
+]
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(0)
+    return rng.random((7, 5)), rng.random((4, 5))
+
+
+def test_names_are_those_of_scikit_learn_and_three_of_ours():
+    assert sorted(kernel_names()) == list(kernel_names())
+    assert set(kernel_names()) == {*PAIRWISE_KERNEL_FUNCTIONS, *OURS}
+
+
+@pytest.mark.parametrize(("kernel", "params"), PARAMS)
+def test_named_kernels_are_those_of_scikit_learn(kernel, params, features, library):
+    A, B = features
+    rtol = 1e-5 if library.dtype == "float32" else 1e-12
+    for right in (B, None):
+        found = gram(
+            library.asarray(A),
+            None if right is None else library.asarray(right),
+            kernel=kernel,
+            params=params,
+        )
+        assert type(found) is type(library.asarray(A))
+        assert found.dtype == library.asarray(A).dtype
+        expected = pairwise_kernels(A, right, metric=kernel, **params)
+        assert_allclose(library.to_numpy(found), expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_own_names(name, features):
+    A, B = features
+    assert_array_equal(gram(A, B, kernel=name), OURS[name](A, B))
+
+
+def test_the_default_is_linear(features):
+    A, B = features
+    assert_allclose(gram(A, B), A @ B.T, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_a_gram_matrix_is_exactly_symmetric(name, library):
+    A = np.random.default_rng(1).random((50, 33))
+    for right in (None, "A itself"):
+        features = library.asarray(A)
+        K = library.to_numpy(gram(features, features if right else None, kernel=name))
+        assert_array_equal(K, K.T)
+
+
+@pytest.mark.parametrize("name", [name for name in kernel_names() if "chi2" not in name])
+def test_sparse_features_give_the_dense_answer(name, features):
+    A, B = (np.where(values < 0.5, 0, values) for values in features)
+    found = gram(sparse.csr_array(A), sparse.csr_array(B), kernel=name)
+    assert type(found) is np.ndarray
+    assert_allclose(found, gram(A, B, kernel=name), rtol=1e-12, atol=1e-12)
+
+
+def test_a_callable_gets_two_whole_matrices_and_the_parameters(features):
+    A, B = features
+    calls = []
+
+    def kernel(left, right, power):
+        calls.append((left, right))
+        return (left @ right.T) ** power
+
+    assert_allclose(gram(A, B, kernel=kernel, params={"power": 2}), (A @ B.T) ** 2)
+    assert_allclose(gram(A, kernel=kernel, params={"power": 3}), (A @ A.T) ** 3)
+    assert calls[0][0] is A
+    assert calls[0][1] is B
+    assert calls[1][0] is calls[1][1] is A
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gaussian_process_kernels_work_as_they_are(features, dtype):
+    A, B = (values.astype(dtype) for values in features)
+    kernel = RBF(0.7) + 0.5 * DotProduct()
+    rtol = 1e-5 if dtype is np.float32 else 1e-12
+    squares = ((A[:, None] - B[None]) ** 2).sum(axis=2)
+    expected = np.exp(-squares / (2 * 0.7**2)) + 0.5 * (1 + A @ B.T)
+    assert_allclose(gram(A, B, kernel=kernel), expected, rtol=rtol)
+    assert_allclose(gram(A, kernel=kernel), kernel(A), rtol=rtol)
+
+
+def test_what_a_callable_returns_becomes_a_dense_float_array(features):
+    A, B = features
+    found = gram(A, B, kernel=lambda A, B: sparse.csr_array(np.ones((len(A), len(B)), dtype=int)))
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float64
+    assert gram(A, B, kernel=lambda A, B: np.ones((len(A), len(B)), dtype=np.float32)).dtype == np.float32
+    assert_array_equal(gram([[1], [2]], kernel=lambda A, B: (A @ B.T).tolist()), [[1, 2], [2, 4]])
+
+
+def test_a_callable_of_another_library_comes_back_in_that_of_the_features(features):
+    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
+    A, B = features
+    assert type(gram(A, B, kernel=lambda A, B: torch.as_tensor(A @ B.T))) is np.ndarray
+    found = gram(torch.as_tensor(A), torch.as_tensor(B), kernel=lambda A, B: A.numpy() @ B.numpy().T)
+    assert type(found) is torch.Tensor
+
+
+def test_unknown_names_are_listed(features):
+    with pytest.raises(KernelError, match=r"Unknown kernel 'tanimito'\. Did you mean 'tanimoto'\? Known are") as error:
+        gram(*features, kernel="tanimito")
+    assert all(name in str(error.value) for name in kernel_names())
+    with pytest.raises(KernelError) as error:
+        gram(*features, kernel="zzz")
+    assert "Did you mean" not in str(error.value)
+
+
+def test_precomputed_is_none_of_our_business(features):
+    with pytest.raises(KernelError, match="'precomputed' says that a model is given the Gram matrix"):
+        gram(*features, kernel="precomputed")
+
+
+def test_unknown_parameters_are_listed(features):
+    with pytest.raises(KernelError, match="'poly' takes no parameter 'gama'; it takes degree, gamma, coef0"):
+        gram(*features, kernel="poly", params={"gama": 1})
+    with pytest.raises(KernelError, match="'linear' takes no parameter 'gamma'; it takes none"):
+        gram(*features, kernel="linear", params={"gamma": 1})
+    with pytest.raises(KernelError, match="params must be a mapping"):
+        gram(*features, kernel="rbf", params=0.5)
+    with pytest.raises(KernelError, match="gamma of kernel 'rbf' must be a number of at least 0, found -1"):
+        gram(*features, kernel="rbf", params={"gamma": -1})
+
+
+def test_a_callable_that_cannot_be_called_so_is_refused(features):
+    def one_sided(A):
+        return A
+
+    def with_power(A, B, power):
+        return A @ B.T
+
+    with pytest.raises(KernelError, match=r"one_sided\(A\) cannot be called as kernel\(A, B"):
+        gram(*features, kernel=one_sided)
+    with pytest.raises(KernelError, match=r"with_power.*missing a required argument: 'power'"):
+        gram(*features, kernel=with_power)
+    with pytest.raises(KernelError, match=r"RBF.*unexpected keyword argument 'gamma'"):
+        gram(*features, kernel=RBF(), params={"gamma": 1})
+
+
+def test_an_error_inside_a_callable_is_left_alone(features):
+    def broken(A, B):
+        return len(None)
+
+    with pytest.raises(TypeError, match="NoneType"):
+        gram(*features, kernel=broken)
+
+
+def test_a_callable_of_the_wrong_shape_is_refused(features):
+    with pytest.raises(KernelError, match=r"expected shape \(7, 4\), found \(4, 7\)"):
+        gram(*features, kernel=lambda A, B: B @ A.T)
+    with pytest.raises(KernelError, match=r"expected shape \(7, 7\), found \(7,\)"):
+        gram(features[0], kernel=lambda A, B: (A * B).sum(axis=1))
+
+
+def test_a_callable_must_return_real_numbers(features):
+    with pytest.raises(KernelError, match="real numbers, found dtype complex128"):
+        gram(*features, kernel=lambda A, B: 1j * (A @ B.T))
+
+
+def test_kernels_are_names_or_callables(features):
+    with pytest.raises(KernelError, match="or a callable, found int"):
+        gram(*features, kernel=3)
+
+
+def test_no_rows_are_refused(features):
+    for kernel in ("linear", lambda A, B: A @ B.T):
+        with pytest.raises(ValueError, match="0"):
+            gram(features[0], np.ones((0, 5)), kernel=kernel)
+
+
+def test_a_result_that_is_not_finite_is_refused(features, library):
+    A = library.asarray(np.array([[1e15], [-1e15]]))
+    with pytest.raises(ValueError, match="'poly' gave NaN or infinity"):
+        gram(A, kernel="poly", params={"degree": 40, "gamma": 1})
+    with pytest.raises(ValueError, match="'poly' gave NaN or infinity"):
+        gram(A, kernel="poly", params={"degree": 1.5})
+    with pytest.raises(ValueError, match="<lambda> gave NaN or infinity"):
+        gram(A, kernel=lambda A, B: A @ B.T + float("nan"))

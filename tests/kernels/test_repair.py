@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels.repair import (
+    asymmetry,
+    average_transpose,
+    is_finite,
+    rank_threshold,
+    repair,
+    repaired_values,
+    symmetrized,
+    symmetry_tolerance,
+)
+
+EPS = np.finfo(float).eps
+
+
+def similarity(n: int, seed: int = 0) -> np.ndarray:
+    """Draw a matrix that is neither symmetric nor positive semi-definite."""
+    values = np.random.default_rng(seed).normal(size=(n, n))
+    values[0, 0] = -1
+    return values
+
+
+def tolerances(library) -> dict[str, float]:
+    rtol = 1e-4 if library.dtype == "float32" else 1e-11
+    return {"rtol": rtol, "atol": rtol}
+
+
+@pytest.fixture(params=[None, 3], ids=["one block", "blocks of 3 rows"])
+def blocks(request, monkeypatch):
+    """Run the test also with blocks that are smaller than the matrix."""
+    if request.param:
+        from sys import modules
+
+        step = request.param
+        monkeypatch.setattr(
+            modules["dyadlearn.kernels.repair"],
+            "row_blocks",
+            lambda n, *_: (slice(i, min(i + step, n)) for i in range(0, n, step)),
+        )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+@pytest.mark.usefixtures("blocks")
+def test_asymmetry_and_average(n, library):
+    K = library.asarray(similarity(n))
+    plain = np.array(library.to_numpy(K))
+    expected = max(abs(plain[i, j] - plain[j, i]) for i in range(n) for j in range(n))
+    assert_allclose(asymmetry(K), expected, rtol=1e-6)
+    found = average_transpose(K)
+    assert found is K
+    assert_allclose(library.to_numpy(K), (plain + plain.T) / 2, rtol=1e-6)
+    assert asymmetry(K) == 0
+
+
+def test_asymmetry_needs_little_memory():
+    n = 1500
+    K = np.random.default_rng(0).random((n, n))
+    tracemalloc.start()
+    try:
+        asymmetry(K)
+        average_transpose(K)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < K.nbytes
+
+
+def test_tolerance_of_symmetry(library):
+    K = library.asarray([[1.0, -4.0], [2.0, 3.0]])
+    assert_allclose(symmetry_tolerance(K), 4e-4 if library.dtype == "float32" else 4e-8)
+
+
+def test_what_is_symmetric_up_to_rounding_is_not_copied(library):
+    tolerance = 1e-4 if library.dtype == "float32" else 1e-8
+    K = library.asarray([[1.0, 0.5], [0.5 + 0.5 * tolerance, 1.0]])
+    for option in ("mean", "error"):
+        symmetric, gap = symmetrized(K, option)
+        assert symmetric is K
+        assert 0.3 * tolerance < gap < 0.7 * tolerance
+
+
+def test_what_is_not_is_averaged_and_left_alone(library):
+    tolerance = 1e-4 if library.dtype == "float32" else 1e-8
+    plain = np.array([[1.0, 0.5], [0.5 + 2 * tolerance, 1.0]])
+    K = library.asarray(plain.copy())
+    symmetric, gap = symmetrized(K)
+    assert_allclose(gap, 2 * tolerance, rtol=1e-2)
+    assert symmetric is not K
+    assert_array_equal(library.to_numpy(symmetric), library.to_numpy(symmetric).T)
+    assert_allclose(library.to_numpy(symmetric)[0, 1], 0.5 + tolerance, rtol=1e-6)
+    assert_array_equal(library.to_numpy(K), library.to_numpy(library.asarray(plain)))
+
+
+def test_asymmetry_is_refused_with_its_figures():
+    with pytest.raises(KernelError, match=r"G is not symmetric: .* is 0.25, the tolerance is 1e-08"):
+        symmetrized(np.array([[1.0, 0.5], [0.25, 1.0]]), "error", name="G")
+    with pytest.raises(KernelError, match="K is not symmetric"):
+        repair(np.array([[1.0, 0.5], [0.25, 1.0]]), symmetrize="error")
+
+
+def test_threshold_of_rank(library):
+    values = library.asarray([-3.0, 0.5, 2.0])
+    eps = 2.0**-23 if library.dtype == "float32" else 2.0**-52
+    assert_allclose(rank_threshold(values, 10), 30 * eps)
+
+
+def test_clipped_values(library):
+    values = library.asarray([2.0, -0.5, 0.0, 1.0])
+    found, smallest = repaired_values(values, "clip", 4)
+    assert smallest == -0.5
+    assert found.dtype == values.dtype
+    assert_array_equal(library.to_numpy(found), [2, 0, 0, 1])
+
+
+def test_shifted_values(library):
+    values = library.asarray([2.0, -0.5, 0.0, 1.0])
+    found, smallest = repaired_values(values, "shift", 4)
+    assert smallest == -0.5
+    assert_array_equal(library.to_numpy(found), [2.5, 0, 0.5, 1.5])
+
+
+@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
+def test_rounding_becomes_zero_and_is_no_reason_to_repair(psd):
+    values = np.array([-3.9 * EPS, -1e-20, 3.9 * EPS, 4.1 * EPS, 1.0])
+    found, smallest = repaired_values(values, psd, 4)
+    assert_array_equal(found, [0, 0, 0, 4.1 * EPS, 1.0])
+    assert smallest == -3.9 * EPS
+
+
+def test_rounding_is_judged_after_the_shift():
+    found, _ = repaired_values(np.array([-1.0, -1.0 + 6 * EPS, -1.0 + 9 * EPS, 1.0]), "shift", 4)
+    assert_array_equal(found, [0, 0, 9 * EPS, 2])
+
+
+@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
+def test_zeros_stay_zeros(psd):
+    found, smallest = repaired_values(np.zeros(3), psd, 3)
+    assert_array_equal(found, np.zeros(3))
+    assert smallest == 0
+
+
+def test_negative_values_are_refused_with_their_figures():
+    values = np.array([-0.5, -1.1e-6, -0.9e-6, 1.0])
+    with pytest.raises(KernelError, match=r"G is not .*: 2 of its 4 eigenvalues .* smallest -0.5 \(the largest is 1\)"):
+        repaired_values(values, "error", 4, name="G")
+    with pytest.raises(KernelError, match="K is not positive semi-definite: 1 of its 2 eigenvalues"):
+        repair(np.array([[1.0, 2.0], [2.0, 1.0]]), psd="error")
+
+
+@pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.usefixtures("blocks")
+def test_clipping_gives_the_positive_part(n, library):
+    plain = similarity(n)
+    K = library.asarray(plain.copy())
+    found = repair(K)
+    assert type(found) is type(K)
+    assert found.dtype == K.dtype
+    mean = (plain + plain.T) / 2
+    values, vectors = np.linalg.eigh(mean)
+    expected = sum(
+        (max(value, 0.0) * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True)),
+        start=np.zeros((n, n)),
+    )
+    assert values.min() < 0
+    assert_allclose(library.to_numpy(found), expected, **tolerances(library))
+    assert_array_equal(library.to_numpy(found), library.to_numpy(found).T)
+    assert_array_equal(library.to_numpy(K), library.to_numpy(library.asarray(plain)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_shifting_changes_only_the_diagonal(n, library):
+    plain = similarity(n)
+    found = library.to_numpy(repair(library.asarray(plain), psd="shift"))
+    mean = (plain + plain.T) / 2
+    expected = mean - np.linalg.eigvalsh(mean).min() * np.eye(n)
+    assert_allclose(found, expected, **tolerances(library))
+    assert_array_equal(found, found.T)
+    scale = np.abs(np.linalg.eigvalsh(expected)).max()
+    assert abs(np.linalg.eigvalsh(found.astype(float)).min()) < 100 * np.finfo(library.dtype).eps * max(scale, 1)
+
+
+@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
+def test_a_kernel_comes_back_as_it_is(psd, library):
+    A = np.random.default_rng(0).normal(size=(8, 3))
+    K = library.asarray((A @ A.T + (A @ A.T).T) / 2)
+    assert repair(K, symmetrize="error", psd=psd) is K
+
+
+def test_rounding_of_symmetry_is_averaged_away():
+    K = np.array([[1.0, 0.5], [0.5 + 1e-12, 1.0]])
+    found = repair(K, symmetrize="error")
+    assert_array_equal(found, found.T)
+    assert_allclose(found, K, atol=1e-12)
+    assert K[1, 0] != K[0, 1]
+
+
+def test_integers_and_lists_are_similarities():
+    assert_array_equal(repair([[2, 1], [1, 2]]), [[2.0, 1.0], [1.0, 2.0]])
+    assert repair(np.eye(2, dtype=int)).dtype == np.float64
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(value, library):
+    for position in ((0, 0), (1, 0)):
+        plain = np.eye(3)
+        plain[position] = value
+        assert not is_finite(library.asarray(plain))
+        with pytest.raises(ValueError, match="K contains NaN or infinity"):
+            repair(library.asarray(plain))
+    assert is_finite(library.asarray(np.eye(3)))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 3), (4,), (2, 2, 2)])
+def test_what_is_not_square_is_refused(shape):
+    for function in (repair, symmetrized, asymmetry):
+        with pytest.raises(KernelError, match=r"K must be square with at least one row, found shape \("):
+            function(np.ones(shape))
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(ValueError, match="symmetrize must be one of 'mean', 'error', found 'max'"):
+        repair(np.eye(2), symmetrize="max")
+    with pytest.raises(ValueError, match="psd must be one of 'clip', 'shift', 'error', found 'flip'"):
+        repair(np.eye(2), psd="flip")
+    with pytest.raises(ValueError, match="psd must be one of"):
+        repaired_values(np.ones(2), "flip", 2)
+    with pytest.raises(ValueError, match="symmetrize must be one of"):
+        symmetrized(np.eye(2), "max")
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "gap", "smallest"),
+    [
+        ("e", 445, 0.09, -0.12),
+        ("ic", 210, 0.16, -0.0024),
+        ("gpcr", 223, 0.19, -0.011),
+        ("nr", 54, 0.075, 0.0),
+    ],
+)
+def test_similarities_of_real_drugs(name, n, gap, smallest, shared_data):
+    with gzip.open(shared_data / "yamanishi2008" / f"{name}_simmat_dc.txt.gz", "rt") as lines:
+        K = np.loadtxt(lines, skiprows=1, usecols=range(1, n + 1), delimiter="\t")
+    assert K.shape == (n, n)
+    mean, found_gap = symmetrized(K)
+    # The figures are known to two digits.
+    assert_allclose(found_gap, gap, rtol=0.06)
+    values = np.linalg.eigvalsh(mean)
+    _, found_smallest = repaired_values(values, "clip", n)
+    assert_allclose(found_smallest, smallest, rtol=0.06, atol=1e-12)
+    for psd in ("clip", "shift"):
+        repaired = repair(K, psd=psd)
+        assert_array_equal(repaired, repaired.T)
+        assert np.linalg.eigvalsh(repaired).min() >= -rank_threshold(values, n)
+        assert repair(repaired, symmetrize="error", psd="error") is repaired
+    if smallest < 0:
+        with pytest.raises(KernelError, match="not positive semi-definite"):
+            repair(K, psd="error")
+    with pytest.raises(KernelError, match="not symmetric"):
+        repair(K, symmetrize="error")

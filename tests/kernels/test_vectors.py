@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels import vectors
+
+SHAPES = [(1, 1, 1), (4, 7, 3), (6, 2, 11)]
+
+
+def counts(n: int, d: int, seed: int) -> np.ndarray:
+    """Draw counts of which many are zero, with a zero row at the end."""
+    values = np.random.default_rng(seed).poisson(0.8, size=(n, d)).astype(float)
+    values[-1] = 0
+    return values
+
+
+def loop(A, B, of_pair):
+    return np.array([[of_pair(a, b) for b in B] for a in A])
+
+
+def tanimoto_pair(a, b):
+    shared = float(a @ b)
+    union = float(a @ a) + float(b @ b) - shared
+    return 1.0 if union == 0 else shared / union
+
+
+def minmax_pair(a, b):
+    largest = sum(max(x, y) for x, y in zip(a, b, strict=True))
+    return 1.0 if largest == 0 else sum(min(x, y) for x, y in zip(a, b, strict=True)) / largest
+
+
+def delta_pair(a, b):
+    return float(all(x == y for x, y in zip(a, b, strict=True)))
+
+
+def chi2_pair(a, b):
+    return sum((x - y) ** 2 / (x + y) for x, y in zip(a, b, strict=True) if x + y > 0)
+
+
+def cosine_pair(a, b):
+    lengths = float(np.sqrt(a @ a) * np.sqrt(b @ b))
+    return 0.0 if lengths == 0 else float(a @ b) / lengths
+
+
+KERNELS = {
+    "tanimoto": (vectors.tanimoto, {}, tanimoto_pair),
+    "minmax": (vectors.minmax, {}, minmax_pair),
+    "delta": (vectors.delta, {}, delta_pair),
+    "linear": (vectors.linear, {}, lambda a, b: float(a @ b)),
+    "cosine": (vectors.cosine, {}, cosine_pair),
+    "polynomial": (
+        vectors.polynomial,
+        {"degree": 2, "gamma": 0.3, "coef0": 0.5},
+        lambda a, b: (0.3 * float(a @ b) + 0.5) ** 2,
+    ),
+    "polynomial-default": (vectors.polynomial, {}, lambda a, b: (float(a @ b) / len(a) + 1) ** 3),
+    "sigmoid": (
+        vectors.sigmoid,
+        {"gamma": 0.2, "coef0": -0.5},
+        lambda a, b: np.tanh(0.2 * float(a @ b) - 0.5),
+    ),
+    "sigmoid-default": (vectors.sigmoid, {}, lambda a, b: np.tanh(float(a @ b) / len(a) + 1)),
+    "rbf": (vectors.rbf, {"gamma": 0.7}, lambda a, b: np.exp(-0.7 * float((a - b) @ (a - b)))),
+    "rbf-default": (vectors.rbf, {}, lambda a, b: np.exp(-float((a - b) @ (a - b)) / len(a))),
+    "laplacian": (vectors.laplacian, {"gamma": 0.7}, lambda a, b: np.exp(-0.7 * np.abs(a - b).sum())),
+    "laplacian-default": (vectors.laplacian, {}, lambda a, b: np.exp(-np.abs(a - b).sum() / len(a))),
+    "additive_chi2": (vectors.additive_chi2, {}, lambda a, b: -chi2_pair(a, b)),
+    "chi2": (vectors.chi2, {"gamma": 0.4}, lambda a, b: np.exp(-0.4 * chi2_pair(a, b))),
+    "chi2-default": (vectors.chi2, {}, lambda a, b: np.exp(-chi2_pair(a, b))),
+}
+DENSE_ONLY = ("additive_chi2", "chi2", "chi2-default")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("n_a", "n_b", "d"), SHAPES)
+def test_equals_a_loop_over_pairs(name, n_a, n_b, d, library):
+    kernel, params, of_pair = KERNELS[name]
+    A, B = counts(n_a, d, seed=1), counts(n_b, d, seed=2)
+    B[0] = A[0]
+    found = kernel(library.asarray(A), library.asarray(B), **params)
+    assert type(found) is type(library.asarray(A))
+    assert found.dtype == library.asarray(A).dtype
+    rtol = 1e-5 if library.dtype == "float32" else 1e-12
+    assert_allclose(library.to_numpy(found), loop(A, B, of_pair), rtol=rtol, atol=rtol)
+    alone = kernel(library.asarray(A), **params)
+    assert_allclose(library.to_numpy(alone), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name not in DENSE_ONLY])
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.coo_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_equals_a_loop_over_pairs(name, container, dtype):
+    kernel, params, of_pair = KERNELS[name]
+    A, B = counts(5, 9, seed=3), counts(4, 9, seed=4)
+    B[0] = A[0]
+    expected = loop(A, B, of_pair)
+    rtol = 1e-5 if dtype is np.float32 else 1e-12
+    sparse_A, sparse_B = container(A.astype(dtype)), container(B.astype(dtype))
+    for left, right in [(sparse_A, sparse_B), (sparse_A, B.astype(dtype)), (A.astype(dtype), sparse_B)]:
+        found = kernel(left, right, **params)
+        assert type(found) is np.ndarray
+        assert found.dtype == dtype
+        assert_allclose(found, expected, rtol=rtol, atol=rtol)
+    assert_allclose(kernel(sparse_A, **params), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_torch_keeps_single_precision(name):
+    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
+    kernel, params, of_pair = KERNELS[name]
+    A, B = counts(5, 8, seed=5), counts(6, 8, seed=6)
+    found = kernel(torch.as_tensor(A, dtype=torch.float32), torch.as_tensor(B, dtype=torch.float32), **params)
+    assert found.dtype == torch.float32
+    assert_allclose(found.numpy(), loop(A, B, of_pair), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_make_no_difference(name, library, monkeypatch):
+    kernel, params, _ = KERNELS[name]
+    A, B = library.asarray(counts(9, 5, seed=7)), library.asarray(counts(8, 5, seed=8))
+    whole = library.to_numpy(kernel(A, B, **params))
+    alone = library.to_numpy(kernel(A, **params))
+    asked = []
+
+    def tiny_blocks(n_rows, row_bytes, limit=0):
+        asked.append(n_rows)
+        return (slice(start, min(start + 2, n_rows)) for start in range(0, n_rows, 2))
+
+    monkeypatch.setattr(vectors, "row_blocks", tiny_blocks)
+    rtol = 1e-5 if library.dtype == "float32" else 1e-12
+    assert_allclose(library.to_numpy(kernel(A, B, **params)), whole, rtol=rtol, atol=rtol)
+    assert_allclose(library.to_numpy(kernel(A, **params)), alone, rtol=rtol, atol=rtol)
+    if name in ("tanimoto", "minmax"):
+        assert asked
+
+
+def test_broadcasts_stay_small(monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    A, B = (strict.asarray(np.random.default_rng(n).random((n, 5))) for n in (40, 30))
+    row_blocks = vectors.row_blocks
+    monkeypatch.setattr(vectors, "row_blocks", lambda n_rows, row_bytes: row_blocks(n_rows, row_bytes, 2**10))
+    sizes = []
+
+    def measure(a, b):
+        sizes.append((a - b).size)
+        return strict.sum(a - b, axis=-1)
+
+    vectors._blockwise(A, B, measure)
+    assert sum(sizes) == 40 * 30 * 5
+    assert max(sizes) <= 2**10 // 8
+
+
+def test_tanimoto_of_binary_vectors_is_jaccard():
+    bits = np.random.default_rng(0).random((6, 20)) < 0.4
+    sets = [set(np.flatnonzero(row)) for row in bits]
+    expected = [[len(a & b) / len(a | b) for b in sets] for a in sets]
+    assert_allclose(vectors.tanimoto(bits), expected, rtol=1e-15)
+
+
+def test_tanimoto_takes_negative_entries_and_is_positive_semidefinite():
+    A = np.random.default_rng(0).normal(size=(60, 3))
+    K = vectors.tanimoto(A)
+    assert_allclose(K, loop(A, A, tanimoto_pair), rtol=1e-12)
+    assert K.min() < -0.1
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+
+
+@pytest.mark.parametrize("kernel", [vectors.tanimoto, vectors.minmax])
+def test_diagonal_is_exactly_one(kernel, library):
+    A = np.random.default_rng(0).random((30, 17))
+    A[3] = 0
+    assert_array_equal(np.diag(library.to_numpy(kernel(library.asarray(A)))), np.ones(30))
+
+
+def test_minmax_is_never_below_zero(library):
+    # 0.1 + 0.7 and the like do not cancel exactly where nothing is shared.
+    A = np.random.default_rng(0).random((20, 8)) * (np.arange(8) < 4)
+    B = np.random.default_rng(1).random((20, 8)) * (np.arange(8) >= 4)
+    K = library.to_numpy(vectors.minmax(library.asarray(A), library.asarray(B)))
+    assert K.min() >= 0
+    assert_allclose(K, 0, atol=1e-6)
+
+
+def test_delta_sees_through_storage():
+    A = np.array([[0.0, -0.0, 2.0], [1.0, 0.0, 0.0]])
+    B = sparse.csr_array((np.array([2.0, 0.0, 0.5, 0.5]), np.array([2, 0, 0, 0]), np.array([0, 2, 4])), shape=(2, 3))
+    expected = np.eye(2)
+    assert_array_equal(vectors.delta(A, B), expected)
+    assert_array_equal(vectors.delta(B, A), expected)
+    assert_array_equal(vectors.delta(B), expected)
+    assert_array_equal(vectors.delta(A, np.abs(A)), expected)
+    assert_array_equal(vectors.delta(A, np.nextafter(A, 9)), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("kernel", [vectors.minmax, vectors.laplacian, vectors.rbf, vectors.delta])
+def test_sparse_features_may_have_long_indices(kernel):
+    A = counts(6, 5, seed=9)
+    long = sparse.csr_array(A)
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    assert_allclose(kernel(long), kernel(A), rtol=1e-12)
+    assert long.indices.dtype == np.int64
+
+
+def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
+    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
+    A = (1000 + np.random.default_rng(0).random((6, 4))).astype(np.float32)
+    expected = loop(A.astype(float), A.astype(float), lambda a, b: np.exp(-float((a - b) @ (a - b))))
+    assert_allclose(vectors.rbf(torch.as_tensor(A), gamma=1).numpy(), expected, rtol=1e-5)
+    assert_allclose(vectors.rbf(torch.as_tensor(A), torch.as_tensor(A) + 0, gamma=1).numpy(), expected, rtol=1e-5)
+
+
+def test_rbf_diagonal_is_exactly_one(library, monkeypatch):
+    A = library.asarray(100 * np.random.default_rng(0).random((7, 3)))
+    monkeypatch.setattr(vectors, "row_blocks", lambda n, _: (slice(i, min(i + 3, n)) for i in range(0, n, 3)))
+    assert_array_equal(np.diag(library.to_numpy(vectors.rbf(A))), np.ones(7))
+
+
+def test_integers_lists_and_frames_are_features():
+    pandas = pytest.importorskip("pandas")
+    values = [[1, 0, 2], [0, 1, 1]]
+    expected = vectors.minmax(np.array(values, dtype=float))
+    assert expected.dtype == np.float64
+    for features in (values, np.array(values), np.array(values, dtype=object), pandas.DataFrame(values)):
+        assert_array_equal(vectors.minmax(features), expected)
+    assert vectors.linear(np.ones((1, 2), dtype=np.float32), np.ones((1, 2))).dtype == np.float64
+
+
+@pytest.mark.parametrize("kernel", [vectors.minmax, vectors.chi2, vectors.additive_chi2])
+def test_negative_entries_are_refused(kernel, library):
+    good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[1.0, -2.0]])
+    with pytest.raises(ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"):
+        kernel(bad)
+    with pytest.raises(ValueError, match="B contains negative entries"):
+        kernel(good, bad)
+    if kernel is vectors.minmax:
+        with pytest.raises(ValueError, match="A contains negative entries"):
+            kernel(sparse.csr_array([[0.0, -2.0]]))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_that_are_not_finite_are_refused(value, library):
+    good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[value, 2.0]])
+    with pytest.raises(ValueError, match="A contains NaN or infinity"):
+        vectors.delta(bad)
+    with pytest.raises(ValueError, match="B contains NaN or infinity"):
+        vectors.tanimoto(good, bad)
+    with pytest.raises(ValueError, match="A contains NaN or infinity"):
+        vectors.tanimoto(sparse.csr_array([[0.0, value]]))
+
+
+def test_features_that_do_not_fit_are_refused():
+    A = np.ones((3, 2))
+    with pytest.raises(ValueError, match="same features, found 2 and 4 of them"):
+        vectors.linear(A, np.ones((3, 4)))
+    with pytest.raises(ValueError, match=r"A must be a matrix .* found shape \(3,\)"):
+        vectors.linear(np.ones(3))
+    with pytest.raises(ValueError, match=r"B must be a matrix .* found shape \(0, 2\)"):
+        vectors.linear(A, np.ones((0, 2)))
+    with pytest.raises(ValueError, match="A must hold numbers"):
+        vectors.linear(np.array([["a", "b"]]))
+    with pytest.raises(ValueError, match="takes no sparse features"):
+        vectors.chi2(A, sparse.csr_array(A))
+
+
+def test_mixed_libraries_are_refused():
+    strict = pytest.importorskip("array_api_strict")
+    A = np.ones((3, 2))
+    for other in (A, sparse.csr_array(A)):
+        with pytest.raises(TypeError, match="one array library, found array_api_strict and numpy"):
+            vectors.tanimoto(strict.asarray(A), other)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "params"),
+    [
+        (vectors.rbf, {"gamma": -1}),
+        (vectors.rbf, {"gamma": "scale"}),
+        (vectors.laplacian, {"gamma": np.nan}),
+        (vectors.chi2, {"gamma": None}),
+        (vectors.polynomial, {"degree": 0}),
+        (vectors.polynomial, {"gamma": True}),
+        (vectors.polynomial, {"coef0": None}),
+        (vectors.sigmoid, {"gamma": -0.1}),
+        (vectors.sigmoid, {"coef0": np.inf}),
+    ],
+)
+def test_senseless_parameters_are_refused(kernel, params):
+    (name,) = params
+    with pytest.raises(KernelError, match=f"{name} of kernel '{kernel.__name__}' must be a number"):
+        kernel(np.ones((2, 2)), **params)

@@ -1,0 +1,244 @@
+"""The one file that knows array libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import _array
+from dyadlearn._array import (
+    as_array_of,
+    available_memory,
+    eigh,
+    epsilon,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    itemsize,
+    matmul,
+    namespace,
+    row_blocks,
+    svd,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+
+MATRIX = np.arange(12.0).reshape(4, 3)
+
+
+def test_kinds_of_arrays(library):
+    array = library.asarray(MATRIX)
+    foreign = not library.name.startswith("numpy")
+    assert is_foreign(array) is foreign
+    assert not is_sparse(array)
+    owner = {"array-api-strict": "array_api_strict", "torch": "torch"}.get(library.name, "numpy")
+    assert _array.library(array) == owner
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_sparse_matrices_count_as_numpy(container):
+    matrix = container(MATRIX)
+    assert is_sparse(matrix)
+    assert not is_foreign(matrix)
+    assert _array.library(matrix) == "numpy"
+    assert namespace(matrix) is namespace(MATRIX)
+    assert namespace(matrix, MATRIX) is namespace(MATRIX)
+
+
+@pytest.mark.parametrize("value", [None, [[1.0]], "text", 3.0])
+def test_what_is_no_array_is_not_foreign(value):
+    assert not is_foreign(value)
+    assert not is_sparse(value)
+
+
+def test_namespace_of_nothing_is_that_of_numpy(library):
+    assert namespace() is namespace(None) is namespace(MATRIX)
+    array = library.asarray(MATRIX)
+    assert namespace(array, None) is namespace(array)
+
+
+def test_namespace_refuses_a_mixture():
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError):
+        namespace(MATRIX, strict.asarray(MATRIX))
+
+
+def test_to_numpy_and_back(library):
+    array = library.asarray(MATRIX)
+    assert type(to_numpy(array)) is np.ndarray
+    assert_array_equal(to_numpy(array), MATRIX)
+    assert to_numpy(array).dtype == library.dtype
+    back = as_array_of(to_numpy(array), array)
+    assert type(back) is type(array)
+    assert_array_equal(library.to_numpy(back), MATRIX)
+
+
+def test_to_numpy_copies_nothing_of_numpy():
+    assert to_numpy(MATRIX) is MATRIX
+    assert_array_equal(to_numpy([[1, 2]]), [[1, 2]])
+
+
+def test_to_numpy_leaves_the_graph_of_torch():
+    torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
+    assert_array_equal(to_numpy(torch.ones(2, requires_grad=True)), [1.0, 1.0])
+
+
+def test_as_array_of_takes_sequences_and_a_dtype(library):
+    array = library.asarray(MATRIX)
+    whole = as_array_of([2, 0, 1], array, dtype=namespace(array).int64)
+    assert type(whole) is type(array)
+    assert whole.dtype == namespace(array).int64
+    assert_array_equal(to_numpy(whole), [2, 0, 1])
+
+
+def test_float_dtype_is_single_only_where_all_floats_are(library):
+    xp = namespace(library.asarray(MATRIX))
+    single, double = xp.ones(2, dtype=xp.float32), xp.ones(2, dtype=xp.float64)
+    whole, truth = xp.ones(2, dtype=xp.int64), xp.ones(2, dtype=xp.bool)
+    for arrays, expected in (
+        ([single], xp.float32),
+        ([double], xp.float64),
+        ([single, single, None], xp.float32),
+        ([single, double], xp.float64),
+        ([whole], xp.float64),
+        ([single, whole, truth], xp.float32),
+        ([truth, double], xp.float64),
+    ):
+        assert float_dtype(*arrays) == expected
+
+
+def test_float_dtype_of_sparse_matrices():
+    assert float_dtype(sparse.csr_array(MATRIX.astype(np.float32)), None) == np.float32
+    assert float_dtype(sparse.csr_array(MATRIX), MATRIX.astype(np.float32)) == np.float64
+
+
+def test_precision_and_size_of_numbers(library):
+    array = library.asarray(MATRIX)
+    assert epsilon(array) == np.finfo(library.dtype).eps
+    assert itemsize(array) == np.dtype(library.dtype).itemsize
+
+
+def test_zeros_are_like_their_model(library):
+    array = library.asarray(MATRIX)
+    empty = zeros((2, 5), array)
+    assert type(empty) is type(array)
+    assert empty.dtype == array.dtype
+    assert_array_equal(to_numpy(empty), np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize("diagonal", [7.0, [1.0, 2.0, 3.0]])
+def test_with_diagonal(library, diagonal):
+    square = np.arange(9.0).reshape(3, 3)
+    expected = square.copy()
+    for i in range(3):
+        expected[i, i] = diagonal if isinstance(diagonal, float) else diagonal[i]
+    given = diagonal if isinstance(diagonal, float) else library.asarray(diagonal)
+    assert_array_equal(to_numpy(with_diagonal(library.asarray(square), given)), expected)
+    # In a transposed array the numbers lie in another order.
+    assert_array_equal(to_numpy(with_diagonal(library.asarray(square).T, given)), expected.T)
+
+
+@pytest.mark.parametrize("left", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("right", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_products_are_dense(left, right):
+    product = matmul(left(MATRIX), right(MATRIX.T))
+    assert type(product) is np.ndarray
+    assert_allclose(product, MATRIX @ MATRIX.T, rtol=1e-15)
+
+
+def test_eigh_puts_the_matrix_together_again(library):
+    symmetric = MATRIX @ MATRIX.T
+    values, vectors = (library.to_numpy(part) for part in eigh(library.asarray(symmetric)))
+    assert (np.diff(values) >= 0).all()
+    scale = abs(symmetric).max()
+    assert_allclose(vectors @ np.diag(values) @ vectors.T, symmetric, atol=library.rtol * scale)
+    assert_allclose(vectors.T @ vectors, np.eye(4), atol=library.rtol)
+
+
+def test_svd_is_economical(library):
+    left, values, right = (library.to_numpy(part) for part in svd(library.asarray(MATRIX)))
+    assert left.shape == (4, 3)
+    assert values.shape == (3,)
+    assert right.shape == (3, 3)
+    assert (np.diff(values) <= 0).all()
+    assert_allclose(left @ np.diag(values) @ right, MATRIX, atol=20 * library.rtol)
+
+
+def test_take_rows(library):
+    array, index = library.asarray(MATRIX), np.array([3, 0, 0])
+    assert_array_equal(to_numpy(take_rows(array, index)), MATRIX[[3, 0, 0]])
+    own_index = as_array_of(index, array)
+    assert_array_equal(to_numpy(take_rows(array, own_index)), MATRIX[[3, 0, 0]])
+    assert_array_equal(to_numpy(take_rows(array[:, 0], index)), MATRIX[[3, 0, 0], 0])
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+def test_take_rows_of_sparse_matrices(container):
+    taken = take_rows(container(MATRIX), np.array([3, 0, 0]))
+    assert is_sparse(taken)
+    assert_array_equal(taken.toarray(), MATRIX[[3, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "row_bytes", "limit", "step"),
+    [(10, 8, 24, 3), (9, 8, 24, 3), (2, 8, 24, 3), (5, 100, 24, 1), (5, 0, 24, 24), (0, 8, 24, 3)],
+)
+def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
+    blocks = list(row_blocks(n_rows, row_bytes, limit))
+    assert [i for block in blocks for i in range(n_rows)[block]] == list(range(n_rows))
+    assert all(block.stop <= n_rows and block.stop - block.start <= step for block in blocks)
+    assert len(blocks) == -(-n_rows // step)
+
+
+def test_available_memory_is_a_sensible_number(library):
+    free = available_memory(library.asarray(MATRIX))
+    assert free is None or 2**20 < free < 2**50
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Pretend that the files in which a machine tells its memory lie in a folder of ours."""
+    monkeypatch.setattr(_array, "Path", lambda path: Path(tmp_path, *Path(path).parts[1:]))
+
+    def write(path: str, text: str) -> None:
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def test_memory_of_a_machine(machine):
+    machine("proc/meminfo", "MemTotal:       2000 kB\nMemAvailable:   1000 kB\n")
+    assert available_memory(MATRIX) == 1000 * 1024
+
+
+def test_memory_of_a_container_that_limits_us(machine):
+    machine("proc/meminfo", "MemAvailable:   1000 kB\n")
+    machine("sys/fs/cgroup/memory.max", "300000\n")
+    machine("sys/fs/cgroup/memory.current", "100000\n")
+    assert available_memory(MATRIX) == 200000
+
+
+def test_memory_of_a_container_without_a_limit(machine):
+    machine("proc/meminfo", "MemAvailable:   1000 kB\n")
+    machine("sys/fs/cgroup/memory.max", "max\n")
+    machine("sys/fs/cgroup/memory.current", "100000\n")
+    assert available_memory(MATRIX) == 1000 * 1024
+
+
+def test_memory_where_only_the_system_tells(machine, monkeypatch):
+    monkeypatch.setattr(_array.os, "sysconf_names", {"SC_AVPHYS_PAGES": 86}, raising=False)
+    monkeypatch.setattr(_array.os, "sysconf", {"SC_AVPHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    assert available_memory(MATRIX) == 5 * 4096
+
+
+def test_memory_where_nobody_tells(machine, monkeypatch):
+    monkeypatch.delattr(_array.os, "sysconf", raising=False)
+    assert available_memory(MATRIX) is None

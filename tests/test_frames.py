@@ -1,0 +1,290 @@
+"""Frames in, frames out: ids are read, matched by label and written back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from dyadlearn._frames import Ids, Table, make_ids, read_table, write_table
+from dyadlearn.exceptions import IdError
+
+VALUES = np.arange(6.0).reshape(3, 2)
+
+
+def polars_frame(ids: list[str] | None = None) -> pl.DataFrame:
+    columns = {"f": VALUES[:, 0], "g": VALUES[:, 1]}
+    return pl.DataFrame(columns if ids is None else {"name": ids, **columns})
+
+
+def pandas_frame(index: Any = ("a", "b", "c")) -> pd.DataFrame:
+    return pd.DataFrame(VALUES, index=pd.Index(list(index), name="name"), columns=["f", "g"])
+
+
+# --- ids ---------------------------------------------------------------------------------------
+
+
+def test_positions_follow_the_wanted_order():
+    assert_array_equal(Ids(("a", 2, "c")).positions(["c", "a", "c", 2], "X"), [2, 0, 2, 1])
+
+
+def test_unknown_ids_are_named_with_a_few_known_ones():
+    ids = Ids(tuple("abcdef"))
+    with pytest.raises(IdError, match=r"^'x', 'y' not among the ids of X \(such as 'a', 'b', 'c', …\)\.$"):
+        ids.positions(["a", "x", "y"], "X")
+
+
+def test_no_wanted_ids_give_no_positions():
+    positions = Ids(("a",)).positions([], "X")
+    assert positions.shape == (0,)
+    assert positions.dtype == np.intp
+
+
+def test_equal_order_needs_no_permutation():
+    assert Ids(("a", "b"), "one").order_as(Ids(("a", "b"), "other"), "X", "Y") is None
+
+
+@pytest.mark.parametrize("labels", [("b", "c", "a"), (30, 10, 20), (("u", 1), ("u", 2), ("t", 1))])
+def test_order_as_brings_ids_into_the_order_of_the_target(labels):
+    target = tuple(sorted(labels))
+    order = Ids(labels).order_as(Ids(target), "X", "Y")
+    assert [labels[position] for position in order] == list(target)
+
+
+def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
+    own, other = Ids(tuple("abcdefgh")), Ids(("h", "z"))
+    with pytest.raises(IdError) as caught:
+        own.order_as(other, "X", "the rows of Y")
+    assert str(caught.value) == (
+        "The ids of X and the rows of Y do not match: 1 of the rows of Y not in X ('z'); 7 of X not in the "
+        "rows of Y ('a', 'b', 'c', 'd', 'e', …). Give both tables the same ids, in any order."
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "said", "unsaid"),
+    [
+        (("a",), ("a", "b"), r"1 of Y not in X \('b'\)\.", "of X not in Y"),
+        (("a", "b"), ("a",), r"1 of X not in Y \('b'\)\.", "of Y not in X"),
+    ],
+)
+def test_only_what_is_missing_is_told(own, other, said, unsaid):
+    with pytest.raises(IdError, match=said) as caught:
+        Ids(own).order_as(Ids(other), "X", "Y")
+    assert unsaid not in str(caught.value)
+
+
+def test_a_number_is_not_the_text_of_it():
+    with pytest.raises(IdError, match=r"\('1'\).*\(1\)"):
+        Ids((1,)).order_as(Ids(("1",)), "X", "Y")
+
+
+def test_repeated_ids_are_named_once_each():
+    with pytest.raises(IdError, match=r"^The index of X has repeated ids: 'b', 'a'\. Ids must be distinct"):
+        make_ids(["a", "b", "b", "b", "a", "c"], None, "The index of X")
+
+
+def test_many_repeated_ids_are_cut():
+    with pytest.raises(IdError, match=r"0, 1, 2, 3, 4, …\."):
+        make_ids([*range(9), *range(9)], None, "X")
+
+
+def test_names_of_axes_are_text():
+    assert make_ids(["a"], 7, "X").name == "7"
+    assert make_ids(["a"], None, "X").name is None
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain", [VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"])
+def test_what_is_no_frame_passes_through(plain):
+    table = read_table(plain, "X")
+    assert table.values is plain
+    assert (table.row_ids, table.column_ids, table.kind) == (None, None, None)
+
+
+def test_arrays_of_other_libraries_pass_through(library):
+    array = library.asarray(VALUES)
+    table = read_table(array, "X")
+    assert table.values is array
+    assert table.kind is None
+
+
+def test_pandas_gives_index_and_columns():
+    frame = pandas_frame()
+    table = read_table(frame, "X")
+    assert table.kind == "pandas"
+    assert table.row_ids == Ids(("a", "b", "c"), "name")
+    assert table.column_ids.labels == ("f", "g")
+    assert_array_equal(np.asarray(table.values), VALUES)
+
+
+def test_pandas_numbers_are_ids_too():
+    table = read_table(pd.DataFrame(VALUES, index=[30, 10, 20], columns=[5, 4]), "X")
+    assert table.row_ids.labels == (30, 10, 20)
+    assert table.column_ids.labels == (5, 4)
+    assert all(type(label) is int for label in (*table.row_ids.labels, *table.column_ids.labels))
+
+
+def test_polars_takes_a_leading_text_column_as_ids():
+    table = read_table(polars_frame(["a", "b", "c"]), "X")
+    assert table.kind == "polars"
+    assert table.row_ids == Ids(("a", "b", "c"), "name")
+    assert table.column_ids.labels == ("f", "g")
+    assert table.values.columns == ["f", "g"]
+    assert_array_equal(table.values.to_numpy(), VALUES)
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["c", "b", "a"])])
+def test_polars_categories_are_text(dtype):
+    frame = polars_frame(["a", "b", "c"]).with_columns(pl.col("name").cast(dtype))
+    assert read_table(frame, "X").row_ids == Ids(("a", "b", "c"), "name")
+
+
+def test_polars_without_text_has_no_row_ids():
+    table = read_table(polars_frame(), "X")
+    assert table.row_ids is None
+    assert table.column_ids.labels == ("f", "g")
+    assert table.values.columns == ["f", "g"]
+
+
+def test_a_leading_whole_number_column_in_polars_is_a_feature():
+    table = read_table(pl.DataFrame({"n": [1, 2], "f": [0.5, 1.5]}), "X")
+    assert table.row_ids is None
+    assert table.values.shape == (2, 2)
+
+
+def test_series_of_pandas_have_ids_and_of_polars_none():
+    series = read_table(pd.Series([1.0, 2.0], index=["a", "b"], name="y"), "Y")
+    assert (series.row_ids.labels, series.column_ids, series.kind) == (("a", "b"), None, "pandas")
+    series = read_table(pl.Series("y", [1.0, 2.0]), "Y")
+    assert (series.row_ids, series.column_ids, series.kind) == (None, None, "polars")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"name": ["a", "b"], "f": [1.0, 2.0]}),
+        pd.DataFrame({"f": [1.0, 2.0], "name": pd.Categorical(["a", "b"])}),
+        pl.DataFrame({"f": [1.0, 2.0], "name": ["a", "b"]}),
+        pl.DataFrame({"id": ["u", "v"], "name": ["a", "b"], "f": [1.0, 2.0]}),
+    ],
+)
+def test_text_among_the_values_is_refused(frame):
+    with pytest.raises(
+        ValueError, match=r"^tasks holds text in column 'name': expected numbers\. Put ids in the index"
+    ):
+        read_table(frame, "tasks")
+
+
+def test_repeated_row_ids_are_refused():
+    with pytest.raises(IdError, match="The index of X has repeated ids: 'a'"):
+        read_table(pandas_frame("aab"), "X")
+    with pytest.raises(IdError, match="Column 'name' of X has repeated ids: 'a'"):
+        read_table(polars_frame(["a", "b", "a"]), "X")
+    with pytest.raises(IdError, match="The index of Y has repeated ids: 3"):
+        read_table(pd.Series([1.0, 2.0], index=[3, 3]), "Y")
+
+
+def test_repeated_column_ids_are_refused():
+    frame = pd.DataFrame(VALUES, columns=["f", "f"])
+    with pytest.raises(IdError, match="columns of X .*repeated ids: 'f'"):
+        read_table(frame, "X")
+
+
+# --- reordering --------------------------------------------------------------------------------
+
+ROWS, COLUMNS = np.array([2, 0, 1]), np.array([1, 0])
+
+
+@pytest.mark.parametrize("frame", [pandas_frame(), polars_frame(["a", "b", "c"])], ids=["pandas", "polars"])
+def test_take_reorders_values_and_ids_together(frame):
+    table = read_table(frame, "X").take(ROWS, COLUMNS)
+    assert_array_equal(np.asarray(table.values), VALUES[np.ix_(ROWS, COLUMNS)])
+    assert table.row_ids == Ids(("c", "a", "b"), "name")
+    assert table.column_ids.labels == ("g", "f")
+    assert type(table.values) is type(frame)
+    assert_array_equal(np.asarray(read_table(frame, "X").take(ROWS).values), VALUES[ROWS])
+    assert_array_equal(np.asarray(read_table(frame, "X").take(None, COLUMNS).values), VALUES[:, COLUMNS])
+
+
+def test_take_reorders_numbered_columns_of_pandas():
+    frame = pd.DataFrame(VALUES, columns=[1, 0])
+    table = read_table(frame, "X").take(None, COLUMNS)
+    assert_array_equal(np.asarray(table.values), VALUES[:, COLUMNS])
+    assert table.column_ids.labels == (0, 1)
+
+
+@pytest.mark.parametrize("series", [pd.Series(VALUES[:, 0], index=["a", "b", "c"]), pl.Series(VALUES[:, 0])])
+def test_take_reorders_series(series):
+    assert_array_equal(np.asarray(read_table(series, "Y").take(ROWS).values), VALUES[ROWS, 0])
+
+
+def test_take_reorders_arrays(library):
+    table = Table(library.asarray(VALUES), Ids(("a", "b", "c"))).take(ROWS)
+    assert_array_equal(library.to_numpy(table.values), VALUES[ROWS])
+    assert table.row_ids.labels == ("c", "a", "b")
+
+
+def test_nothing_to_take_leaves_the_values_alone():
+    frame = pandas_frame()
+    table = Table(frame, kind="pandas")
+    assert table.take(None).values is frame
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_written_table_reads_back(kind):
+    rows, columns = Ids(("a", "b", "c"), "name"), Ids(("f", "g"))
+    table = read_table(write_table(VALUES, rows, columns, kind), "the answer")
+    assert table.kind == kind
+    assert table.row_ids == rows
+    assert table.column_ids == columns
+    assert_array_equal(np.asarray(table.values), VALUES)
+
+
+def test_written_pandas_keeps_labels_and_names():
+    frame = write_table(VALUES, Ids((3, 1, 2), "instance"), Ids((10, 20), "task"), "pandas")
+    expected = pd.DataFrame(VALUES, pd.Index([3, 1, 2], name="instance"), pd.Index([10, 20], name="task"))
+    pd.testing.assert_frame_equal(frame, expected)
+
+
+def test_written_polars_has_a_leading_column_of_ids():
+    frame = write_table(VALUES, Ids(("a", "b", "c"), "instance"), Ids(("f", "g")), "polars")
+    assert frame.equals(pl.DataFrame({"instance": ["a", "b", "c"], "f": VALUES[:, 0], "g": VALUES[:, 1]}))
+    assert write_table(VALUES, Ids(("a", "b", "c")), None, "polars").columns == ["id", "0", "1"]
+
+
+def test_what_has_no_ids_is_numbered():
+    pd.testing.assert_frame_equal(write_table(VALUES, None, None, "pandas"), pd.DataFrame(VALUES))
+    assert write_table(VALUES, None, None, "polars").equals(pl.DataFrame({"0": VALUES[:, 0], "1": VALUES[:, 1]}))
+
+
+def test_vectors_become_series():
+    series = write_table(VALUES[:, 0], Ids(("a", "b", "c"), "name"), None, "pandas")
+    pd.testing.assert_series_equal(series, pd.Series(VALUES[:, 0], pd.Index(["a", "b", "c"], name="name")))
+    series = write_table(VALUES[:, 0], None, None, "polars")
+    assert isinstance(series, pl.Series)
+    assert series.to_list() == VALUES[:, 0].tolist()
+
+
+def test_single_precision_stays_single():
+    single = VALUES.astype(np.float32)
+    assert set(write_table(single, None, None, "pandas").dtypes) == {np.dtype("float32")}
+    assert set(write_table(single, None, None, "polars").dtypes) == {pl.Float32}
+
+
+def test_a_task_named_as_the_column_of_ids_takes_nothing_away():
+    frame = write_table(VALUES, Ids(("a", "b", "c")), Ids(("id", "g")), "polars")
+    table = read_table(frame, "the answer")
+    assert table.row_ids is not None
+    assert table.row_ids.labels == ("a", "b", "c")
+    assert_array_equal(table.values.to_numpy(), VALUES)

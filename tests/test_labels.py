@@ -1,0 +1,205 @@
+"""The grid of labels: what comes in, with or without ids, and how it goes out again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal, assert_series_equal
+from polars.testing import assert_frame_equal as assert_polars_equal
+from scipy import sparse
+
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import LabelGrid, fisher_relabel, read_labels
+
+GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
+
+
+def test_a_plain_grid_has_no_ids():
+    grid = read_labels(GRID)
+    assert_array_equal(grid.values, GRID)
+    assert grid.instance_ids is grid.task_ids is grid.kind is None
+    assert not grid.is_vector
+
+
+@pytest.mark.parametrize("values", [[1, 0, 1], (1.0, 0.0, 1.0), np.array([True, False, True])])
+def test_a_vector_is_a_grid_of_one_task(values):
+    grid = read_labels(values)
+    assert grid.is_vector
+    assert grid.values.dtype == np.float64
+    assert_array_equal(grid.values, [[1.0], [0.0], [1.0]])
+    assert_array_equal(grid.restore(np.array([[4.0], [5.0]])), [4.0, 5.0])
+
+
+def test_one_column_is_not_a_vector():
+    grid = read_labels([[1.0], [2.0]])
+    assert not grid.is_vector
+    assert grid.restore(grid.values).shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("float32", "float32"), ("float64", "float64"), ("int8", "float64"), ("bool", "float64")],
+)
+def test_single_precision_stays_and_whole_numbers_become_floats(given, kept):
+    assert read_labels(np.ones((2, 2), dtype=given)).values.dtype == kept
+
+
+def test_every_library_is_kept(library):
+    given = library.asarray(GRID)
+    for values in (given, given[:, 0]):
+        grid = read_labels(values)
+        assert type(grid.values) is type(given)
+        assert grid.values.dtype == given.dtype
+        assert_array_equal(
+            library.to_numpy(grid.restore(grid.values)),
+            library.to_numpy(values),
+        )
+
+
+def test_a_pandas_frame_brings_its_ids():
+    frame = pd.DataFrame(GRID, index=pd.Index(["p1", "p2"], name="protein"), columns=["d1", "d2", "d3"])
+    grid = read_labels(frame)
+    assert grid.kind == "pandas"
+    assert grid.instance_ids.labels == ("p1", "p2")
+    assert grid.instance_ids.name == "protein"
+    assert grid.task_ids.labels == ("d1", "d2", "d3")
+    assert_array_equal(grid.values, GRID)
+    assert_frame_equal(grid.restore(grid.values), frame)
+
+
+def test_a_polars_frame_brings_the_ids_of_its_first_text_column():
+    frame = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1.0, 0.5], "d2": [2.0, 4.0]})
+    grid = read_labels(frame)
+    assert grid.kind == "polars"
+    assert grid.instance_ids.labels == ("p1", "p2")
+    assert grid.task_ids.labels == ("d1", "d2")
+    assert_array_equal(grid.values, [[1.0, 2.0], [0.5, 4.0]])
+    assert_polars_equal(grid.restore(grid.values), frame)
+
+
+def test_a_polars_frame_of_numbers_has_task_ids_only():
+    frame = pl.DataFrame({"d1": [1.0, 0.5], "d2": [2.0, 4.0]})
+    grid = read_labels(frame)
+    assert grid.instance_ids is None
+    assert grid.task_ids.labels == ("d1", "d2")
+    assert_polars_equal(grid.restore(grid.values), frame)
+
+
+def test_a_pandas_series_is_a_vector_with_ids():
+    series = pd.Series([1.0, 2.0], index=["p1", "p2"])
+    grid = read_labels(series)
+    assert grid.is_vector
+    assert grid.instance_ids.labels == ("p1", "p2")
+    assert grid.task_ids is None
+    assert_series_equal(grid.restore(grid.values), series)
+
+
+def test_a_polars_series_is_a_vector():
+    grid = read_labels(pl.Series([1.0, 2.0]))
+    assert grid.is_vector
+    assert_array_equal(grid.values, [[1.0], [2.0]])
+    assert grid.restore(grid.values).to_list() == [1.0, 2.0]
+
+
+def test_ids_that_repeat_are_named():
+    with pytest.raises(IdError, match="The index of Y has repeated ids: 'p1'"):
+        read_labels(pd.DataFrame(GRID, index=["p1", "p1"]))
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_sparse_labels_are_refused_because_their_zeros_are_labels(container):
+    with pytest.raises(TypeError, match=r"Y is sparse, but its zeros are labels too: .* Y\.toarray\(\)"):
+        read_labels(container(np.eye(2)))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (np.zeros((2, 2, 2)), "dim"),
+        (np.zeros((0, 3)), r"Y is empty: found shape \(0, 3\)"),
+        (np.zeros((3, 0)), r"Y is empty: found shape \(3, 0\)"),
+        (np.array([[1j]]), "Complex"),
+        (np.array([["a", "b"]]), "Y holds text where numbers belong"),
+    ],
+)
+def test_what_is_no_grid_of_numbers_is_refused(values, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_labels(values)
+
+
+def test_what_is_no_grid_of_numbers_is_refused_in_other_libraries_too():
+    strict = pytest.importorskip("array_api_strict")
+    for values, sentence in (
+        (strict.zeros((2, 2, 2)), "Y must have one or two dimensions, found 3"),
+        (strict.zeros((0, 3)), r"Y is empty: found shape \(0, 3\)"),
+        (strict.ones((2, 2), dtype=strict.complex128), "Complex data not supported: Y"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            read_labels(values)
+    whole = read_labels(strict.ones((2, 2), dtype=strict.int64))
+    assert whole.values.dtype == strict.float64
+
+
+def test_restored_grids_may_hold_other_values():
+    grid = LabelGrid(GRID)
+    assert_array_equal(grid.restore(2 * GRID), 2 * GRID)
+
+
+def slow_fisher(Y: np.ndarray) -> np.ndarray:
+    """Relabel cell by cell, the larger of the two values being positive."""
+    cells = [value for value in Y.ravel() if not np.isnan(value)]
+    positive = max(cells)
+    n_positive = sum(value == positive for value in cells)
+    relabelled = np.empty_like(Y, dtype=float)
+    for position, value in np.ndenumerate(Y):
+        if np.isnan(value):
+            relabelled[position] = np.nan
+        elif value == positive:
+            relabelled[position] = len(cells) / n_positive
+        else:
+            relabelled[position] = -len(cells) / (len(cells) - n_positive)
+    return relabelled
+
+
+BINARY = [
+    np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+    np.array([[1.0, np.nan, -1.0], [1.0, 1.0, 1.0]]),
+    np.array([[3.0, 7.0], [7.0, 3.0], [np.nan, np.nan]]),
+]
+
+
+@pytest.mark.parametrize("Y", BINARY, ids=["zero-one", "plus-minus", "any-two"])
+def test_fisher_relabelling_cell_by_cell(Y):
+    before = Y.copy()
+    relabelled = fisher_relabel(Y)
+    assert_allclose(relabelled, slow_fisher(Y), rtol=1e-15)
+    assert_array_equal(Y, before)
+    # Both classes weigh the same.
+    assert_allclose(np.nansum(relabelled), 0.0, atol=1e-12)
+
+
+def test_fisher_relabelling_in_every_library(library):
+    for Y in BINARY:
+        relabelled = fisher_relabel(library.asarray(Y))
+        assert type(relabelled) is type(library.asarray(Y))
+        assert relabelled.dtype == library.asarray(Y).dtype
+        assert_allclose(library.to_numpy(relabelled), slow_fisher(Y), rtol=1e-6)
+
+
+def test_fisher_relabelling_keeps_the_form_of_the_labels():
+    frame = pd.DataFrame(BINARY[1], index=["p1", "p2"], columns=["d1", "d2", "d3"])
+    assert_frame_equal(fisher_relabel(frame), pd.DataFrame(slow_fisher(BINARY[1]), frame.index, frame.columns))
+    table = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1, 0], "d2": [0, 0]})
+    expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [4.0, -4 / 3], "d2": [-4 / 3, -4 / 3]})
+    assert_polars_equal(fisher_relabel(table), expected)
+    assert_allclose(fisher_relabel([0, 1, 0, 0]), [-4 / 3, 4.0, -4 / 3, -4 / 3], rtol=1e-15)
+    assert_allclose(fisher_relabel(np.array([True, False])), [2.0, -2.0], rtol=1e-15)
+
+
+@pytest.mark.parametrize(("Y", "count"), [([[1.0, 1.0]], 1), ([[0.0, 1.0, 2.0]], 3), ([[np.nan]], 0)])
+def test_fisher_needs_two_classes(Y, count):
+    with pytest.raises(ValueError, match=f"exactly two values, found {count} in Y"):
+        fisher_relabel(Y)

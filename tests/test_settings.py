@@ -1,0 +1,64 @@
+"""The four settings and the words others use for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dyadlearn.settings import Setting, as_setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "new_instance", "new_task"),
+    [("A", False, False), ("B", True, False), ("C", False, True), ("D", True, True)],
+)
+def test_what_is_new(setting, new_instance, new_task):
+    assert Setting(setting).new_instance is new_instance
+    assert Setting(setting).new_task is new_task
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("A", ["in_sample_loo", "interaction", "edges", "random", "R"]),
+        ("B", ["leave_x1_out", "row", "cold_instance", "I1e"]),
+        ("C", ["leave_x2_out", "column", "cold_task", "I1f"]),
+        ("D", ["out_of_sample_loo", "both", "vertices", "cold_both", "I2"]),
+    ],
+)
+def test_the_words_of_other_libraries(setting, words):
+    for word in (setting, setting.lower(), *words):
+        assert as_setting(word) is Setting(setting), word
+        assert as_setting(word.upper()) is Setting(setting), word
+        assert as_setting(f" {word.replace('_', '-')} ") is Setting(setting), word
+
+
+def test_a_setting_stands_for_itself():
+    for setting in Setting:
+        assert as_setting(setting) is setting
+        assert setting == setting.value
+
+
+def test_cold_words_go_by_what_the_axes_are_called():
+    assert as_setting("cold_protein", instances="protein", tasks="drug") is Setting.B
+    assert as_setting("cold_drug", instances="protein", tasks="drug") is Setting.C
+    assert as_setting("Cold_Drug", instances="Drug", tasks="Protein") is Setting.B
+    with pytest.raises(ValueError, match="Unknown setting 'cold_instance'"):
+        as_setting("cold_instance", instances="protein", tasks="drug")
+
+
+def test_cold_words_are_read_as_freely_as_the_others():
+    assert as_setting("cold-cell-line", instances="cell-line", tasks="drug") is Setting.B
+    assert as_setting("cold_cell_line", instances="drug", tasks="Cell-Line") is Setting.C
+
+
+def test_an_unknown_word_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"Unknown setting 'cold_drug': expected A, B, C or D, or one of") as caught:
+        as_setting("cold_drug")
+    for word in ("leave_x1_out", "vertices", "i1e", "cold_instance", "cold_task"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 1, ["A"]])
+def test_a_setting_is_named_by_a_string(name):
+    with pytest.raises(TypeError, match=f"named by a string, found {type(name).__name__}"):
+        as_setting(name)

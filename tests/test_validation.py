@@ -1,0 +1,213 @@
+"""One clear sentence for every bad input, and nothing for good ones."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from dyadlearn import _validation
+from dyadlearn._validation import (
+    check_alpha,
+    check_choice,
+    check_finite_labels,
+    check_matrix,
+    check_memory,
+    check_real,
+    check_same_library,
+)
+from dyadlearn.exceptions import NotEnoughMemoryError
+
+MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+# --- alpha -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0, 1, 2.5, np.float32(2.5), np.int64(3), Fraction(1, 2), 1e-300])
+def test_numbers_are_regularisation(value):
+    number = check_alpha(value, "alpha")
+    assert type(number) is float
+    assert number == float(value)
+
+
+@pytest.mark.parametrize("value", ["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)])
+def test_what_is_no_number_is_a_type_error(value):
+    with pytest.raises(TypeError, match=r"^task_alpha must be a number of at least 0, found ") as caught:
+        check_alpha(value, "task_alpha")
+    assert str(caught.value).endswith(f"found {value!r}.")
+
+
+@pytest.mark.parametrize("value", [-1e-12, -1, math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_numbers_out_of_range_are_a_value_error(value):
+    with pytest.raises(ValueError, match=rf"^alpha must be a finite number of at least 0, found {float(value)}\.$"):
+        check_alpha(value, "alpha")
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+
+def test_a_choice_is_returned():
+    assert check_choice("clip", "repair", ("clip", "shift")) == "clip"
+
+
+@pytest.mark.parametrize("value", ["Clip", "", None, 1, ["clip"]])
+def test_other_choices_are_listed(value):
+    with pytest.raises(ValueError, match=r"^repair must be one of 'clip', 'shift', found ") as caught:
+        check_choice(value, "repair", ("clip", "shift"))
+    assert str(caught.value).endswith(f"found {value!r}.")
+
+
+# --- matrices ----------------------------------------------------------------------------------
+
+
+def test_a_good_matrix_stays_as_it_is(library):
+    array = library.asarray(MATRIX)
+    checked = check_matrix(array, "tasks")
+    assert type(checked) is type(array)
+    assert checked.dtype == array.dtype
+    assert_array_equal(library.to_numpy(checked), MATRIX)
+
+
+@pytest.mark.parametrize("given", [MATRIX.astype(int), MATRIX.tolist(), pd.DataFrame(MATRIX), MATRIX > 2])
+def test_other_numbers_become_double(given):
+    checked = check_matrix(given, "tasks")
+    assert checked.dtype == np.float64
+    assert_array_equal(checked, np.asarray(given, dtype=float))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_entries_must_be_finite(library, bad):
+    with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
+        check_matrix(library.asarray(np.where(MATRIX == 4, bad, MATRIX)), "tasks")
+
+
+def test_a_vector_is_no_matrix(library):
+    with pytest.raises(ValueError, match="2D array|tasks must be a matrix, found 1 dimension"):
+        check_matrix(library.asarray(MATRIX[0]), "tasks")
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+def test_a_matrix_must_not_be_empty(library, shape):
+    with pytest.raises(ValueError, match="tasks") as caught:
+        check_matrix(library.asarray(np.empty(shape)), "tasks")
+    assert "empty" in str(caught.value)
+    assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [np.array([["a", "b"]]), np.array([["a", 1.0]], dtype=object), [["a", "b"]]])
+def test_text_is_refused_and_the_argument_named(text):
+    with pytest.raises(ValueError, match="tasks"):
+        check_matrix(text, "tasks")
+
+
+def test_sparse_matrices_only_where_they_are_accepted():
+    matrix = sparse.coo_array(MATRIX)
+    checked = check_matrix(matrix, "tasks", accept_sparse=True)
+    assert sparse.issparse(checked)
+    assert checked.format == "csr"
+    assert_array_equal(checked.toarray(), MATRIX)
+    with pytest.raises(TypeError, match=r"[Ss]parse.*tasks"):
+        check_matrix(matrix, "tasks")
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        check_matrix(MATRIX + 0j, "tasks")
+
+
+def test_foreign_whole_numbers_become_double():
+    strict = pytest.importorskip("array_api_strict")
+    checked = check_real(strict.asarray(MATRIX.astype(np.int32)), "Y")
+    assert checked.dtype == strict.float64
+    assert check_real(strict.asarray(MATRIX > 2), "Y").dtype == strict.float64
+    single = strict.asarray(MATRIX, dtype=strict.float32)
+    assert check_real(single, "Y") is single
+    with pytest.raises(ValueError, match=r"Complex data not supported: Y has dtype .*complex128"):
+        check_real(strict.asarray(MATRIX + 0j), "Y")
+
+
+# --- labels ------------------------------------------------------------------------------------
+
+
+def test_complete_labels_pass(library):
+    check_finite_labels(library.asarray(MATRIX))
+
+
+def test_missing_labels_are_counted(library):
+    Y = library.asarray(np.where(MATRIX > 3, np.nan, MATRIX))
+    with pytest.raises(ValueError, match=r"Y contains NaN: 3 of 6 labels.*incomplete labels are not yet supported"):
+        check_finite_labels(Y)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinite_labels_are_refused(library, bad):
+    Y = library.asarray(np.where(MATRIX == 4, bad, MATRIX))
+    with pytest.raises(ValueError, match=rf"Input labels contains infinity.*{library.dtype}"):
+        check_finite_labels(Y, "labels")
+
+
+# --- libraries ---------------------------------------------------------------------------------
+
+
+def test_one_library_passes(library):
+    array = library.asarray(MATRIX)
+    check_same_library({"X": array, "Y": array, "tasks": None})
+
+
+def test_sparse_matrices_go_with_numpy():
+    check_same_library({"X": sparse.csr_array(MATRIX), "Y": MATRIX})
+
+
+def test_different_libraries_are_named():
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError, match="one library, found X of numpy, Y of array_api_strict: convert"):
+        check_same_library({"X": MATRIX, "Y": strict.asarray(MATRIX), "tasks": None})
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Pretend that so many bytes are free."""
+
+    def pretend(count):
+        monkeypatch.setattr(_validation, "available_memory", lambda like: count)
+
+    return pretend
+
+
+def test_what_fits_passes(free):
+    free(1000)
+    check_memory(1000, MATRIX, "Fitting")
+
+
+def test_where_nobody_tells_nothing_is_refused(free):
+    free(None)
+    check_memory(2**80, MATRIX, "Fitting")
+
+
+@pytest.mark.parametrize(
+    ("need", "have", "said"),
+    [
+        (2**30 * 12, 2**30 * 3, "about 12.0 GiB of memory, but only 3.0 GiB are free"),
+        (2**20 * 250, 2**19, "about 250.0 MiB of memory, but only 0.5 MiB are free"),
+    ],
+)
+def test_the_estimate_is_in_the_message(free, need, have, said):
+    free(have)
+    with pytest.raises(NotEnoughMemoryError) as caught:
+        check_memory(need, MATRIX, "Fitting a grid")
+    assert str(caught.value).startswith(f"Fitting a grid needs {said}: use fewer rows")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_the_memory_of_this_machine_is_known(library):
+    with pytest.raises(NotEnoughMemoryError):
+        check_memory(2**80, library.asarray(MATRIX), "Everything")

@@ -1,0 +1,152 @@
+"""The vec trick against the Kronecker product written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import vectrick
+from dyadlearn.vectrick import sandwich, sandwich_at
+
+# (a, m, q, b): left (a, m), middle (m, q), right (b, q)
+SHAPES = [(2, 3, 4, 5), (7, 3, 4, 2), (1, 6, 2, 9), (9, 2, 6, 1), (4, 4, 4, 4), (1, 1, 1, 1), (5, 8, 1, 3)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
+
+
+def operands(shape: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    a, m, q, b = shape
+    rng = np.random.default_rng(sum(shape))
+    left, right = rng.normal(size=(a, m)), rng.normal(size=(b, q))
+    left[rng.random(left.shape) < 0.3] = 0.0
+    right[rng.random(right.shape) < 0.3] = 0.0
+    return left, rng.normal(size=(m, q)), right
+
+
+def kronecker_twin(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the matrix whose columns, stacked, are (right ⊗ left) vec(middle)."""
+    stacked = np.kron(right, left) @ middle.ravel(order="F")
+    return stacked.reshape((len(left), len(right)), order="F")
+
+
+@shapes
+@pytest.mark.parametrize("left_container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("right_container", CONTAINERS.values(), ids=CONTAINERS)
+def test_sandwich_is_the_kronecker_product(shape, left_container, right_container):
+    left, middle, right = operands(shape)
+    found = sandwich(left_container(left), middle, right_container(right))
+    assert type(found) is np.ndarray
+    assert_allclose(found, kronecker_twin(left, middle, right), atol=1e-13)
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_sandwich_without_a_right_operand(container):
+    left, middle, _ = operands((2, 3, 4, 5))
+    found = sandwich(container(left), middle, None)
+    assert type(found) is np.ndarray
+    assert_allclose(found, left @ middle, atol=1e-14)
+
+
+def test_sandwich_takes_the_cheaper_order(monkeypatch):
+    """The first product is with the side that leaves the smaller intermediate, in either case."""
+    first_products = []
+    multiply = vectrick.matmul
+
+    def recorded(one, other):
+        product = multiply(one, other)
+        first_products.append(product.shape)
+        return product
+
+    monkeypatch.setattr(vectrick, "matmul", recorded)
+    left, middle, right = operands((1, 6, 7, 9))
+    sandwich(left, middle, right)
+    assert first_products[0] == (1, 7)  # left first: 1·6·7 + 1·7·9 against 6·7·9 + 1·6·9
+    first_products.clear()
+    left, middle, right = operands((9, 6, 7, 1))
+    sandwich(left, middle, right)
+    assert first_products[0] == (1, 6)  # right first
+
+
+@shapes
+@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
+@pytest.mark.parametrize("left_container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("right_container", CONTAINERS.values(), ids=CONTAINERS)
+def test_sandwich_at_samples_the_product(monkeypatch, shape, gather_cost, left_container, right_container):
+    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    left, middle, right = operands(shape)
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(len(left), size=11), rng.integers(len(right), size=11)
+    found = sandwich_at(left_container(left), middle, right_container(right), rows, columns)
+    assert found.shape == (11,)
+    twin = kronecker_twin(left, middle, right)
+    expected = [twin[row, column] for row, column in zip(rows, columns, strict=True)]
+    assert_allclose(found, expected, atol=1e-13)
+
+
+def test_sandwich_at_chooses_by_cost(monkeypatch):
+    """Few pairs of a large grid are gathered, many pairs are sampled from the whole product."""
+    right_shapes = []
+    multiply = vectrick.matmul
+
+    def recorded(one, other):
+        right_shapes.append(other.shape)
+        return multiply(one, other)
+
+    monkeypatch.setattr(vectrick, "matmul", recorded)
+    left, middle, right = operands((20, 3, 4, 20))
+    few, many = np.zeros(2, dtype=int), np.zeros(400, dtype=int)
+    sandwich_at(left, middle, right, few, few)
+    assert right_shapes == [(3, 4)]
+    right_shapes.clear()
+    sandwich_at(left, middle, right, many, many)
+    assert right_shapes == [(3, 4), (4, 20)]
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_gathered_pairs_run_in_blocks(monkeypatch, container):
+    monkeypatch.setattr(vectrick, "_GATHER_COST", 0)
+    monkeypatch.setattr(vectrick, "row_blocks", lambda n, _: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
+    left, middle, right = operands((7, 3, 4, 6))
+    rows, columns = np.arange(7), np.array([5, 0, 3, 3, 1, 2, 4])
+    found = sandwich_at(left, middle, container(right), rows, columns)
+    assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
+
+
+@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
+def test_no_pairs_give_no_values(monkeypatch, gather_cost):
+    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    left, middle, right = operands((7, 3, 4, 6))
+    none = np.zeros(0, dtype=np.intp)
+    assert sandwich_at(left, middle, right, none, none).shape == (0,)
+
+
+@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
+def test_every_library_computes_the_same(monkeypatch, library, gather_cost):
+    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    for shape in SHAPES:
+        given = operands(shape)
+        left, middle, right = (library.asarray(matrix) for matrix in given)
+        expected = kronecker_twin(*given)
+        tolerance = {"rtol": library.rtol, "atol": library.rtol * abs(expected).max()}
+        whole = sandwich(left, middle, right)
+        rows = np.arange(5) % shape[0]
+        columns = np.arange(5)[::-1] % shape[3]
+        some = sandwich_at(left, middle, right, rows, columns)
+        for found in (whole, some, sandwich(left, middle, None)):
+            assert type(found) is type(left)
+            assert found.dtype == left.dtype
+        assert_allclose(library.to_numpy(whole), expected, **tolerance)
+        assert_allclose(library.to_numpy(some), expected[rows, columns], **tolerance)
+
+
+def test_operands_are_left_alone():
+    given = operands((4, 3, 4, 6))
+    before = [matrix.copy() for matrix in given]
+    pairs = np.arange(4)
+    sandwich(*given)
+    sandwich_at(*given, pairs, pairs)
+    for matrix, copy in zip(given, before, strict=True):
+        assert_array_equal(matrix, copy)
