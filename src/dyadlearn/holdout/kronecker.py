@@ -1,0 +1,360 @@
+r"""Hold-out predictions of Kronecker ridge regression, in all four settings.
+
+With :math:`\rho_{ij} = \lambda/(\sigma_i s_j + \lambda)`, the residual operator is diagonal in the
+rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`:
+column j is then an independent ridge problem with kernel :math:`s_j\mathbf{K}`, whose leave-one-out is a
+division,
+
+.. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
+                {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
+
+C is its mirror image. D does the same once for each task j, with the spectrum of the tasks
+without j and a prediction for j at the end; it loops over whichever side has fewer rows.
+
+Columns that are mostly kept are computed from :math:`\rho`, columns that are mostly shrunk from
+:math:`f = \sigma s/(\sigma s + \lambda)`, so that neither end of the regularisation loses digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, eigh, largest, namespace, svd, take_rows, to_numpy, zeros
+from dyadlearn.holdout.groups import check_group, gather_groups, scatter_rows
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.two_step import Members, check_cells
+from dyadlearn.kernels.repair import rank_threshold
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Spectrum, leverage_error, slack_floor
+from dyadlearn.vectrick import sandwich
+
+__all__ = ["interpolation_floor", "kronecker_holdout", "kronecker_new_both", "vanishing_residual"]
+
+# Regularisations are worked on together while an array of one grid each stays this small: it
+# keeps the loop out of Python for small grids and costs nothing for large ones.
+_BLOCK_NUMBERS = 2**17
+
+
+def kronecker_holdout(
+    problem: Problem, setting: Setting, members: Members = None, task_members: Members = None
+) -> Array:
+    """Return held-out predictions of Kronecker ridge regression.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks, for B, C and D.
+
+    Returns
+    -------
+    array of shape (m, q)
+    """
+    assert problem.task_spectrum is not None
+    sides = (problem.spectrum, problem.task_spectrum)
+    if setting is Setting.A:
+        return _new_pairs(*sides, problem.Y, problem.alpha)
+    if setting is Setting.B:
+        return _new_rows(*sides, problem.Y, problem.alpha, members)
+    if setting is Setting.C:
+        return _new_rows(*sides[::-1], problem.Y.T, problem.alpha, task_members).T
+    return kronecker_new_both(*sides, problem.Y, [problem.alpha], members, task_members)[0, ...]
+
+
+def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float) -> Array:
+    xp = namespace(Y)
+    products = spectrum.values[:, None] * task_spectrum.values[None, :]
+    truncated = spectrum.is_truncated or task_spectrum.is_truncated
+    floor = interpolation_floor(alpha, spectrum, task_spectrum)
+    rotated = task_spectrum.rotate(spectrum.rotate(Y).T).T
+    kept = int(xp.sum(xp.astype(products > alpha, xp.int64)))
+    if not truncated and 2 * kept > spectrum.n_rows * task_spectrum.n_rows:
+        residual = alpha / (products + alpha) if alpha > 0 else vanishing_residual(products)
+        slack = _pair_diagonal(spectrum, task_spectrum, residual)
+        check_cells(slack, floor)
+        rotated *= residual
+        held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+        held_out /= -slack
+        held_out += Y
+        return held_out
+    shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
+    leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
+    if truncated or largest(products) <= alpha:
+        slack = 1.0 - leverage
+    else:
+        residual = alpha / (products + alpha) if alpha > 0 else 1.0 - shrinkage
+        slack = _pair_diagonal(spectrum, task_spectrum, residual)
+    check_cells(slack, floor)
+    rotated *= shrinkage
+    held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+    leverage *= Y
+    held_out -= leverage
+    held_out /= slack
+    return held_out
+
+
+def _pair_diagonal(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array) -> Array:
+    """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
+    return task_spectrum.diagonal(spectrum.diagonal(weights).T).T
+
+
+def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
+    """Return what slacks must exceed: 0 unless directions are kept whole, at λ = 0 with a null space."""
+    if alpha > 0 or not any(spectrum.is_singular for spectrum in spectra):
+        return 0.0
+    return max(slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra)
+
+
+def _condition(spectrum: Spectrum) -> float:
+    positive = to_numpy(spectrum.values)
+    positive = positive[positive > 0]
+    return float(positive.max() / positive.min()) if positive.size else 1.0
+
+
+def vanishing_residual(products: Array) -> Array:
+    """Return the residual filter at λ = 0, up to scale: 1/(σs) at full rank, else the null space."""
+    xp = namespace(products)
+    if bool(xp.all(products > 0)):
+        return 1.0 / products
+    return xp.astype(products == 0, products.dtype)
+
+
+def _new_rows(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float, members: Members) -> Array:
+    columns = task_spectrum.rotate(Y.T).T
+    weights, direct = _column_weights(spectrum, task_spectrum.values, [alpha])
+    floor = interpolation_floor(alpha, spectrum)
+    held_out = _leave_out_columns(spectrum, weights, direct, columns, spectrum.rotate(columns), members, floor)
+    return held_out @ task_spectrum.vectors.T
+
+
+def kronecker_new_both(
+    spectrum: Spectrum,
+    task_spectrum: Spectrum,
+    Y: Array,
+    alphas: Sequence[float],
+    members: Members = None,
+    task_members: Members = None,
+) -> Array:
+    r"""Return the predictions for pairs whose instance and task were both left out.
+
+    Everything but :math:`\boldsymbol\rho` is shared by all regularisations. Beside the result the
+    work takes about seven arrays of the size of `Y`, however many regularisations there are.
+
+    Parameters
+    ----------
+    spectrum, task_spectrum : Spectrum
+    Y : array of shape (m, q)
+    alphas : sequence of n floats
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks.
+
+    Returns
+    -------
+    array of shape (n, m, q)
+    """
+    groups = gather_groups(members, spectrum.n_rows)
+    task_groups = gather_groups(task_members, task_spectrum.n_rows)
+    xp = namespace(Y)
+    if len(groups) < len(task_groups):
+        swapped = kronecker_new_both(task_spectrum, spectrum, Y.T, alphas, task_members, members)
+        return xp.permute_dims(swapped, (0, 2, 1))
+    (m, q), n = Y.shape, len(alphas)
+    gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
+    rotated = spectrum.rotate(Y)
+    held_out = zeros((q, n, m), Y)
+    blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
+    done = 0
+    for group in task_groups:
+        kept = np.delete(np.arange(q), group)
+        if kept.size:
+            values, vectors, cross = _without(task_spectrum, gram, group, kept)
+            columns = take_rows(Y.T, kept).T @ vectors
+            turned = take_rows(rotated.T, kept).T @ vectors
+            for block in blocks:
+                weights, direct = _column_weights(spectrum, values, [alphas[index] for index in block])
+                floor = interpolation_floor(alphas[block[0]], spectrum)
+                part = _leave_out_columns(spectrum, weights, direct, columns, turned, members, floor)
+                predicted = xp.reshape(part, (m * len(block), values.shape[0])) @ (cross / values[:, None])
+                predicted = xp.permute_dims(xp.reshape(predicted, (m, len(block), group.size)), (2, 1, 0))
+                held_out[done : done + group.size, block[0] : block[-1] + 1, :] = predicted
+        done += group.size
+    order = np.argsort(np.concatenate(task_groups))
+    return xp.permute_dims(take_rows(held_out, order), (1, 2, 0))
+
+
+def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
+    """Cut positions of alphas into consecutive blocks; a zero stands alone, having a rule of its own."""
+    blocks: list[list[int]] = []
+    for index, alpha in enumerate(alphas):
+        if blocks and len(blocks[-1]) < size and alpha != 0 and alphas[blocks[-1][0]] != 0:
+            blocks[-1].append(index)
+        else:
+            blocks.append([index])
+    return blocks
+
+
+def _without(
+    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray
+) -> tuple[Array, Array, Array]:
+    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out).
+
+    Null directions are dropped: the kernel of any row with them is zero.
+    """
+    if gram is None:
+        factor = spectrum.vectors * spectrum.values**0.5
+        vectors, roots, right = svd(take_rows(factor, kept))
+        values = roots**2
+        cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
+    else:
+        rows = take_rows(gram, kept)
+        values, vectors = eigh(take_rows(rows.T, kept))
+        cross = vectors.T @ take_rows(rows.T, left_out).T
+    positive = np.flatnonzero(to_numpy(values > rank_threshold(values, spectrum.n_rows)))
+    if positive.size == values.shape[0]:
+        return values, vectors, cross
+    return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
+
+
+def _column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:
+    r"""Return each rotated column's filter, and which columns take it as shrinkage.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        With k eigenvalues.
+    values : array of shape (c,)
+        Eigenvalues s of the other side.
+    alphas : sequence of n floats
+        Positive, or a single zero.
+
+    Returns
+    -------
+    weights : array of shape (k, n c)
+        :math:`\sigma s/(\sigma s+\lambda)` for direct columns, :math:`\lambda/(\sigma s+\lambda)` for the others, up
+        to a scale per column.
+    direct : array of shape (n c,)
+        1.0 for columns where nothing is kept by more than half (or the spectrum is truncated), else 0.0.
+    """
+    xp = namespace(values)
+    count = int(values.shape[0])
+    if alphas[0] == 0:
+        return _interpolating_weights(spectrum, values)
+    scaled = xp.reshape(
+        values[None, :] / as_array_of(list(alphas), values, values.dtype)[:, None], (len(alphas) * count,)
+    )
+    weights = spectrum.values[:, None] * scaled[None, :]
+    direct = scaled * largest(spectrum.values) <= 1
+    if spectrum.is_truncated:
+        direct = xp.ones_like(direct)
+    denominator = weights + 1.0
+    if not bool(xp.any(direct)):
+        weights = 1.0 / denominator
+    elif bool(xp.all(direct)):
+        weights /= denominator
+    else:
+        weights = xp.where(direct[None, :], weights, xp.ones_like(weights[:1, :]))
+        weights /= denominator
+    return weights, xp.astype(direct, values.dtype)
+
+
+def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Array]:
+    xp = namespace(values)
+    seen = xp.astype(values > 0, values.dtype)
+    if spectrum.is_truncated:
+        return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(seen)
+    # Columns of the null space are never seen: direct, with nothing kept, they predict zero.
+    if spectrum.is_singular:
+        residual = xp.astype(spectrum.values == 0, values.dtype)
+    else:
+        residual = 1.0 / spectrum.values
+    return residual[:, None] * seen[None, :], 1.0 - seen
+
+
+def _leave_out_columns(
+    spectrum: Spectrum,
+    weights: Array,
+    direct: Array,
+    columns: Array,
+    rotated: Array,
+    members: Members,
+    floor: float,
+) -> Array:
+    r"""Leave rows out of independent ridge problems, one filter per column.
+
+    With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the others) both
+    forms of leave-one-out are :math:`(\mathbf{b}\circ\mathbf{z} - \mathbf{Bz})/(\mathbf{b} - \delta)`, where
+    :math:`\mathbf{b}` is the diagonal and :math:`\delta` tells direct columns.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Of m rows, with k eigenvalues.
+    weights : array of shape (k, n c)
+    direct : array of shape (n c,)
+    columns : array of shape (m, c)
+        Labels z, repeated for each of n regularisations.
+    rotated : array of shape (k, c)
+        :math:`\mathbf{U}^\top\mathbf{z}`.
+    members : list of integer arrays, or None
+    floor : float
+        What slacks must exceed; 0 where they cannot vanish.
+
+    Returns
+    -------
+    array of shape (m, n c)
+    """
+    xp = namespace(columns)
+    (m, c), (k, width) = columns.shape, weights.shape
+    n = width // c if c else 0
+    shape = (m, n, c)
+    spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :] if n > 1 else weights * rotated
+    product = spectrum.vectors @ xp.reshape(spread, (k, width))
+    if members is not None:
+        grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
+        return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor)
+    diagonal = spectrum.diagonal(weights)
+    if n > 1:
+        held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
+    else:
+        held_out = diagonal * columns
+    held_out -= product
+    if bool(xp.any(direct > 0)):
+        diagonal -= direct[None, :]
+    if floor:
+        tight = to_numpy(xp.min(xp.abs(diagonal), axis=1)) <= floor
+        if tight.any():
+            raise leverage_error(tight.nonzero()[0], m, "rows")
+    held_out /= diagonal
+    return held_out
+
+
+def _leave_groups_out_columns(
+    spectrum: Spectrum,
+    weights: Array,
+    direct: Array,
+    columns: Array,
+    product: Array,
+    members: list[np.ndarray],
+    floor: float,
+) -> Array:
+    """Leave groups out: the division of a single row becomes one small solve per group and column."""
+    xp = namespace(columns)
+    pieces = []
+    for rows in members:
+        vectors = take_rows(spectrum.vectors, rows)
+        own, part = take_rows(columns, rows), take_rows(product, rows)
+        eye = xp.eye(rows.size, dtype=own.dtype, device=own.device)
+        step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * vectors.shape[1]))
+        solved = []
+        for start in range(0, columns.shape[1], step):
+            here = slice(start, min(start + step, columns.shape[1]))
+            inner = (vectors[None, :, :] * weights[:, here].T[:, None, :]) @ vectors.T
+            right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
+            matrix = inner - direct[here][:, None, None] * eye
+            check_group(matrix, rows, floor, spectrum.n_rows)
+            solved.append(xp.linalg.solve(matrix, right[:, :, None])[:, :, 0].T)
+        pieces.append(xp.concat(solved, axis=1))
+    return scatter_rows(pieces, members)

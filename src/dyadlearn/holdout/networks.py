@@ -1,0 +1,132 @@
+r"""Hold-out predictions on a network: one node set on both sides, labels that keep a symmetry.
+
+:math:`\mathbf{Y} = \epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`, one kernel, one regularisation. What is left
+out is left out of both sides: in A the edge (i, j) together with (j, i), in B and C one vertex, in
+D both. With :math:`r = R_{ij}`:
+
+.. math::
+   F^A_{ij} &= Y_{ij} - \frac{(\mathbf{RY}+\mathbf{HYR})_{ij}}{e_i + (1-e_i)e_j - \epsilon r^2} \quad (i \ne j) \\
+   F^B_{ij} &= (\mathbf{LYH})_{ij} + (\mathbf{LYR})_{ii}\, r / e_i
+
+and on the diagonal the single cell (A) or the single vertex (B, C, D) is left out.
+"""
+
+from __future__ import annotations
+
+from dyadlearn._array import Array, namespace, with_diagonal
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.two_step import check_cells, vanishing_pairs
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother
+
+__all__ = ["network_holdout"]
+
+
+def network_holdout(problem: Problem, setting: Setting) -> Array:
+    """Return held-out predictions on a network.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its `sign` says which symmetry Y has.
+    setting : Setting
+
+    Returns
+    -------
+    array of shape (m, m)
+    """
+    side, Y = problem.spectrum.smoother(problem.filter, problem.alpha), problem.Y
+    if setting is Setting.A:
+        return _new_edges(side, Y, problem.sign)
+    if side.contrast is None:
+        side.check_slack()
+    if setting is Setting.D:
+        return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
+    held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
+    return held_out if setting is Setting.B else problem.sign * held_out.T
+
+
+def _diagonal(matrix: Array) -> Array:
+    xp = namespace(matrix)
+    return xp.linalg.diagonal(matrix)
+
+
+def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
+    """Put on the diagonal what is predicted for a vertex with itself once it is left out of both sides."""
+    return with_diagonal(held_out, _diagonal(_both_sides(side, Y)))
+
+
+def _both_sides(side: Smoother, Y: Array) -> Array:
+    """Return LYLᵀ."""
+    return side.leave_one_out(side.leave_one_out(Y.T).T)
+
+
+def _new_edges(side: Smoother, Y: Array, sign: int) -> Array:
+    if side.contrast is not None:  # λ = 0: r² vanishes before e does
+        return vanishing_pairs(side, side, Y)
+    others = side.off_diagonal()
+    # (i, j) and (j, i) leave together; on the diagonal they are one cell.
+    twins = sign * others**2
+    e, h = side.slack[:, None], side.leverage[:, None]
+    slack = e + h * side.slack[None, :] - twins
+    check_cells(slack, side.slack_floor)
+    smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
+    held_out = side.smooth_others(smoothed)[1]
+    held_out += h * half
+    held_out -= twins * Y
+    held_out /= slack
+    return held_out
+
+
+def _new_vertices(side: Smoother, Y: Array) -> Array:
+    left = side.leave_one_out(Y)
+    if side.contrast is not None:  # λ = 0: the tasks are interpolated, and R vanishes faster than e
+        return left
+    product = side.product(left.T).T
+    if side.prefers_residual:
+        smoothed, own = left - product, _diagonal(product)
+    else:
+        smoothed, own = product, _diagonal(left) - _diagonal(product)
+    return smoothed - side.off_diagonal() * (own / side.slack)[:, None]
+
+
+def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
+    r"""Return what a model without the vertices i and j predicts for their edge.
+
+    With S = {i, j} both sides are the operator of the group S, and
+    :math:`\mathbf{R}_{SS}^{-1} = \Delta^{-1}\begin{pmatrix} e_j & -r \\ -r & e_i\end{pmatrix}`,
+    :math:`\Delta = e_i e_j - r^2`.
+    """
+    side = side.scaled()
+    r = -side.off_diagonal()
+    e_i, e_j = side.slack[:, None], side.slack[None, :]
+    delta = with_diagonal(e_i * e_j - r**2, 1.0)
+    if side.prefers_residual:
+        left = side.product(Y)
+        right = side.product(Y.T).T
+        both = side.product(left.T).T
+        single = e_i * right - r * _diagonal(right)[:, None] + e_j * left - r * _diagonal(left)[None, :]
+        double = (
+            e_i * e_j * both - r * e_j * _diagonal(both)[:, None] - r * e_i * _diagonal(both)[None, :] + r**2 * both.T
+        )
+        return Y - single / delta + double / delta**2
+    # Large λ: from the hat, summing over vertices other than i and j only.
+    H = with_diagonal(-r, side.leverage)
+    h_i, h_j = side.leverage[:, None], side.leverage[None, :]
+    left = side.smooth(Y)
+    right = side.smooth(Y.T).T
+    both = side.smooth(left.T).T
+    y_i, y_j = _diagonal(Y)[:, None], _diagonal(Y)[None, :]
+    across = (
+        both
+        - (h_i * right + H * _diagonal(right)[None, :])
+        - (_diagonal(left)[:, None] * H + left * h_j)
+        + (h_i * y_i * H + h_i * Y * h_j + H * Y.T * H + H * y_j * h_j)
+    )
+    own = (
+        _diagonal(both)[:, None]
+        - (h_i * _diagonal(right)[:, None] + H * right.T)
+        - (_diagonal(left)[:, None] * h_i + left * H)
+        + (h_i * y_i * h_i + h_i * Y * H + H * Y.T * h_i + H * y_j * H)
+    )
+    return (e_i * e_j * across + r**2 * across.T - r * e_j * own - r * e_i * own.T) / delta**2
