@@ -1,0 +1,402 @@
+"""What the three models share: reading inputs, keeping ids, predicting, scoring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, namespace, to_numpy
+from dyadlearn._frames import Ids, Table, read_table, write_table
+from dyadlearn._validation import (
+    check_alpha,
+    check_choice,
+    check_finite_labels,
+    check_matrix,
+    check_same_library,
+    naming_text,
+)
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.models._inputs import (
+    align_groups,
+    align_side,
+    cast,
+    check_sizes,
+    in_training_order,
+    pair_columns,
+    positions,
+)
+from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_rows, fit_side
+from dyadlearn.models._solve import coefficients, dual_coefficients
+from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.settings import Setting
+from dyadlearn.vectrick import sandwich, sandwich_at
+
+__all__ = ["PairwiseRidge"]
+
+
+class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the models: labels of pairs from an instance side and, where there is one, a task side.
+
+    A subclass says what problem its parameters and its fitted sides pose (`_make_problem`).
+    """
+
+    alpha: float
+    kernel: Any
+    kernel_params: dict[str, Any] | None
+    repair: str
+
+    _side: Side
+    _task_side: Side | None
+    _grid: LabelGrid
+    _coefficients: Array
+    _fitted_problem: Problem
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
+        """Fit the model on a complete grid of labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
+            The instances: features, or the kernel between them.
+        y : array, frame or series of shape (m, q) or (m,)
+            The grid of labels Y. The ids of its rows and columns, where it has any, are matched with those
+            of `X` and `tasks`.
+        tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
+            The tasks: features, or the kernel between them. Without it there is no task
+            step, and the model equals `IndependentTaskRidge`.
+
+        Returns
+        -------
+        self
+        """
+        before = dict(self.__dict__)
+        try:
+            return self._fit(X, y, tasks)
+        except BaseException:
+            # Whatever went wrong, the model is what it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: Any, y: Any, tasks: Any) -> Self:
+        self._check_params()
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
+            )
+        spec, task_spec = self._spec(), self._task_spec()
+        grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
+        instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
+        rows = self._validated_instances(instances, spec, reset=True)
+        task_rows, task_ids, task_names = None, grid.task_ids, None
+        if tasks is not None:
+            table = read_table(unwrap_tasks(tasks), "tasks")
+            table, task_ids = align_side(table, grid.task_ids, task_spec, "tasks", "the columns of Y")
+            task_rows, task_names = check_rows(table.values, task_spec, "tasks"), table.column_ids
+        check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
+        check_sizes(rows, grid.values, task_rows)
+        dtype = float_dtype(rows, task_rows)
+        rows, labels = cast(rows, dtype), cast(grid.values, dtype)
+        task_rows = None if task_rows is None else cast(task_rows, dtype)
+        check_finite_labels(labels)
+        check_fit_memory(labels, (rows, spec, "instance"), (task_rows, task_spec, "task"))
+        self._side = fit_side(rows, spec, ids, instances.column_ids, "instance")
+        self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
+        self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        return self._solve()
+
+    def _solve(self) -> Self:
+        """Compute the coefficients from the spectra, for the regularisation that is set."""
+        problem = self._make_problem()
+        self._coefficients = coefficients(problem)
+        self._fitted_problem = problem
+        return self
+
+    def predict(self, X: Any, tasks: Any = None) -> Any:
+        """Predict the labels of every given instance with every given task.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
+            Instances, new or not: features, or their kernel with the training instances.
+        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
+            Tasks, new or not: features, or their kernel with the training tasks. None stands for
+            the training tasks.
+
+        Returns
+        -------
+        array or frame of shape (a, b)
+            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
+            `tasks`, shape (a,).
+        """
+        table = self._predicted(X, tasks)
+        if table.kind is None:
+            return table.values
+        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
+
+    def _predicted(self, X: Any, tasks: Any) -> Table:
+        """Return predictions with the ids that instances and tasks have."""
+        check_is_fitted(self)
+        instances, block = self._instance_block(X)
+        task_table, task_block = self._task_block(tasks)
+        if task_block is None:
+            product = sandwich(block, self._coefficients, None)
+            values = product if self._task_side is None else self._task_side.spectrum.training_rows(product)
+        else:
+            values = sandwich(block, self._coefficients, task_block)
+        if self._grid.is_vector and tasks is None:
+            values = namespace(values).reshape(values, (-1,))
+        kind = instances.kind or (task_table.kind if task_table else None)
+        column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
+        return Table(values, instances.row_ids, column_ids, kind)
+
+    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
+        """Predict the labels of some pairs only.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        pairs : array-like or frame of shape (n, 2)
+            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
+            ``tasks=None``, where the training labels had them), else row positions.
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn import IndependentTaskRidge
+        >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
+        >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
+        array([2., 3.])
+        """
+        check_is_fitted(self)
+        instances, block = self._instance_block(X)
+        task_table, task_block = self._task_block(tasks)
+        first, second = pair_columns(pairs)
+        task_ids = self._grid.task_ids if task_table is None else task_table.row_ids
+        if task_block is None:
+            product = sandwich(block, self._coefficients, None)
+            n_tasks = self._grid.values.shape[1]
+            rows = positions(first, instances.row_ids, block.shape[0], "X")
+            columns = positions(second, task_ids, n_tasks, "the training tasks")
+            values = product if self._task_side is None else self._task_side.spectrum.training_rows(product)
+            xp = namespace(values)
+            flat = as_array_of(rows * n_tasks + columns, values)
+            return xp.take(xp.reshape(values, (-1,)), flat, axis=0)
+        rows = positions(first, instances.row_ids, block.shape[0], "X")
+        columns = positions(second, task_ids, task_block.shape[0], "tasks")
+        return sandwich_at(block, self._coefficients, task_block, rows, columns)
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R², averaged over tasks.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        y : array, frame or series of shape (a, b)
+            True labels; where they have ids, they are matched with those of `X` and `tasks`.
+        sample_weight : array of shape (a,), default=None
+            Weights of the instances.
+
+        Returns
+        -------
+        float
+        """
+        truth, predicted = read_labels(y), self._predicted(X, tasks)
+        values, F = to_numpy(truth.values), to_numpy(predicted.values)
+        F = F.reshape(len(F), -1)
+        if values.shape != F.shape:
+            raise ValueError(
+                f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
+                "scikit-learn cut the tasks, hand them in a Tasks holder."
+            )
+        if truth.instance_ids and predicted.row_ids:
+            order = truth.instance_ids.order_as(predicted.row_ids, "the rows of Y", "X")
+            values = values if order is None else values[order]
+        if truth.task_ids and predicted.column_ids:
+            order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
+            values = values if order is None else values[:, order]
+        return float(r2_score(values, F, sample_weight=sample_weight))
+
+    def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
+        """Predict every label of the training grid as if the model had never seen it.
+
+        The answer is exact and comes from the fitted spectra: nothing is refitted.
+
+        Parameters
+        ----------
+        setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
+            What is left out for a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+        groups : array-like of shape (m,), default=None
+            Labels of instances that are left out together (k-fold, clusters), for B and D.
+        task_groups : array-like of shape (q,), default=None
+            Labels of tasks that are left out together, for C and D.
+        cells : array-like of shape (m, q), default=None
+            Fold labels of cells that are left out together, for A.
+
+        Returns
+        -------
+        array or frame of shape (m, q) or (m,)
+            In the form the labels came in.
+
+        Raises
+        ------
+        LeverageError
+            If the model interpolates what is to be left out.
+        """
+        check_is_fitted(self)
+        grid = self._grid
+        held_out = holdout(
+            self._problem(),
+            setting,
+            groups=align_groups(groups, grid.instance_ids, "groups"),
+            task_groups=align_groups(task_groups, grid.task_ids, "task_groups"),
+            cells=align_groups(cells, grid.instance_ids, "cells", grid.task_ids),
+        )
+        return grid.restore(held_out)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
+        problem = self._problem()
+        singular = any(side.spectrum.is_singular for side in self._sides())
+        dual = dual_coefficients(problem) if singular or self._is_primal(any) else self._coefficients
+        return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
+
+    @property
+    def coef_(self) -> Array:
+        """Primal parameters W of shape (d, r), without a task side (d, q) or (d,).
+
+        A prediction is an instance's features times W times a task's features. Only there when
+        every side runs in the primal.
+        """
+        check_is_fitted(self)
+        if not self._is_primal(all):
+            raise AttributeError(
+                "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
+                "see dual_coef_."
+            )
+        coef = self._coefficients
+        return namespace(coef).reshape(coef, (-1,)) if self._grid.is_vector else coef
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_coefficients")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._spec().is_precomputed
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    @abstractmethod
+    def _make_problem(self) -> Problem:
+        """Return the problem that parameters and fitted sides pose."""
+
+    def _problem(self) -> Problem:
+        """Return the problem that was solved last."""
+        check_is_fitted(self)
+        return self._fitted_problem
+
+    def _set_alphas(self, **alphas: float | None) -> Self:
+        """Change regularisation on the fitted spectra; nothing changes if a value is refused."""
+        check_is_fitted(self)
+        given = {name: check_alpha(value, name) for name, value in alphas.items() if value is not None}
+        self.set_params(**given)
+        return self._solve()
+
+    def _spec(self) -> KernelSpec:
+        return KernelSpec(self.kernel, self.kernel_params, self.repair)
+
+    def _task_spec(self) -> KernelSpec:
+        raise NotImplementedError
+
+    def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
+        """Return the labels as this model wants them; `tasks` is what came beside them."""
+        return grid
+
+    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
+        return None if rows is None else fit_side(rows, self._task_spec(), ids, names, "task")
+
+    def _check_params(self) -> None:
+        check_alpha(self.alpha, "alpha")
+        check_choice(self.repair, "repair", ("clip", "shift", "error"))
+
+    def _sides(self) -> list[Side]:
+        return [self._side] if self._task_side is None else [self._side, self._task_side]
+
+    def _is_primal(self, quantifier: Any) -> bool:
+        return bool(quantifier(side.is_primal for side in self._sides()))
+
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        if not is_foreign(table.values):
+            # Columns of a kernel are ids and were aligned as such; they are no feature names.
+            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
+            with naming_text("X"):
+                return validate_data(
+                    self,
+                    values,
+                    reset=reset,
+                    accept_sparse=False if spec.is_precomputed else "csr",
+                    dtype=[np.float64, np.float32],
+                )
+        rows = check_matrix(table.values, "X")
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return rows
+
+    def _instance_block(self, X: Any) -> tuple[Table, Array]:
+        """Read the instances to predict for: their table and what multiplies the coefficients."""
+        table = in_training_order(read_table(X, "X"), self._side, "X")
+        rows = self._validated_instances(table, self._side.spec, reset=False)
+        return table, self._side.block(self._as_fitted(rows, "X"))
+
+    def _task_block(self, tasks: Any) -> tuple[Table | None, Array | None]:
+        """Read the tasks to predict for; None stands for the training tasks."""
+        if tasks is None:
+            return None, None
+        if self._task_side is None:
+            raise ValueError(
+                f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: "
+                + self._how_to_get_tasks()
+            )
+        side = self._task_side
+        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side, "tasks")
+        if (
+            table.column_ids
+            and side.names
+            and not side.spec.is_precomputed
+            and table.column_ids.labels != side.names.labels
+        ):
+            raise ValueError(
+                "The feature names of tasks should match those that were passed during fit, in the same order: "
+                f"expected {list(side.names.labels)[:5]}, found {list(table.column_ids.labels)[:5]}."
+            )
+        rows = check_rows(table.values, side.spec, "tasks")
+        if rows.shape[1] != side.n_columns:
+            what = "kernel values with the training tasks" if side.spec.is_precomputed else "features"
+            raise ValueError(f"tasks has {rows.shape[1]} columns, expected {side.n_columns} {what}.")
+        return table, side.block(self._as_fitted(rows, "tasks"))
+
+    def _how_to_get_tasks(self) -> str:
+        return "fit it with tasks=, the features or kernel of the training tasks."
+
+    def _as_fitted(self, rows: Array, name: str) -> Array:
+        check_same_library({name: rows, "the fitted model": self._coefficients})
+        return cast(rows, self._coefficients.dtype)

@@ -1,0 +1,154 @@
+"""Two-step kernel ridge regression."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from dyadlearn._array import Array
+from dyadlearn._frames import Ids
+from dyadlearn._validation import check_alpha, check_choice
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.holdout import Problem
+from dyadlearn.labels import LabelGrid, symmetric_grid
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._side import KernelSpec, Side
+
+__all__ = ["TwoStepRidge"]
+
+
+class TwoStepRidge(PairwiseRidge):
+    r"""Two kernel ridge regressions in a row, over instances and over tasks.
+
+    .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
+              \mathbf{Y}\,(\mathbf{G}+\lambda_t\mathbf{I})^{-1}\mathbf{g}
+
+    There is no intercept: centre the labels or add a constant feature.
+
+    Parameters
+    ----------
+    alpha, task_alpha : float, default=1.0
+        Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks. With
+        ``task_alpha=0`` a full-rank task kernel gives independent-task ridge, a singular one projects
+        the labels on its range.
+    kernel, task_kernel : str or callable, default="linear"
+        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
+        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
+        A linear kernel on fewer features than rows is solved in the primal.
+    kernel_params, task_kernel_params : dict, default=None
+        Parameters of the kernels, such as ``{"gamma": 0.1}``.
+    filter, task_filter : SpectralFilter, default=None
+        Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
+    repair : {"clip", "shift", "error"}, default="clip"
+        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, whose nodes are instances and tasks at once: Y is square and equal to its
+        transpose, or to minus its transpose. `X` describes the nodes, `tasks` is not given, and there is
+        one kernel, one filter and one regularisation (``task_alpha`` equal to ``alpha``). Hold-out then
+        takes edges and vertices out of both sides.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (m, q) or (m,)
+        Dual parameters.
+    coef_ : array of shape (d, r), without tasks (d, q) or (d,)
+        Primal parameters; only where both sides run in the primal.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+    feature_names_in_ : array of shape (`n_features_in_`,)
+        Column names; only where `X` was a frame whose names are all strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge
+    >>> K, G = np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)
+    >>> model = TwoStepRidge(alpha=1.0, task_alpha=1.0, kernel="precomputed", task_kernel="precomputed")
+    >>> model.fit(K, np.array([[1.0, 0.0], [0.0, 1.0]]), tasks=G).predict([[0.0, 1.0]], tasks=[[0.0, 1.0]])
+    array([[0.1875]])
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        task_alpha: float = 1.0,
+        *,
+        kernel: Any = "linear",
+        kernel_params: dict[str, Any] | None = None,
+        task_kernel: Any = "linear",
+        task_kernel_params: dict[str, Any] | None = None,
+        filter: SpectralFilter | None = None,
+        task_filter: SpectralFilter | None = None,
+        repair: str = "clip",
+        symmetry: str | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.task_alpha = task_alpha
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.task_kernel = task_kernel
+        self.task_kernel_params = task_kernel_params
+        self.filter = filter
+        self.task_filter = task_filter
+        self.repair = repair
+        self.symmetry = symmetry
+
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+        """Change the regularisation of a fitted model without a new decomposition.
+
+        Parameters
+        ----------
+        alpha, task_alpha : float, default=None
+            New values; None leaves one as it is.
+
+        Returns
+        -------
+        self
+        """
+        if self.symmetry is not None:
+            alpha = task_alpha = self._one_alpha(alpha, task_alpha)
+        return self._set_alphas(alpha=alpha, task_alpha=task_alpha)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_alpha(self.task_alpha, "task_alpha")
+        checked_filter(self.filter, "filter")
+        checked_filter(self.task_filter, "task_filter")
+        if self.symmetry is not None:
+            check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
+            self._one_alpha(self.alpha, self.task_alpha)
+
+    def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
+        if alpha is not None and task_alpha is not None and alpha != task_alpha:
+            raise ValueError(
+                f"A network has one regularisation for both sides: set task_alpha equal to alpha, found {task_alpha} "
+                f"and {alpha}."
+            )
+        return task_alpha if alpha is None else alpha
+
+    def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
+        if self.symmetry is None:
+            return grid
+        if tasks is not None:
+            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
+        return symmetric_grid(grid, self._sign())
+
+    def _sign(self) -> int:
+        return -1 if self.symmetry == "antisymmetric" else 1
+
+    def _task_spec(self) -> KernelSpec:
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
+
+    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
+        return super()._fit_task_side(rows, ids, names) if self.symmetry is None else self._side
+
+    def _make_problem(self) -> Problem:
+        spectrum, Y, filter = self._side.spectrum, self._grid.values, checked_filter(self.filter, "filter")
+        if self._task_side is None:
+            return Problem("independent", Y, spectrum, self.alpha, filter=filter)
+        if self.symmetry is not None:
+            return Problem("network", Y, spectrum, self.alpha, spectrum, self.alpha, filter, filter, self._sign())
+        task_filter = checked_filter(self.task_filter, "task_filter")
+        return Problem(
+            "two_step", Y, spectrum, self.alpha, self._task_side.spectrum, self.task_alpha, filter, task_filter
+        )

@@ -1,0 +1,190 @@
+"""How many digits are right: a reference in 50-digit arithmetic, which really fits again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+
+from dyadlearn.holdout import holdout
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.spectrum import Spectrum
+
+ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10]
+SHAPE = (6, 5)
+# Refitting pairs costs a system of the size of the grid for every cell: a few cells are enough.
+SOME_CELLS = [(0, 0), (2, 3), (5, 4)]
+
+
+@pytest.fixture(autouse=True)
+def fifty_digits():
+    with mpmath.workdps(50):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(cases):
+    """Give two well-conditioned kernels, eigenvalues from 0.3 to 3, and labels."""
+    rng = np.random.default_rng(11)
+    K, G = cases.gram(6, 6, rng), cases.gram(5, 5, rng)
+    return K, G, rng.normal(size=SHAPE)
+
+
+def exact(array):
+    return mpmath.matrix(array.tolist())
+
+
+def sub(matrix, rows, columns):
+    return mpmath.matrix([[matrix[i, j] for j in columns] for i in rows])
+
+
+def kept(n, *hidden):
+    return [i for i in range(n) if i not in hidden]
+
+
+def predictor(kernel, row, o, alpha):
+    """Return the weights that a side fitted on the rows o gives their labels, to predict `row`."""
+    inverse = mpmath.inverse(sub(kernel, o, o) + mpmath.mpf(alpha) * mpmath.eye(len(o)))
+    return sub(kernel, [row], o) * inverse
+
+
+def refit_two_step(data, setting, alpha, task_alpha):
+    K, G, Y = map(exact, data)
+    left = [predictor(K, i, kept(6, i) if setting in "BD" else kept(6), alpha) for i in range(6)]
+    right = [predictor(G, j, kept(5, j) if setting in "CD" else kept(5), task_alpha) for j in range(5)]
+    result = {}
+    for i in range(6):
+        for j in range(5):
+            if setting == "A":
+                # The cell is its own fixed point; the fit is affine in what stands in it.
+                at_zero, at_one = (fitted_with(Y, i, j, value, left, right) for value in (0, 1))
+                result[i, j] = at_zero / (1 - (at_one - at_zero))
+            else:
+                o = kept(6, i) if setting in "BD" else kept(6)
+                p = kept(5, j) if setting in "CD" else kept(5)
+                result[i, j] = (left[i] * sub(Y, o, p) * right[j].T)[0]
+    return result
+
+
+def fitted_with(Y, i, j, value, left, right):
+    labels = Y.copy()
+    labels[i, j] = value
+    return (left[i] * labels * right[j].T)[0]
+
+
+def refit_kronecker(data, setting, alpha):
+    K, G, Y = map(exact, data)
+    result = {}
+    for i, j in SOME_CELLS:
+        seen = {
+            "A": lambda a, b, i=i, j=j: (a, b) != (i, j),
+            "B": lambda a, b, i=i: a != i,
+            "C": lambda a, b, j=j: b != j,
+            "D": lambda a, b, i=i, j=j: a != i and b != j,
+        }[setting]
+        pairs = [(a, b) for a in range(6) for b in range(5) if seen(a, b)]
+        gamma = mpmath.matrix([[K[a, c] * G[b, d] for c, d in pairs] for a, b in pairs])
+        for s in range(len(pairs)):
+            gamma[s, s] += mpmath.mpf(alpha)
+        dual = mpmath.lu_solve(gamma, mpmath.matrix([Y[pair] for pair in pairs]))
+        result[i, j] = mpmath.fsum(K[i, a] * G[b, j] * dual[s] for s, (a, b) in enumerate(pairs))
+    return result
+
+
+def worst_error(found, expected):
+    """Return the largest error over the largest exact value."""
+    largest = max(abs(value) for value in expected.values())
+    return float(max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items()) / largest)
+
+
+def problem_of(method, data, alpha, task_alpha=0.0):
+    K, G, Y = data
+    return Problem(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_independent_tasks(data, alpha):
+    K, Y = exact(data[0]), exact(data[2])
+    expected = {}
+    for i in range(6):
+        row = predictor(K, i, kept(6, i), alpha) * sub(Y, kept(6, i), range(5))
+        expected.update({(i, j): row[j] for j in range(5)})
+    problem = Problem("independent", data[2], Spectrum.from_gram(data[0]), alpha)
+    for setting in "AB":
+        assert worst_error(holdout(problem, setting), expected) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("alpha", "task_alpha"),
+    [*zip(ALPHAS, ALPHAS, strict=True), (1e-10, 1e10), (1e10, 1e-10), (1e-10, 1.0), (1.0, 1e10)],
+)
+@pytest.mark.parametrize("setting", "ABCD")
+def test_two_step(data, setting, alpha, task_alpha):
+    expected = refit_two_step(data, setting, alpha, task_alpha)
+    assert worst_error(holdout(problem_of("two_step", data, alpha, task_alpha), setting), expected) < 1e-12
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-3, 1.0, 1e6, 1e10])
+@pytest.mark.parametrize("setting", "ABCD")
+def test_kronecker(data, setting, alpha):
+    expected = refit_kronecker(data, setting, alpha)
+    assert worst_error(holdout(problem_of("kronecker", data, alpha), setting), expected) < 1e-12
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("alpha", [1e-10, 1e-3, 1.0, 1e6, 1e10])
+def test_network(data, alpha, sign):
+    rng = np.random.default_rng(3)
+    upper = rng.normal(size=(6, 6))
+    labels = upper + sign * upper.T
+    spectrum = Spectrum.from_gram(data[0])
+    problem = Problem("network", labels, spectrum, alpha, spectrum, alpha, sign=sign)
+    K, Y = exact(data[0]), exact(labels)
+
+    def without(i, j, *hidden):
+        o = kept(6, *hidden)
+        return (predictor(K, i, o, alpha) * sub(Y, o, o) * predictor(K, j, o, alpha).T)[0]
+
+    grid = [(0, 0), (1, 1), (0, 1), (1, 0), (2, 5), (4, 3)]
+    for setting, hidden in (("B", lambda i, j: (i,)), ("C", lambda i, j: (j,)), ("D", lambda i, j: (i, j))):
+        expected = {(i, j): without(i, j, *hidden(i, j)) for i, j in grid}
+        assert worst_error(holdout(problem, setting), expected) < 1e-12, setting
+
+    hats = [predictor(K, i, kept(6), alpha) for i in range(6)]
+    edges = {}
+    for i, j in grid:
+        cells = sorted({(i, j), (j, i)}, key=lambda cell, i=i, j=j: cell != (i, j))
+        hidden = Y.copy()
+        hidden[i, j] = hidden[j, i] = 0
+        products = [[hats[a][c] * hats[b][d] for c, d in cells] for a, b in cells]
+        fitted = [(hats[a] * hidden * hats[b].T)[0] for a, b in cells]
+        system = mpmath.eye(len(cells)) - mpmath.matrix(products)
+        edges[i, j] = mpmath.lu_solve(system, mpmath.matrix(fitted))[0]
+    assert worst_error(holdout(problem, "A"), edges) < 1e-12
+
+
+def test_the_textbook_forms_lose_digits_at_one_end_each(data):
+    """Were the reference too coarse to see this, the tests above would show nothing."""
+    K, _, Y = data
+    spectrum = Spectrum.from_gram(K)
+    problem = Problem("independent", Y, spectrum, 1.0)
+    lost = {}
+    for alpha in (1e-10, 1e10):
+        expected = {}
+        for i in range(6):
+            row = predictor(exact(K), i, kept(6, i), alpha) * sub(exact(Y), kept(6, i), range(5))
+            expected.update({(i, j): row[j] for j in range(5)})
+        shrinkage, residual = spectrum.values / (spectrum.values + alpha), alpha / (spectrum.values + alpha)
+        H = (spectrum.vectors * shrinkage) @ spectrum.vectors.T
+        R = (spectrum.vectors * residual) @ spectrum.vectors.T
+        by_hat = (H @ Y - np.diag(H)[:, None] * Y) / (1 - np.diag(H))[:, None]
+        by_residual = Y - (R @ Y) / np.diag(R)[:, None]
+        lost[alpha] = worst_error(by_hat, expected), worst_error(by_residual, expected)
+        assert worst_error(holdout(replace(problem, alpha=alpha), "B"), expected) < 1e-12
+    # The forms by 1 − diag(H), by I − R: some six digits are left where each is used in the wrong place.
+    assert 1e-8 < lost[1e-10][0] < 1e-4
+    assert lost[1e-10][1] < 1e-12
+    assert lost[1e10][0] < 1e-12
+    assert 1e-8 < lost[1e10][1] < 1e-4

@@ -1,0 +1,233 @@
+"""Rows that the model interpolates, and what is left at alpha = 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import block_diag
+
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
+from dyadlearn.holdout import holdout
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.refit import refit
+from dyadlearn.spectrum import Spectrum
+
+PAIRED = ["two_step", "kronecker"]
+
+
+@pytest.fixture
+def lonely():
+    """Give a singular kernel whose rows 1 and 3 have leverage 1 at alpha = 0: no other row is like them."""
+    shared = np.array([[1.0, 0.5], [1.0, -0.5], [1.0, 0.2], [1.0, 0.9]])
+    order = [2, 0, 3, 1, 4, 5]
+    K = block_diag(np.diag([2.0, 3.0]), shared @ shared.T)[np.ix_(order, order)]
+    assert np.linalg.matrix_rank(K) == 4
+    return Spectrum.from_gram(K)
+
+
+def as_primal(spectrum):
+    return Spectrum.from_features((spectrum.vectors * spectrum.values**0.5)[:, spectrum.values > 0])
+
+
+def names_rows(error):
+    return pytest.raises(LeverageError, match=rf"{error}")
+
+
+@pytest.mark.parametrize("primal", [False, True])
+def test_rows_of_leverage_one_are_named(lonely, primal):
+    spectrum = as_primal(lonely) if primal else lonely
+    problem = Problem("independent", np.ones((6, 2)), spectrum, 0.0)
+    for setting in "AB":
+        with names_rows(r"2 of 6 .*\b1, 3\b"):
+            holdout(problem, setting)
+
+
+@pytest.mark.parametrize("primal", [False, True])
+@pytest.mark.parametrize("method", PAIRED)
+def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
+    spectrum = as_primal(lonely) if primal else lonely
+    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    problem = Problem(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
+    for setting in "BD":
+        with names_rows(r"\b1, 3\b"):
+            holdout(problem, setting)
+    swapped = Problem(method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0)
+    for setting in "CD":
+        with names_rows(r"\b1, 3\b"):
+            holdout(swapped, setting)
+
+
+@pytest.mark.parametrize("primal", [False, True])
+def test_groups_of_leverage_one_are_named(cases, lonely, primal):
+    spectrum = as_primal(lonely) if primal else lonely
+    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    groups = [0, 1, 1, 2, 2, 2]
+    for method in ("independent", *PAIRED):
+        problem = Problem(method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5)
+        with names_rows(r"positions 1, 2\b"):
+            holdout(problem, "B", groups=groups)
+
+
+@pytest.mark.parametrize("primal", [False, True])
+def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
+    spectrum = as_primal(lonely) if primal else lonely
+    tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
+    cells = np.random.default_rng(0).integers(0, 5, size=(6, 4))
+    for method, sides in (("two_step", (spectrum, lonely)), ("kronecker", (spectrum, tasks))):
+        problem = Problem(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
+        with pytest.raises(LeverageError, match="leverage 1"):
+            holdout(problem, "A")
+    problem = Problem("kronecker", np.ones((6, 4)), spectrum, 0.0, tasks)
+    with pytest.raises(LeverageError, match="leverage 1"):
+        holdout(problem, "A", cells=cells)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_vertices_of_leverage_one_are_refused(lonely, setting):
+    labels = np.random.default_rng(0).normal(size=(6, 6))
+    problem = Problem("network", labels + labels.T, lonely, 0.0, lonely, 0.0)
+    with pytest.raises(LeverageError, match="leverage 1"):
+        holdout(problem, setting)
+
+
+def test_an_interpolating_cut_off_is_refused(cases):
+    rng = np.random.default_rng(1)
+    spectrum, tasks = (Spectrum.from_gram(cases.gram(n, n, rng)) for n in (6, 4))
+    filters = {"filter": SpectralCutoff(), "task_filter": SpectralCutoff()}
+    Y = rng.normal(size=(6, 4))
+    with names_rows("6 of 6 .*0, 1, 2, 3, 4, 5"):
+        holdout(Problem("independent", Y, spectrum, 1e-3, filter=SpectralCutoff()), "B")
+    problem = Problem("two_step", Y, spectrum, 1e-3, tasks, 1e-3, **filters)
+    for setting in "ABCD":
+        with pytest.raises(LeverageError, match="leverage 1"):
+            holdout(problem, setting)
+    # Half of the directions are cut: nothing is interpolated any more.
+    found = holdout(replace(problem, alpha=1.0, task_alpha=1.0), "D")
+    assert np.isfinite(found).all()
+
+
+def test_rows_of_leverage_nearly_one_are_computed(lonely):
+    """A tiny alpha is not zero: rows that no other row is like are predicted to be zero."""
+    problem = Problem("independent", np.ones((6, 2)), lonely, 1e-9)
+    found = holdout(problem, "B")
+    assert_allclose(found, refit(problem, "B"), atol=1e-6)
+    assert_allclose(found[[1, 3]], 0.0, atol=1e-6)
+
+
+def rows_with_their_own_features(rng):
+    """Return features (n, d) of which one or two rows share nothing with the others, which are dependent."""
+    n, k = int(rng.integers(5, 9)), int(rng.integers(1, 3))
+    order, rank = rng.permutation(n), n - k - 2
+    features = np.zeros((n, k + rank))
+    features[order[:k], :k] = np.diag(rng.uniform(0.5, 3.0, k))
+    features[order[k:], k:] = rng.normal(size=(n - k, rank))
+    return features @ np.linalg.qr(rng.normal(size=(k + rank, k + rank)))[0]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("primal", [False, True])
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("independent", "B"), *((method, setting) for method in PAIRED for setting in "ABD")],
+)
+def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
+    """Whatever rounding makes of a slack of zero: it is refused, or right."""
+    refused = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        features = rows_with_their_own_features(rng)
+        n, q = len(features), int(rng.integers(3, 8))
+        spectrum = Spectrum.from_features(features) if primal else Spectrum.from_gram(features @ features.T)
+        tasks = None if method == "independent" else Spectrum.from_gram(cases.gram(q, q, rng))
+        # A task side that is not interpolated leaves slack in every cell.
+        task_alpha = 0.0 if setting == "A" else 0.5
+        problem = Problem(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
+        labels = {"groups": np.arange(n) // 2} if grouped and setting in "BD" else {}
+        if grouped and setting == "A":
+            labels = {"cells": rng.integers(0, n * q // 4, size=(n, q))}
+        try:
+            found = holdout(problem, setting, **labels)
+        except LeverageError:
+            refused += 1
+        else:
+            assert cases.error(found, refit(problem, setting, **labels)) < 1e-6, seed
+    assert refused > 0
+
+
+@pytest.mark.parametrize("primal", [False, True])
+def test_leverage_short_of_one_is_answered(primal):
+    """A slack of 1e-8 is no zero."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(7, 4))
+    features[:, 0] *= 1e-4
+    features[2, 0] = 1.0
+    spectrum = Spectrum.from_features(features) if primal else Spectrum.from_gram(features @ features.T)
+    problem = Problem("independent", rng.normal(size=(7, 2)), spectrum, 0.0)
+    smoother = spectrum.smoother(problem.filter, 0.0)
+    assert 1e-10 < float(smoother.slack[2]) < 1e-7
+    expected, *_ = np.linalg.lstsq(np.delete(features, 2, 0), np.delete(problem.Y, 2, 0), rcond=None)
+    assert_allclose(holdout(problem, "B")[2], features[2] @ expected, rtol=1e-4)
+
+
+# ---- alpha = 0 where the limit exists
+
+
+@pytest.mark.parametrize("setting", "AB")
+def test_alpha_zero_of_independent_tasks(cases, setting):
+    problem = cases.problem("independent", alpha=0.0)
+    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-10
+    groups = {"B": {"groups": [0, 0, 1, 1, 1, 2, 3]}, "A": {}}[setting]
+    assert cases.error(holdout(problem, setting, **groups), refit(problem, setting, **groups)) <= 1e-10
+
+
+@pytest.mark.parametrize("alphas", [(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)])
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("method", PAIRED)
+def test_alpha_zero_at_full_rank(cases, method, setting, alphas):
+    for shape in cases.shapes.values():
+        problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
+        assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9, shape
+        tiny = replace(problem, alpha=alphas[0] or 1e-9, task_alpha=alphas[1] or 1e-9)
+        assert cases.error(holdout(problem, setting), holdout(tiny, setting)) <= 1e-5, shape
+
+
+@pytest.mark.parametrize("setting", "BCD")
+@pytest.mark.parametrize("method", PAIRED)
+def test_alpha_zero_with_groups(cases, method, setting):
+    labels = {"groups": [0, 0, 1, 1, 1, 2, 3]} if setting in "BD" else {}
+    if setting in "CD":
+        labels["task_groups"] = [0, 1, 1, 2, 2]
+    problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
+    assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= 1e-9
+
+
+@pytest.mark.parametrize("method", ["independent", *PAIRED])
+def test_alpha_zero_with_folds_of_cells(cases, method):
+    """As with groups: at full rank the limit exists, and the two alphas of two-step vanish together."""
+    cells = np.random.default_rng(0).integers(0, 5, size=(7, 5))
+    problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
+    assert cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells)) <= 1e-8
+
+
+@pytest.mark.parametrize("kinds", [("singular", "singular"), ("primal", "primal"), ("full", "singular")])
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("method", PAIRED)
+def test_alpha_zero_of_singular_kernels_without_leverage_one(cases, method, setting, kinds):
+    """A null space that every row shares leaves each row to be predicted, by least squares of least norm."""
+    problem = cases.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
+    found = holdout(problem, setting)
+    assert cases.error(found, refit(problem, setting)) <= 1e-8
+
+
+def test_alpha_zero_of_iterated_tikhonov(cases):
+    """Its residual vanishes as its own power of alpha, which the formulas cancel."""
+    problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2))
+    for setting in "BCD":
+        exact = holdout(replace(problem, alpha=0.0, task_alpha=0.0), setting)
+        nearly = holdout(replace(problem, alpha=1e-6, task_alpha=1e-6), setting)
+        assert cases.error(nearly, exact) <= 1e-3
+        assert cases.error(exact, holdout(replace(problem, alpha=1.0, task_alpha=1.0), setting)) > 1e-2

@@ -1,0 +1,264 @@
+"""Hold-out predictions of fitted estimators, and the check that users run on their own data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn.exceptions import IdError
+from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout.refit import refit, transductive
+
+M, Q = 9, 7
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(M, 4)), rng.normal(size=(Q, 3)), rng.normal(size=(M, Q))
+
+
+MODELS = {
+    "independent": IndependentTaskRidge(alpha=0.7),
+    "independent rbf": IndependentTaskRidge(alpha=0.7, kernel="rbf"),
+    "two-step": TwoStepRidge(alpha=0.7, task_alpha=0.3),
+    "two-step rbf": TwoStepRidge(alpha=0.7, task_alpha=0.3, kernel="rbf", task_kernel="rbf"),
+    "two-step iterated": TwoStepRidge(
+        alpha=0.7, task_alpha=0.3, filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(3)
+    ),
+    "kronecker": KroneckerRidge(alpha=0.7),
+    "kronecker rbf": KroneckerRidge(alpha=0.7, kernel="rbf", task_kernel="rbf"),
+    "symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, kernel="rbf", symmetry="symmetric"),
+    "antisymmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="antisymmetric"),
+}
+LEGAL = [(name, setting) for name in MODELS for setting in ("AB" if name.startswith("ind") else "ABCD")]
+
+
+def fitted(name, data, model_class=None):
+    X, tasks, Y = data
+    model = MODELS[name]
+    model = (model_class or type(model))(**model.get_params())
+    if name.startswith("independent"):
+        return model.fit(X, Y)
+    if name.endswith("symmetric"):
+        square = np.hstack([Y, Y[:, :2]])
+        return model.fit(X, square + (-1 if name == "antisymmetric" else 1) * square.T)
+    return model.fit(X, Y, tasks=tasks)
+
+
+@pytest.mark.parametrize(("name", "setting"), LEGAL)
+def test_models_equal_refitting(data, name, setting):
+    model = fitted(name, data)
+    found = model.holdout(setting)
+    assert found.shape == model._problem().Y.shape
+    twin = transductive if "iterated" in name else refit
+    assert_allclose(found, twin(model._problem(), setting), rtol=1e-9, atol=1e-12)
+    assert verify_holdout(model, setting, random_state=0) < 1e-11
+
+
+@pytest.mark.parametrize("setting", "BCD")
+@pytest.mark.parametrize("name", ["two-step rbf", "kronecker"])
+def test_models_equal_fitting_the_estimator_again(data, name, setting):
+    """The user's own loop: fit on what remains, predict what was left out."""
+    X, tasks, Y = data
+    found = fitted(name, data).holdout(setting)
+    for i, j in [(0, 0), (3, 5), (8, 6)]:
+        rows = [a for a in range(M) if a != i] if setting in "BD" else list(range(M))
+        columns = [b for b in range(Q) if b != j] if setting in "CD" else list(range(Q))
+        again = MODELS[name].__class__(**MODELS[name].get_params())
+        again.fit(X[rows], Y[np.ix_(rows, columns)], tasks=tasks[columns])
+        # The default width of the RBF kernel depends on the number of features alone, so it stays.
+        predicted = again.predict(X[[i]], tasks=tasks[[j]])
+        assert_allclose(found[i, j], predicted[0, 0], rtol=1e-9)
+
+
+def test_without_tasks_the_model_is_independent(data):
+    X, _, Y = data
+    expected = IndependentTaskRidge(alpha=0.7).fit(X, Y).holdout("B")
+    for model in (TwoStepRidge(alpha=0.7), KroneckerRidge(alpha=0.7)):
+        model.fit(X, Y)
+        for setting in "AB":
+            assert_allclose(model.holdout(setting), expected, rtol=1e-12)
+            assert verify_holdout(model, setting, random_state=0) < 1e-12
+        for setting in "CD":
+            with pytest.raises(ValueError, match=f"Setting {setting} .*tasks"):
+                model.holdout(setting)
+            with pytest.raises(ValueError, match=f"Setting {setting} .*tasks"):
+                verify_holdout(model, setting)
+
+
+def test_changing_alpha_changes_the_hold_out(data):
+    X, tasks, Y = data
+    model = fitted("two-step", data).set_alpha(5.0, 0.01)
+    expected = TwoStepRidge(5.0, 0.01).fit(X, Y, tasks=tasks)
+    for setting in "ABCD":
+        assert_allclose(model.holdout(setting), expected.holdout(setting), rtol=1e-12)
+
+
+def test_labels_of_one_task_come_back_with_one_dimension(data):
+    X, _, Y = data
+    model = IndependentTaskRidge(alpha=0.7).fit(X, Y[:, 0])
+    assert model.holdout("B").shape == (M,)
+    assert_allclose(model.holdout("B"), fitted("independent", data).holdout("B")[:, 0], rtol=1e-12)
+    assert verify_holdout(model, "B", random_state=0) < 1e-12
+
+
+def test_an_unfitted_model_is_refused():
+    with pytest.raises(NotFittedError):
+        TwoStepRidge().holdout("B")
+
+
+# ---- frames
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request, data):
+    """Give (X, tasks, Y) as frames with ids, Y in an order of its own."""
+    library = pytest.importorskip(request.param)
+    X, tasks, Y = data
+    row_ids, task_ids = [f"r{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    order, task_order = np.random.default_rng(1).permutation(M), np.random.default_rng(2).permutation(Q)
+    tables = (
+        (X, row_ids, list("abcd")),
+        (tasks, task_ids, list("xyz")),
+        (Y[np.ix_(order, task_order)], [row_ids[i] for i in order], [task_ids[j] for j in task_order]),
+    )
+    if request.param == "pandas":
+        made = [library.DataFrame(values, index=index, columns=columns) for values, index, columns in tables]
+    else:
+        made = [
+            library.DataFrame({"id": index} | dict(zip(columns, values.T, strict=True)))
+            for values, index, columns in tables
+        ]
+    return request.param, made, (order, task_order)
+
+
+def grid_of(frame):
+    """Return the ids of the rows, of the columns and the values of a frame."""
+    if hasattr(frame, "index"):
+        return list(frame.index), list(frame.columns), frame.to_numpy()
+    return frame["id"].to_list(), frame.columns[1:], frame.drop("id").to_numpy()
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_frames_in_frames_out(data, frames, setting):
+    kind, (X, tasks, Y), (order, task_order) = frames
+    model = TwoStepRidge(alpha=0.7, task_alpha=0.3).fit(X, Y, tasks=tasks)
+    found = model.holdout(setting)
+    assert type(found).__module__.startswith(kind)
+    rows, columns, values = grid_of(found)
+    assert (rows, columns) == grid_of(Y)[:2]
+    expected = fitted("two-step", data).holdout(setting)
+    assert_allclose(values, expected[np.ix_(order, task_order)], rtol=1e-10)
+    assert verify_holdout(model, setting, random_state=0) < 1e-11
+
+
+def test_groups_are_matched_by_id(data, frames):
+    pandas = pytest.importorskip("pandas")
+    _, (X, tasks, Y), _ = frames
+    model = KroneckerRidge(alpha=0.7).fit(X, Y, tasks=tasks)
+    rows, columns, _ = grid_of(Y)
+    groups = pandas.Series(np.arange(M) // 2, index=[f"r{i}" for i in range(M)])
+    task_groups = pandas.Series(np.arange(Q) % 3, index=[f"t{j}" for j in range(Q)])
+    found = grid_of(model.holdout("D", groups=groups, task_groups=task_groups))[2]
+    by_position = {"groups": groups[rows].to_numpy(), "task_groups": task_groups[columns].to_numpy()}
+    assert_allclose(found, grid_of(model.holdout("D", **by_position))[2], rtol=1e-12)
+    assert verify_holdout(model, "D", groups=groups, task_groups=task_groups, random_state=0) < 1e-11
+    cells = pandas.DataFrame(np.arange(M * Q).reshape(M, Q) % 4, index=groups.index, columns=task_groups.index)
+    found = grid_of(model.holdout("A", cells=cells))[2]
+    by_position = cells.loc[rows, columns].to_numpy()
+    assert_allclose(found, grid_of(model.holdout("A", cells=by_position))[2], rtol=1e-9)
+    assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-10
+    with pytest.raises(IdError, match="groups"):
+        model.holdout("B", groups=groups.rename(index={"r0": "other"}))
+
+
+def test_array_labels_in_an_array_out(data, frames):
+    _, (X, tasks, _), _ = frames
+    found = TwoStepRidge(alpha=0.7, task_alpha=0.3).fit(X, data[2], tasks=tasks).holdout("D")
+    assert isinstance(found, np.ndarray)
+    assert_allclose(found, fitted("two-step", data).holdout("D"), rtol=1e-10)
+
+
+# ---- the check
+
+
+LABELS = {
+    "A": {"cells": np.arange(M * Q).reshape(M, Q) % 5},
+    "B": {"groups": np.arange(M) // 3},
+    "C": {"task_groups": list("aabbccc")},
+    "D": {"groups": np.arange(M) // 3, "task_groups": list("aabbccc")},
+}
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("name", ["two-step", "two-step iterated", "kronecker rbf"])
+def test_verify_holdout_with_groups(data, name, setting):
+    model = fitted(name, data)
+    assert verify_holdout(model, setting, random_state=0, **LABELS[setting]) < 1e-10
+    # Other groups are other predictions, so it can tell.
+    assert np.abs(model.holdout(setting, **LABELS[setting]) - model.holdout(setting)).max() > 1e-3
+
+
+@pytest.mark.parametrize(("name", "setting"), LEGAL)
+def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting):
+    class Wrong(type(MODELS[name])):
+        def holdout(self, setting, **labels):
+            return super().holdout(setting, **labels) + 0.5
+
+        __init__ = type(MODELS[name]).__init__
+
+    assert_allclose(verify_holdout(fitted(name, data, Wrong), setting, n_cells=3), 0.5, rtol=1e-9)
+
+
+def test_verify_holdout_tries_as_many_cells_as_it_is_told(data):
+    class OneWrong(TwoStepRidge):
+        def holdout(self, setting, **labels):
+            found = super().holdout(setting, **labels)
+            found[3, 3] += 1.0
+            return found
+
+        __init__ = TwoStepRidge.__init__
+
+    model = fitted("two-step", data, OneWrong)
+    assert_allclose(verify_holdout(model, "B", n_cells=10**6), 1.0, rtol=1e-9)
+    # One cell of 63 is wrong: drawing a few usually misses it, and the draw can be repeated.
+    seeds = [verify_holdout(model, "B", n_cells=2, random_state=seed) for seed in range(20)]
+    assert sum(difference > 0.5 for difference in seeds) < 10
+    assert seeds == [verify_holdout(model, "B", n_cells=2, random_state=seed) for seed in range(20)]
+
+
+@pytest.mark.parametrize("n_cells", [0, -1, 2.5, True, "3"])
+def test_verify_holdout_needs_cells(data, n_cells):
+    with pytest.raises(ValueError, match="n_cells must be a whole number of at least 1"):
+        verify_holdout(fitted("two-step", data), "B", n_cells=n_cells)
+
+
+@pytest.mark.parametrize("method", ["holdout", "verify"])
+@pytest.mark.parametrize(
+    ("setting", "arguments", "message"),
+    [
+        ("E", {}, "Unknown setting 'E'"),
+        ("A", {"groups": np.zeros(M)}, "setting A"),
+        ("B", {"cells": np.zeros((M, Q))}, "setting A, found B"),
+        ("B", {"groups": np.zeros(M + 1)}, rf"groups .*{M} rows, found shape \({M + 1},\)"),
+        ("D", {"task_groups": np.zeros(M)}, rf"task_groups .*{Q} rows, found shape \({M},\)"),
+    ],
+)
+def test_bad_input_is_refused(data, method, setting, arguments, message):
+    model = fitted("two-step", data)
+    with pytest.raises(ValueError, match=message):
+        verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(setting, **arguments)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_arrays_of_any_library(data, library, setting):
+    X, tasks, Y = (library.asarray(array) for array in data)
+    model = TwoStepRidge(alpha=0.7, task_alpha=0.3, kernel="rbf").fit(X, Y, tasks=tasks)
+    found = model.holdout(setting)
+    assert type(found) is type(Y)
+    assert found.dtype == Y.dtype
+    assert verify_holdout(model, setting, random_state=0) < 20 * library.rtol

@@ -1,0 +1,143 @@
+"""Networks: one node set, labels that keep a symmetry, and vertices left out of both sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout import holdout
+from dyadlearn.holdout.refit import refit, transductive
+from dyadlearn.spectrum import Spectrum
+
+KINDS = ["full", "singular", "primal"]
+ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("setting", "ABCD")
+def test_equals_refitting(cases, setting, kind, sign):
+    for n in (5, 6, 7):
+        for alpha in ALPHAS:
+            problem = cases.problem("network", (n, n), (kind, kind), alpha, sign=sign)
+            allowed = 1e-8 if kind == "full" else cases.tolerance(problem)
+            expected = refit(problem, setting)
+            assert cases.error(holdout(problem, setting), expected) <= allowed, (n, alpha)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("setting", "ABCD")
+def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
+    for share in (1e-2, 1.0, 1e4):
+        exact = cases.problem("network", (6, 6), (kind, kind), sign=sign)
+        side = exact.spectrum
+        if kind == "primal":
+            features = (side.vectors * side.values**0.5) @ side.components.T
+            spectrum = Spectrum.from_features(features.astype(np.float32))
+        else:
+            spectrum = Spectrum.from_gram(((side.vectors * side.values) @ side.vectors.T).astype(np.float32))
+        alpha = share * float(spectrum.values.max())
+        labels = exact.Y.astype(np.float32)
+        problem = replace(exact, Y=labels, spectrum=spectrum, task_spectrum=spectrum, alpha=alpha, task_alpha=alpha)
+        found = holdout(problem, setting)
+        assert found.dtype == np.float32
+        assert cases.error(found, refit(problem, setting)) <= 1e-3, share
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_edge_leaves_in_both_directions(cases, sign):
+    """By brute force: put values in both cells until the fit of the whole network returns them."""
+    problem = cases.problem("network", (6, 6), sign=sign)
+    side = problem.spectrum
+    K = (side.vectors * side.values) @ side.vectors.T
+    H = K @ np.linalg.inv(K + 0.5 * np.eye(6))
+    found = holdout(problem, "A")
+    for i in range(6):
+        for j in range(6):
+            labels = problem.Y.copy()
+            for _ in range(500):
+                labels[i, j], labels[j, i] = (H @ labels @ H)[[i, j], [j, i]]
+            assert_allclose(found[i, j], labels[i, j], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_predictions_keep_the_symmetry(cases, sign, alpha):
+    problem = cases.problem("network", (6, 6), alpha=alpha, sign=sign)
+    for setting in "AD":
+        found = holdout(problem, setting)
+        assert_allclose(found, sign * found.T, rtol=1e-7, atol=1e-12 * np.abs(found).max())
+    new_rows, new_columns = holdout(problem, "B"), holdout(problem, "C")
+    assert_allclose(new_columns, sign * new_rows.T, rtol=1e-12)
+    assert cases.error(new_rows, sign * new_rows.T) > 1e-3
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_diagonal_of_an_antisymmetric_network_is_zero(cases, alpha):
+    problem = cases.problem("network", (6, 6), alpha=alpha, sign=-1)
+    for setting in "ABCD":
+        found = holdout(problem, setting)
+        assert_allclose(np.diag(found), np.zeros(6), atol=1e-9 * np.abs(found).max())
+
+
+def test_the_diagonal_is_a_pair_of_new_vertices(cases):
+    """In B, C and D a vertex with itself is predicted without it on either side."""
+    problem = cases.problem("network", (6, 6))
+    diagonals = [np.diag(holdout(problem, setting)) for setting in "BCD"]
+    two_step = np.diag(holdout(replace(problem, method="two_step"), "D"))
+    for diagonal in diagonals:
+        assert_allclose(diagonal, two_step, rtol=1e-10)
+
+
+def test_a_network_is_not_two_step_with_the_same_sides(cases):
+    problem = cases.problem("network", (6, 6))
+    for setting in "ABCD":
+        found, plain = holdout(problem, setting), holdout(replace(problem, method="two_step"), setting)
+        assert cases.error(found, plain) > 1e-3
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_predictions_ignore_what_they_hold_out(cases, setting):
+    problem = cases.problem("network", (6, 6))
+    hidden = {"A": [(2, 4), (4, 2)], "B": [(2, k) for k in range(6)], "C": [(k, 4) for k in range(6)]}
+    hidden["B"] += [(k, 2) for k in range(6)]
+    hidden["C"] += [(4, k) for k in range(6)]
+    hidden["D"] = hidden["B"] + hidden["C"]
+    labels = problem.Y.copy()
+    for cell in hidden[setting]:
+        labels[cell] = 100.0
+    changed = holdout(replace(problem, Y=labels), setting) - holdout(problem, setting)
+    assert abs(changed[2, 4]) < 1e-9
+    assert np.abs(changed).max() > 0.1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("setting", "ABCD")
+def test_alpha_zero_is_the_limit(cases, setting, sign):
+    problem = cases.problem("network", (6, 6), alpha=0.0, sign=sign)
+    assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
+    nearly = holdout(replace(problem, alpha=1e-9, task_alpha=1e-9), setting)
+    assert cases.error(holdout(problem, setting), nearly) <= 1e-6
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_other_filters(cases, setting):
+    filters = {"filter": IteratedTikhonov(3), "task_filter": IteratedTikhonov(3)}
+    for sign in (1, -1):
+        problem = cases.problem("network", (6, 6), alpha=0.7, sign=sign, **filters)
+        assert_allclose(holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
+def test_small_networks(cases, alpha, sign):
+    """Of two vertices both may be out, of three one is left: there is little or nothing to learn from."""
+    for n in (1, 2, 3):
+        problem = cases.problem("network", (n, n), alpha=alpha, sign=sign)
+        for setting in "ABCD":
+            assert_allclose(holdout(problem, setting), refit(problem, setting), rtol=1e-8, atol=1e-10)

@@ -1,0 +1,119 @@
+"""Drug–target networks: proteins × drugs, similarities that are no kernels before they are repaired."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+
+import numpy as np
+import pytest
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn.holdout.refit import refit
+from dyadlearn.kernels import repair
+from dyadlearn.labels import fisher_relabel
+
+ALPHAS = [1e-7, 1e-2, 1.0, 1e6]
+
+
+def read(path):
+    with gzip.open(path, "rt") as lines:
+        next(lines)
+        return np.array([line.rstrip("\n").split("\t")[1:] for line in lines], dtype=float)
+
+
+@pytest.fixture(scope="module", params=["nr", "gpcr"])
+def network(request, shared_data):
+    """Give the kernels of proteins and of drugs, and the relabelled interactions."""
+    name, folder = request.param, shared_data / "yamanishi2008"
+    Y = read(folder / f"{name}_admat_dgc.txt.gz")
+    K, G = (repair(read(folder / f"{name}_simmat_{side}.txt.gz")) for side in ("dg", "dc"))
+    assert Y.shape == {"nr": (26, 54), "gpcr": (95, 223)}[name]
+    return K, G, fisher_relabel(Y)
+
+
+def largest_difference(model, setting, n_cells=3, **labels):
+    """Return what `verify_holdout` does, relative to the largest prediction."""
+    found = model.holdout(setting, **labels)
+    where = np.zeros(found.size, dtype=bool)
+    where[np.random.default_rng(0).choice(found.size, n_cells, replace=False)] = True
+    where = where.reshape(found.shape)
+    expected = refit(model._problem(), setting, where=where, **labels)
+    return np.abs(found - expected)[where].max() / np.abs(found).max()
+
+
+@pytest.fixture
+def precomputed():
+    return {"kernel": "precomputed", "task_kernel": "precomputed"}
+
+
+@pytest.mark.parametrize("setting", "AB")
+def test_independent_tasks(network, setting):
+    K, _, Y = network
+    model = IndependentTaskRidge(kernel="precomputed").fit(K, Y)
+    for alpha in ALPHAS:
+        assert largest_difference(model.set_alpha(alpha), setting, 10) < 1e-8, alpha
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_two_step(network, precomputed, setting):
+    K, G, Y = network
+    model = TwoStepRidge(**precomputed).fit(K, Y, tasks=G)
+    for alpha, task_alpha in [*zip(ALPHAS, ALPHAS, strict=True), (1e-7, 1e6), (1e6, 1e-7)]:
+        assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (alpha, task_alpha)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_kronecker(network, precomputed, setting):
+    K, G, Y = network
+    model = KroneckerRidge(**precomputed).fit(K, Y, tasks=G)
+    for alpha in ALPHAS:
+        assert largest_difference(model.set_alpha(alpha), setting) < 1e-8, alpha
+
+
+@pytest.mark.parametrize("setting", "BCD")
+@pytest.mark.parametrize("model_class", [TwoStepRidge, KroneckerRidge])
+def test_clusters(network, precomputed, model_class, setting):
+    K, G, Y = network
+    rng = np.random.default_rng(0)
+    labels = {"groups": rng.integers(0, 5, size=len(K))} if setting in "BD" else {}
+    if setting in "CD":
+        labels["task_groups"] = rng.integers(0, 7, size=len(G))
+    model = model_class(alpha=0.1, **precomputed).fit(K, Y, tasks=G)
+    assert largest_difference(model, setting, **labels) < 1e-9
+
+
+@pytest.mark.parametrize("network", ["nr"], indirect=True)
+@pytest.mark.parametrize("model_class", [TwoStepRidge, KroneckerRidge])
+def test_folds_of_cells(network, precomputed, model_class):
+    """Ten folds of pairs, as collaborative filtering is tested."""
+    K, G, Y = network
+    cells = np.random.default_rng(0).integers(0, 10, size=Y.shape)
+    model = model_class(alpha=1.0, **precomputed).fit(K, Y, tasks=G)
+    assert largest_difference(model, "A", 1, cells=cells) < 1e-8
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+@pytest.mark.parametrize("setting", "ABCD")
+def test_networks(network, symmetry, setting):
+    """Proteins that share drugs, and the sign of their difference in degree: both are networks of proteins."""
+    K, _, Y = network
+    shared = (Y > 0).astype(float) @ (Y > 0).T
+    degree = shared.diagonal()
+    labels = shared if symmetry == "symmetric" else np.sign(degree[:, None] - degree[None, :])
+    model = TwoStepRidge(kernel="precomputed", symmetry=symmetry).fit(K, labels)
+    for alpha in ALPHAS:
+        assert largest_difference(model.set_alpha(alpha, alpha), setting) < 1e-8, alpha
+
+
+def test_similarities_are_repaired_on_the_way(shared_data, precomputed):
+    """Handed in as they are, they give what the repaired kernels give: the twin refits on those."""
+    folder = shared_data / "yamanishi2008"
+    K, G = (read(folder / f"nr_simmat_{side}.txt.gz") for side in ("dg", "dc"))
+    Y = fisher_relabel(read(folder / "nr_admat_dgc.txt.gz"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        raw = KroneckerRidge(alpha=0.1, **precomputed).fit(K, Y, tasks=G)
+    assert verify_holdout(raw, "D", n_cells=5, random_state=0) < 1e-9
+    repaired = KroneckerRidge(alpha=0.1, **precomputed).fit(repair(K), Y, tasks=repair(G))
+    np.testing.assert_allclose(raw.holdout("D"), repaired.holdout("D"), rtol=1e-7, atol=1e-9)

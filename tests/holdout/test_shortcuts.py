@@ -1,0 +1,350 @@
+"""The shortcuts equal refitting: every model, setting, shape, rank, regularisation and grouping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import dyadlearn.holdout.cells as cells_module
+import dyadlearn.holdout.kronecker as kronecker_module
+from dyadlearn.holdout import holdout
+from dyadlearn.holdout.kronecker import kronecker_new_both
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.refit import refit
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Spectrum
+
+LEGAL = [
+    *(("independent", s) for s in "AB"),
+    *((method, s) for method in ("two_step", "kronecker") for s in "ABCD"),
+]
+KINDS = [
+    ("full", "full"),
+    ("singular", "singular"),
+    ("primal", "primal"),
+    ("full", "primal"),
+    ("primal", "singular"),
+    ("singular", "full"),
+]
+ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
+GROUPINGS = ["none", "unequal", "all but one"]
+
+
+def alpha_pairs(method):
+    """Return the regularisations to try; two-step also with its sides at opposite ends."""
+    equal = [(alpha, alpha) for alpha in ALPHAS]
+    return [*equal, (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)] if method == "two_step" else equal
+
+
+def labels_of(grouping, setting, shape):
+    """Return the groups or folds of a setting as keyword arguments."""
+    if grouping == "none":
+        return {}
+
+    def split(size, start):
+        if grouping == "all but one":
+            return np.where(np.arange(size) == start % size, "one", "rest")
+        # Groups of 1, 2, 3, … members, scattered over the rows.
+        sizes = np.repeat(np.arange(size), np.arange(1, size + 1))[:size]
+        return sizes[np.random.default_rng(start).permutation(size)]
+
+    m, q = shape
+    if setting == "A":
+        return {"cells": split(m * q, 3).reshape(shape)}
+    labels = {"groups": split(m, 1)} if setting in "BD" else {}
+    return labels | ({"task_groups": split(q, 2)} if setting in "CD" else {})
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_equals_refitting(cases, method, setting, kinds):
+    for name, shape in cases.shapes.items():
+        for alpha, task_alpha in alpha_pairs(method):
+            problem = cases.problem(method, shape, kinds, alpha, task_alpha)
+            # Well-conditioned kernels leave no excuse.
+            allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
+            for grouping in GROUPINGS:
+                labels = labels_of(grouping, setting, shape)
+                error = cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels))
+                assert error <= allowed, f"{name}, alphas {alpha:g} and {task_alpha:g}, groups: {grouping}"
+
+
+@pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_equals_refitting_in_single_precision(cases, method, setting, kinds):
+    for shape in cases.shapes.values():
+        for share in (1e-2, 1.0, 1e4):
+            exact = cases.problem(method, shape, kinds)
+            sides = {"spectrum": single(exact.spectrum)}
+            alpha = share * float(sides["spectrum"].values.max())
+            if exact.task_spectrum is not None:
+                sides["task_spectrum"] = single(exact.task_spectrum)
+                largest = float(sides["task_spectrum"].values.max())
+                sides["task_alpha"] = share * largest
+                alpha *= largest if method == "kronecker" else 1.0
+            problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
+            for grouping in GROUPINGS:
+                labels = labels_of(grouping, setting, shape)
+                found = holdout(problem, setting, **labels)
+                assert found.dtype == np.float32
+                assert cases.error(found, refit(problem, setting, **labels)) <= 1e-3, (shape, share, grouping)
+
+
+def single(spectrum):
+    """Return a spectrum that was computed in single precision."""
+    if spectrum.components is None:
+        return Spectrum.from_gram(((spectrum.vectors * spectrum.values) @ spectrum.vectors.T).astype(np.float32))
+    features = (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
+    return Spectrum.from_features(features.astype(np.float32))
+
+
+@pytest.mark.parametrize(("method", "setting"), [*LEGAL, *(("network", s) for s in "ABCD")])
+def test_every_array_library(cases, library, method, setting):
+    gram, rng = cases.gram, np.random.default_rng(5)
+    K, G, Y = gram(6, 6, rng), gram(5, 4, rng), rng.normal(size=(6, 5))
+    if method == "network":
+        G, Y = K, rng.normal(size=(6, 6))
+        Y = Y + Y.T
+    spectrum = Spectrum.from_gram(library.asarray(K))
+    task_spectrum = None if method == "independent" else Spectrum.from_gram(library.asarray(G))
+    problem = Problem(method, library.asarray(Y), spectrum, 0.5, task_spectrum, 0.5)
+    found = holdout(problem, setting)
+    assert type(found) is type(problem.Y)
+    assert found.dtype == problem.Y.dtype
+    expected = refit(problem, setting)
+    assert_allclose(library.to_numpy(found), expected, rtol=library.rtol, atol=library.rtol)
+    if method != "network":
+        for grouping in GROUPINGS[1:]:
+            labels = labels_of(grouping, setting, Y.shape)
+            found = library.to_numpy(holdout(problem, setting, **labels))
+            assert_allclose(found, refit(problem, setting, **labels), rtol=library.rtol, atol=library.rtol)
+
+
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_sparse_features(cases, method, setting):
+    rng = np.random.default_rng(4)
+    features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(9, 4, format="csr")
+    task_spectrum = None if method == "independent" else cases.spectrum("full", 5, rng)
+    problem = Problem(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
+    for grouping in GROUPINGS:
+        labels = labels_of(grouping, setting, (9, 5))
+        assert_allclose(holdout(problem, setting, **labels), refit(problem, setting, **labels), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_a_kernel_of_zeros_predicts_zero(method, setting):
+    spectrum = Spectrum.from_gram(np.zeros((4, 4)))
+    task_spectrum = None if method == "independent" else Spectrum.from_gram(np.eye(3))
+    problem = Problem(method, np.ones((4, 3)), spectrum, 1.0, task_spectrum, 1.0)
+    assert_allclose(holdout(problem, setting), np.zeros((4, 3)), atol=1e-14)
+
+
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_one_group_of_everything_predicts_zero(cases, method, setting):
+    for kinds in KINDS[:3]:
+        problem = cases.problem(method, kinds=kinds)
+        m, q = problem.Y.shape
+        everything = {
+            "A": {"cells": np.zeros((m, q))},
+            "B": {"groups": np.zeros(m)},
+            "C": {"task_groups": np.zeros(q)},
+            "D": {"groups": np.zeros(m), "task_groups": np.zeros(q)},
+        }[setting]
+        assert_allclose(holdout(problem, setting, **everything), np.zeros((m, q)), atol=1e-12)
+
+
+def test_one_row_and_one_column(cases):
+    rng = np.random.default_rng(0)
+    for shape in ((1, 4), (4, 1), (1, 1)):
+        sides = [Spectrum.from_gram(cases.gram(n, n, rng)) for n in shape]
+        Y = rng.normal(size=shape)
+        for method in ("two_step", "kronecker"):
+            problem = Problem(method, Y, sides[0], 0.5, sides[1], 0.2)
+            for setting in "ABCD":
+                assert_allclose(holdout(problem, setting), refit(problem, setting), rtol=1e-10, atol=1e-13)
+
+
+# ---- both sides of every choice by cost
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
+    """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
+    for shape in cases.shapes.values():
+        problem = cases.problem("kronecker", shape, kinds)
+        m, q = shape
+        for groups, task_groups in (
+            (None, None),
+            (np.arange(m) % 2, None),
+            (None, np.arange(q) % 2),
+            (np.arange(m) % 2, np.arange(q) % 3),
+            (np.arange(m) % 3, np.arange(q) % 2),
+        ):
+            labels = {"groups": groups, "task_groups": task_groups}
+            assert_allclose(holdout(problem, "D", **labels), refit(problem, "D", **labels), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("block", [1, 60, 10**6])
+@pytest.mark.parametrize("kinds", [("full", "full"), ("full", "primal"), ("full", "singular")], ids="-".join)
+def test_kronecker_d_of_many_alphas(cases, kinds, block, monkeypatch):
+    monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
+    alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
+    for shape in cases.shapes.values():
+        problem = cases.problem("kronecker", shape, kinds)
+        sides = (problem.spectrum, problem.task_spectrum)
+        found = kronecker_new_both(*sides, problem.Y, alphas)
+        assert found.shape == (len(alphas), *shape)
+        for alpha, grid in zip(alphas, found, strict=True):
+            assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("block", [1, 40])
+@pytest.mark.parametrize("setting", "BCD")
+def test_kronecker_groups_in_small_blocks(cases, setting, block, monkeypatch):
+    problem = cases.problem("kronecker")
+    labels = labels_of("unequal", setting, (7, 5))
+    expected = holdout(problem, setting, **labels)
+    monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
+    assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize("method", ["independent", "two_step", "kronecker"])
+def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monkeypatch):
+    for alpha in (1e-3, 1.0, 1e6):
+        problem = cases.problem(method, kinds=kinds, alpha=alpha, task_alpha=alpha)
+        for grouping in GROUPINGS[1:]:
+            labels = labels_of(grouping, "A", (7, 5))
+            expected = refit(problem, "A", **labels)
+            with monkeypatch.context() as patch:
+                patch.setattr(cells_module, "_DIRECT_CELLS", 0)
+                assert cases.error(holdout(problem, "A", **labels), expected) <= 1e-8, (alpha, grouping)
+
+
+# ---- what must agree with what
+
+
+@pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
+def test_d_is_c_after_b(cases, kinds):
+    problem = cases.problem("two_step", kinds=kinds)
+    rows = Problem("independent", problem.Y, problem.spectrum, problem.alpha)
+    half = holdout(rows, "B")
+    columns = Problem("independent", half.T, problem.task_spectrum, problem.task_alpha)
+    assert_allclose(holdout(problem, "D"), holdout(columns, "B").T, rtol=1e-11)
+    labels = labels_of("unequal", "D", (7, 5))
+    half = holdout(rows, "B", groups=labels["groups"])
+    columns = replace(columns, Y=half.T)
+    expected = holdout(columns, "B", groups=labels["task_groups"]).T
+    assert_allclose(holdout(problem, "D", **labels), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
+    problem = cases.problem(method, kinds=kinds)
+    m, q = problem.Y.shape
+    rng = np.random.default_rng(1)
+    singles = {
+        "A": {"cells": rng.permutation(m * q).reshape(m, q)},
+        "B": {"groups": rng.permutation(m)},
+        "C": {"task_groups": list("edcba")},
+        "D": {"groups": rng.permutation(m), "task_groups": rng.permutation(q)},
+    }[setting]
+    assert_allclose(holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("kind", ["full", "singular", "primal"])
+def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
+    for alpha in ALPHAS:
+        independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
+        tasks = Spectrum.from_gram(np.eye(5))
+        pairs = Problem("kronecker", independent.Y, independent.spectrum, alpha, tasks)
+        labels = labels_of(grouping, "B", (7, 5))
+        error = cases.error(holdout(pairs, "B", **labels), holdout(independent, "B", **labels))
+        assert error <= cases.tolerance(independent)
+        labels = labels_of(grouping, "A", (7, 5))
+        error = cases.error(holdout(pairs, "A", **labels), holdout(independent, "A", **labels))
+        assert error <= cases.tolerance(independent)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+def test_swapping_the_sides_transposes(cases, method, kinds, grouping):
+    problem = cases.problem(method, kinds=kinds)
+    swapped = Problem(
+        method,
+        problem.Y.T,
+        problem.task_spectrum,
+        problem.alpha if method == "kronecker" else problem.task_alpha,
+        problem.spectrum,
+        problem.alpha,
+    )
+    for setting, mirror in zip("ABCD", "ACBD", strict=True):
+        labels = labels_of(grouping, setting, (7, 5))
+        mirrored = {}
+        if "cells" in labels:
+            mirrored["cells"] = labels["cells"].T
+        if "groups" in labels:
+            mirrored["task_groups"] = labels["groups"]
+        if "task_groups" in labels:
+            mirrored["groups"] = labels["task_groups"]
+        expected = holdout(swapped, mirror, **mirrored).T
+        assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("alias", "setting"), [("leave_x1_out", "B"), ("both", "D"), (Setting.C, "C"), ("r", "A")])
+def test_names_of_other_libraries(cases, alias, setting):
+    problem = cases.problem("two_step")
+    assert_allclose(holdout(problem, alias), holdout(problem, setting), rtol=0)
+
+
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_predictions_ignore_what_they_hold_out(cases, method, setting):
+    """The point of it all: changing a label changes nothing in its own prediction."""
+    problem = cases.problem(method)
+    labels = problem.Y.copy()
+    labels[3, 2] += 100.0
+    changed = holdout(replace(problem, Y=labels), setting) - holdout(problem, setting)
+    assert abs(changed[3, 2]) < 1e-10
+    assert np.abs(changed).max() > 0.1
+
+
+@pytest.mark.parametrize(("method", "setting"), LEGAL)
+def test_the_problem_is_left_as_it_was(cases, method, setting):
+    for alpha in (1e-3, 1e3):
+        problem = cases.problem(method, alpha=alpha, task_alpha=alpha)
+        before = [problem.Y.copy(), problem.spectrum.values.copy(), problem.spectrum.vectors.copy()]
+        for grouping in GROUPINGS:
+            holdout(problem, setting, **labels_of(grouping, setting, (7, 5)))
+        for array, copy in zip((problem.Y, problem.spectrum.values, problem.spectrum.vectors), before, strict=True):
+            assert_allclose(array, copy, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "arguments", "message"),
+    [
+        ("two_step", "E", {}, "Unknown setting 'E'"),
+        ("independent", "C", {}, "Setting C"),
+        ("independent", "D", {}, "Setting D"),
+        ("two_step", "A", {"groups": np.zeros(7)}, "setting A"),
+        ("kronecker", "A", {"task_groups": np.zeros(5)}, "setting A"),
+        ("two_step", "C", {"groups": np.zeros(7)}, "groups .* setting C"),
+        ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups .* setting B"),
+        ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells .* setting A, found B"),
+        ("two_step", "D", {"cells": np.zeros((7, 5))}, "cells .* setting A, found D"),
+        ("two_step", "B", {"groups": np.zeros(5)}, r"groups .* 7 rows, found shape \(5,\)"),
+        ("two_step", "C", {"task_groups": np.zeros((5, 1))}, r"task_groups .* 5 rows, found shape \(5, 1\)"),
+        ("kronecker", "D", {"groups": np.zeros(7), "task_groups": np.zeros(7)}, r"task_groups .* 5 rows"),
+        ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells .* 7 × 5 grid, found shape \(5, 7\)"),
+        ("kronecker", "B", {"groups": [0, 1, 2, 3, 4, 5, np.nan]}, "groups contains NaN"),
+    ],
+)
+def test_bad_input_is_refused(cases, method, setting, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        holdout(cases.problem(method), setting, **arguments)

@@ -1,0 +1,483 @@
+"""Frames in, the same kind out; what has ids is aligned by them on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import r2_score
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.exceptions import IdError
+
+M, Q = 7, 5
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
+X_NEW, T_NEW = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 2))
+Y = RNG.normal(size=(M, Q))
+# The products alone would be singular; the ridge keeps every dual parameter well determined.
+K, G = X @ X.T + np.eye(M), T @ T.T + np.eye(Q)
+K_NEW, G_NEW = X_NEW @ X.T, T_NEW @ T.T
+ROWS, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+NEW_ROWS, NEW_TASKS = ["n0", "n1", "n2", "n3"], ["u0", "u1", "u2"]
+FEATURES, TASK_FEATURES = ["f", "g", "h"], ["v", "w"]
+
+MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
+PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
+
+
+def frame(kind: str, values: np.ndarray, rows: Sequence[Any] | None, columns: Sequence[Any], name: str = "id") -> Any:
+    """Return a frame with ids; polars has them in a leading column, or none."""
+    if kind == "pandas":
+        index = None if rows is None else pd.Index(rows, name=name)
+        return pd.DataFrame(values, index=index, columns=list(columns))
+    data = {} if rows is None else {name: list(rows)}
+    return pl.DataFrame(data | {column: values[:, j] for j, column in enumerate(columns)})
+
+
+def rows_of(table: Any, name: str = "id") -> list[Any]:
+    return table.index.tolist() if isinstance(table, pd.DataFrame | pd.Series) else table[name].to_list()
+
+
+def columns_of(table: Any, name: str = "id") -> list[Any]:
+    return [column for column in table.columns if not (isinstance(table, pl.DataFrame) and column == name)]
+
+
+def values_of(table: Any, name: str = "id") -> np.ndarray:
+    return table[columns_of(table, name)].to_numpy()
+
+
+def shuffled(kind: str, values: np.ndarray, rows: Sequence[Any], columns: Sequence[Any], seed: int = 0) -> Any:
+    """Return a frame whose rows and columns, ids and all, are permuted each in its own way."""
+    rng = np.random.default_rng(seed)
+    p, c = rng.permutation(len(rows)), rng.permutation(len(columns))
+    assert sorted(p) != list(p)
+    assert sorted(c) != list(c)
+    return frame(kind, values[np.ix_(p, c)], [rows[i] for i in p], [columns[j] for j in c])
+
+
+def in_order(table: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
+    """Return the values of a frame in the given order of ids."""
+    where, which = rows_of(table), columns_of(table)
+    return values_of(table)[np.ix_([where.index(row) for row in rows], [which.index(column) for column in columns])]
+
+
+def make(Model: Any, kernel: str, **params: Any) -> Any:
+    """Return a model with this kernel on every side that it has."""
+    if Model is not IndependentTaskRidge:
+        params["task_kernel"] = kernel
+    return Model(alpha=0.3, kernel=kernel, **params)
+
+
+def task_arguments(Model: Any, tasks: Any) -> dict[str, Any]:
+    return {} if Model is IndependentTaskRidge else {"tasks": tasks}
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+# --- alignment in fit --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_precomputed_kernels_are_aligned_by_label(kind, Model):
+    expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G))
+    model = make(Model, "precomputed").fit(
+        shuffled(kind, K, ROWS, ROWS, 1),
+        shuffled(kind, Y, ROWS, TASKS, 2),
+        **task_arguments(Model, shuffled(kind, G, TASKS, TASKS, 3)),
+    )
+    predicted = model.predict(shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4))
+    assert type(predicted) is type(frame(kind, Y, ROWS, TASKS))
+    assert sorted(rows_of(predicted)) == NEW_ROWS
+    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
+    if Model is not IndependentTaskRidge:
+        predicted = model.predict(
+            shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4), tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5)
+        )
+        assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_features_are_aligned_by_label(kind, Model, kernel):
+    expected = make(Model, kernel).fit(X, Y, **task_arguments(Model, T))
+    model = make(Model, kernel).fit(
+        frame(kind, X[::-1], ROWS[::-1], FEATURES),
+        shuffled(kind, Y, ROWS, TASKS, 2),
+        **task_arguments(Model, frame(kind, T[::-1], TASKS[::-1], TASK_FEATURES)),
+    )
+    predicted = model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES))
+    assert rows_of(predicted) == NEW_ROWS
+    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(X_NEW), rtol=1e-9)
+    if Model is not IndependentTaskRidge:
+        tasks = frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES)
+        predicted = model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES), tasks=tasks)
+        assert columns_of(predicted) == NEW_TASKS
+        assert_allclose(values_of(predicted), expected.predict(X_NEW, T_NEW), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", "rbf"])
+def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
+    inputs = (K, G) if kernel == "precomputed" else (X, T)
+    names = (ROWS, TASKS) if kernel == "precomputed" else (FEATURES, TASK_FEATURES)
+    labels = shuffled(kind, Y, ROWS, TASKS, 2)
+    expected = make(TwoStepRidge, kernel).fit(inputs[0], Y, tasks=inputs[1]).dual_coef_
+    model = make(TwoStepRidge, kernel).fit(
+        frame(kind, inputs[0], ROWS, names[0]), labels, tasks=frame(kind, inputs[1], TASKS, names[1])
+    )
+    as_labels = frame(kind, model.dual_coef_, rows_of(labels), columns_of(labels))
+    assert_allclose(in_order(as_labels, ROWS, TASKS), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_whole_numbers_are_ids_not_positions(Model):
+    rows, tasks, new = [40, 0, 3, 2, 10, 1, 5], [2, 1, 0, 9, 3], [1, 0, 70, 4]
+    expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G)).predict(K_NEW)
+    model = make(Model, "precomputed").fit(
+        shuffled("pandas", K, rows, rows, 1),
+        shuffled("pandas", Y, rows, tasks, 2),
+        **task_arguments(Model, shuffled("pandas", G, tasks, tasks, 3)),
+    )
+    predicted = model.predict(shuffled("pandas", K_NEW, new, rows, 4))
+    assert sorted(rows_of(predicted)) == sorted(new)
+    assert_allclose(in_order(predicted, new, tasks), expected, rtol=1e-9)
+
+
+def test_whole_numbers_of_feature_tables_are_ids_too():
+    rows = [40, 0, 3, 2, 10, 1, 5]
+    expected = make(TwoStepRidge, "linear").fit(X, Y).predict(X_NEW)
+    model = make(TwoStepRidge, "linear").fit(pd.DataFrame(X, rows), pd.DataFrame(Y, rows).iloc[::-1])
+    assert_allclose(model.predict(pd.DataFrame(X_NEW)), expected, rtol=1e-9)
+
+
+def test_frames_of_two_libraries_are_aligned_too():
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
+    model = make(TwoStepRidge, "precomputed").fit(
+        shuffled("pandas", K, ROWS, ROWS, 1),
+        shuffled("polars", Y, ROWS, TASKS, 2),
+        tasks=shuffled("polars", G, TASKS, TASKS, 3),
+    )
+    predicted = model.predict(
+        shuffled("pandas", K_NEW, NEW_ROWS, ROWS, 4), tasks=frame("polars", G_NEW, NEW_TASKS, TASKS)
+    )
+    assert isinstance(predicted, pd.DataFrame)
+    assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected, rtol=1e-9)
+
+
+# --- frames without row ids --------------------------------------------------------------------
+
+
+def test_polars_without_a_text_column_goes_by_position():
+    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T)
+    model = make(TwoStepRidge, "linear").fit(
+        frame("polars", X, None, FEATURES),
+        frame("polars", Y, None, TASKS),
+        tasks=frame("polars", T, TASKS, ["v", "w"]),
+    )
+    predicted = model.predict(frame("polars", X_NEW, None, FEATURES))
+    assert predicted.columns == TASKS
+    assert_allclose(predicted.to_numpy(), expected.predict(X_NEW), rtol=1e-9)
+
+
+def test_columns_are_the_ids_of_a_polars_kernel_without_a_text_column():
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
+    model = make(TwoStepRidge, "precomputed").fit(
+        frame("polars", K, None, ROWS),
+        shuffled("polars", Y, ROWS, TASKS, 2),
+        tasks=frame("polars", G, None, TASKS),
+    )
+    back, other = list(range(M))[::-1], list(range(Q))[::-1]
+    predicted = model.predict(
+        frame("polars", K_NEW[:, back], None, [ROWS[i] for i in back]),
+        tasks=frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
+    )
+    assert predicted.columns == NEW_TASKS
+    assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
+
+
+def test_a_row_of_ids_that_is_missing_is_seen_in_a_polars_kernel():
+    with pytest.raises(IdError, match=r"1 of the rows of Y not in X \('i3'\); 1 of X not in the rows of Y \('zz'\)"):
+        make(TwoStepRidge, "precomputed").fit(
+            frame("polars", K, None, [*ROWS[:3], "zz", *ROWS[4:]]), frame("polars", Y, ROWS, TASKS)
+        )
+
+
+# --- mixtures of frames and arrays -------------------------------------------------------------
+
+
+def test_ids_of_the_kernel_serve_when_labels_are_an_array(kind):
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G)
+    model = make(TwoStepRidge, "precomputed").fit(frame(kind, K, ROWS, ROWS), Y, tasks=frame(kind, G, TASKS, TASKS))
+    predicted = model.predict(shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4))
+    assert columns_of(predicted) == TASKS
+    assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
+    with pytest.raises(IdError, match=r"1 of the training data not in the columns of X \('i0'\)"):
+        model.predict(frame(kind, K_NEW, NEW_ROWS, ["other", *ROWS[1:]]))
+
+
+def test_the_order_of_a_kernel_s_rows_is_that_of_an_array_of_labels(kind):
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y).predict(K_NEW)
+    permuted = frame(kind, K[:, ::-1], ROWS, ROWS[::-1])
+    model = make(TwoStepRidge, "precomputed").fit(permuted, Y)
+    predicted = model.predict(frame(kind, K_NEW, NEW_ROWS, ROWS))
+    assert_allclose(values_of(predicted), expected, rtol=1e-9)
+
+
+def test_tasks_are_numbered_where_nothing_names_them(kind):
+    model = make(TwoStepRidge, "precomputed").fit(frame(kind, K, ROWS, ROWS), Y, tasks=G)
+    predicted = model.predict(frame(kind, K_NEW, NEW_ROWS, ROWS))
+    assert columns_of(predicted) == ([0, 1, 2, 3, 4] if kind == "pandas" else ["0", "1", "2", "3", "4"])
+    assert rows_of(predicted) == NEW_ROWS
+
+
+def test_ids_of_the_labels_serve_when_the_kernel_is_an_array(kind):
+    expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K_NEW, G_NEW)
+    model = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=G)
+    predicted = model.predict(
+        shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4), tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5)
+    )
+    assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected, rtol=1e-9)
+    with pytest.raises(IdError, match="the columns of tasks and the training data do not match"):
+        model.predict(K_NEW, tasks=frame(kind, G_NEW, NEW_TASKS, [*TASKS[1:], "x"]))
+
+
+def test_a_frame_of_tasks_alone_gives_a_frame(kind):
+    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T).predict(X_NEW, T_NEW)
+    model = make(TwoStepRidge, "linear").fit(X, Y, tasks=frame(kind, T, TASKS, TASK_FEATURES))
+    predicted = model.predict(X_NEW, tasks=frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES))
+    assert list(predicted.columns) == NEW_TASKS
+    assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_arrays_stay_arrays(kind, Model):
+    model = make(Model, "linear").fit(X, frame(kind, Y, ROWS, TASKS), **task_arguments(Model, T))
+    expected = make(Model, "linear").fit(X, Y, **task_arguments(Model, T)).predict(X_NEW)
+    predicted = model.predict(X_NEW)
+    assert type(predicted) is np.ndarray
+    assert_allclose(predicted, expected, rtol=1e-9)
+    assert type(model.predict(X_NEW.tolist())) is np.ndarray
+    assert type(model.dual_coef_) is np.ndarray
+    assert type(model.coef_) is np.ndarray
+
+
+# --- names of axes and vectors of labels -------------------------------------------------------
+
+
+def test_names_of_both_axes_are_kept_in_pandas():
+    labels = pd.DataFrame(Y, pd.Index(ROWS, name="protein"), pd.Index(TASKS, name="drug"))
+    kernel = pd.DataFrame(K, pd.Index(ROWS, name="protein"), ROWS)
+    new = pd.DataFrame(K_NEW, pd.Index(NEW_ROWS, name="new protein"), ROWS)
+    model = make(TwoStepRidge, "precomputed").fit(kernel, labels, tasks=G)
+    predicted = model.predict(new)
+    assert predicted.index.name == "new protein"
+    assert predicted.columns.name == "drug"
+    tasks = pd.DataFrame(G_NEW, pd.Index(NEW_TASKS, name="new drug"), TASKS)
+    predicted = model.predict(new, tasks=tasks)
+    assert predicted.index.name == "new protein"
+    assert predicted.columns.name == "new drug"
+
+
+def test_the_name_of_the_id_column_is_kept_in_polars():
+    model = make(TwoStepRidge, "linear").fit(
+        frame("polars", X, ROWS, FEATURES, "protein"), frame("polars", Y, ROWS, TASKS, "target")
+    )
+    predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES, "new"))
+    assert predicted.columns == ["new", *TASKS]
+
+
+def test_a_task_named_as_the_id_column_is_not_lost():
+    tasks = ["id", *TASKS[1:]]
+    model = make(TwoStepRidge, "linear").fit(
+        frame("polars", X, ROWS, FEATURES), frame("polars", Y, ROWS, tasks, "protein")
+    )
+    predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES))
+    expected = make(TwoStepRidge, "linear").fit(X, Y).predict(X_NEW)
+    assert predicted.shape == (4, Q + 1)
+    assert predicted[:, 0].to_list() == NEW_ROWS
+    assert_allclose(predicted[:, 1:].to_numpy(), expected, rtol=1e-9)
+
+
+def test_series_of_pandas_are_aligned_and_come_back():
+    expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).predict(X_NEW)
+    labels = pd.Series(Y[:, 0], index=ROWS, name="y").iloc[::-1]
+    model = make(TwoStepRidge, "linear").fit(pd.DataFrame(X, ROWS, FEATURES), labels)
+    predicted = model.predict(pd.DataFrame(X_NEW, pd.Index(NEW_ROWS, name="new"), FEATURES))
+    pd.testing.assert_series_equal(
+        predicted, pd.Series(expected, pd.Index(NEW_ROWS, name="new")), rtol=1e-9, check_names=False
+    )
+    assert predicted.index.name == "new"
+    assert model.coef_.shape == (3,)
+
+
+def test_series_of_polars_go_by_position_and_come_back():
+    expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).predict(X_NEW)
+    model = make(TwoStepRidge, "linear").fit(frame("polars", X, ROWS, FEATURES), pl.Series("y", Y[:, 0]))
+    predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES))
+    assert isinstance(predicted, pl.Series)
+    assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
+
+
+def test_a_series_with_other_ids_is_refused():
+    with pytest.raises(IdError, match=r"X and the rows of Y do not match: 1 of the rows of Y not in X \('x'\)"):
+        make(TwoStepRidge, "linear").fit(pd.DataFrame(X, ROWS), pd.Series(Y[:, 0], ["x", *ROWS[1:]]))
+
+
+# --- ids that do not match ---------------------------------------------------------------------
+
+
+def test_rows_of_instances_and_labels_must_match(kind):
+    other = [*ROWS[:5], "x", "y"]
+    with pytest.raises(IdError) as caught:
+        make(TwoStepRidge, "linear").fit(frame(kind, X, other, FEATURES), frame(kind, Y, ROWS, TASKS))
+    assert str(caught.value) == (
+        "The ids of X and the rows of Y do not match: 2 of the rows of Y not in X ('i5', 'i6'); 2 of X not in "
+        "the rows of Y ('x', 'y'). Give both tables the same ids, in any order."
+    )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+def test_tasks_and_columns_of_labels_must_match(kind, kernel):
+    other = ["x", *TASKS[1:]]
+    tasks = frame(kind, G, other, other) if kernel == "precomputed" else frame(kind, T, other, TASK_FEATURES)
+    model = TwoStepRidge(task_kernel=kernel)
+    with pytest.raises(
+        IdError,
+        match=r"tasks and the columns of Y do not match: 1 of the columns of Y not in tasks \('t0'\); .*'x'",
+    ):
+        model.fit(X, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+
+
+def test_rows_and_columns_of_a_kernel_must_match(kind):
+    kernel = frame(kind, K, ROWS, [*ROWS[1:], "x"])
+    with pytest.raises(IdError, match="the columns of X and the rows of X do not match: 1 of the rows of X .*'i0'"):
+        make(TwoStepRidge, "precomputed").fit(kernel, Y)
+
+
+@pytest.mark.parametrize("Model", PAIR_MODELS)
+def test_columns_of_a_kernel_block_must_be_the_training_ids(kind, Model):
+    model = make(Model, "precomputed").fit(
+        frame(kind, K, ROWS, ROWS), frame(kind, Y, ROWS, TASKS), tasks=frame(kind, G, TASKS, TASKS)
+    )
+    block = frame(kind, K_NEW, NEW_ROWS, ["x", "y", *ROWS[2:]])
+    with pytest.raises(IdError, match=r"columns of X and the training data .* 2 of the training data .*'i0', 'i1'"):
+        model.predict(block)
+    with pytest.raises(IdError, match=r"columns of X and the training data .* 1 of the training data .*'i6'"):
+        model.predict(frame(kind, K_NEW[:, :6], NEW_ROWS, ROWS[:6]))
+    task_block = frame(kind, G_NEW, NEW_TASKS, [*TASKS[:4], "x"])
+    good = frame(kind, K_NEW, NEW_ROWS, ROWS)
+    with pytest.raises(IdError, match=r"columns of tasks and the training data .*'t4'.*'x'"):
+        model.predict(good, tasks=task_block)
+    with pytest.raises(IdError, match="columns of X and the training data"):
+        model.predict_pairs(block, None, [("n0", "t0")])
+    with pytest.raises(IdError, match="columns of X and the training data"):
+        model.score(block, np.zeros((4, Q)))
+
+
+# --- feature names -----------------------------------------------------------------------------
+
+
+def test_feature_names_are_learnt_without_the_id_column(kind):
+    model = make(TwoStepRidge, "linear").fit(frame(kind, X, ROWS, FEATURES), Y)
+    assert model.feature_names_in_.tolist() == FEATURES
+    assert model.n_features_in_ == 3
+
+
+def test_feature_names_must_match_those_of_fit(kind):
+    model = make(TwoStepRidge, "linear").fit(
+        frame(kind, X, ROWS, FEATURES), Y, tasks=frame(kind, T, TASKS, TASK_FEATURES)
+    )
+    good = frame(kind, X_NEW, NEW_ROWS, FEATURES)
+    with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+        model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES[::-1]))
+    with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+        model.predict(frame(kind, X_NEW, NEW_ROWS, ["f", "g", "other"]))
+    with pytest.raises(ValueError, match=r"feature names of tasks should match.*\['v', 'w'\], found \['w', 'v'\]"):
+        model.predict(good, tasks=frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES[::-1]))
+
+
+def test_the_name_of_the_feature_axis_is_no_feature_name():
+    features, task_features = pd.Index(FEATURES, name="word"), pd.Index(TASK_FEATURES, name="word")
+    model = make(TwoStepRidge, "linear").fit(
+        pd.DataFrame(X, ROWS, features), pd.DataFrame(Y, ROWS, TASKS), tasks=pd.DataFrame(T, TASKS, task_features)
+    )
+    predicted = model.predict(
+        pd.DataFrame(X_NEW, NEW_ROWS, FEATURES), tasks=pd.DataFrame(T_NEW, NEW_TASKS, TASK_FEATURES)
+    )
+    expected = make(TwoStepRidge, "linear").fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
+    assert_allclose(predicted, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("given", ["frame", "array"])
+def test_feature_tables_with_and_without_names_warn_as_scikit_learn_does(kind, given):
+    named, plain = frame(kind, X, ROWS, FEATURES), X
+    trained, asked = (plain, named) if given == "frame" else (named, plain)
+    model = make(TwoStepRidge, "linear").fit(trained, Y)
+    with pytest.warns(UserWarning, match="feature names"):
+        model.predict(asked)
+
+
+# --- scores ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def expected_score() -> float:
+    predicted = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G).predict(K)
+    return float(r2_score(Y, predicted))
+
+
+def test_score_aligns_labels_on_both_sides(kind, expected_score):
+    kernel, tasks = frame(kind, K, ROWS, ROWS), frame(kind, G, TASKS, TASKS)
+    model = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+    for seed in range(3):
+        labels = shuffled(kind, Y, ROWS, TASKS, seed)
+        assert_allclose(model.score(shuffled(kind, K, ROWS, ROWS, 9 - seed), labels), expected_score, rtol=1e-9)
+        score = model.score(kernel, labels, tasks=shuffled(kind, G, TASKS, TASKS, 5))
+        assert_allclose(score, expected_score, rtol=1e-9)
+
+
+def test_score_aligns_what_has_ids_and_only_that(kind, expected_score):
+    kernel, tasks = frame(kind, K, ROWS, ROWS), frame(kind, G, TASKS, TASKS)
+    both = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+    back = frame(kind, Y[:, ::-1], ROWS, TASKS[::-1])
+    # Rows of an array go by position, the named tasks by label.
+    arrays = make(TwoStepRidge, "precomputed").fit(K, frame(kind, Y, ROWS, TASKS), tasks=tasks)
+    assert_allclose(arrays.score(K, back, tasks=tasks), expected_score, rtol=1e-9)
+    # Labels without ids go by position.
+    assert_allclose(both.score(kernel, Y), expected_score, rtol=1e-9)
+    # Tasks that were never named go by position, the named rows by label.
+    unnamed = make(TwoStepRidge, "precomputed").fit(kernel, Y, tasks=G)
+    assert_allclose(unnamed.score(kernel, frame(kind, Y[::-1], ROWS[::-1], TASKS)), expected_score, rtol=1e-9)
+
+
+def test_score_of_a_series_aligns():
+    expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).score(X, Y[:, 0])
+    table, labels = pd.DataFrame(X, ROWS, FEATURES), pd.Series(Y[:, 0], ROWS)
+    model = make(TwoStepRidge, "linear").fit(table, labels)
+    assert_allclose(model.score(table, labels.iloc[::-1]), expected, rtol=1e-9)
+
+
+def test_weights_of_instances_go_with_x(kind):
+    weights = np.arange(1.0, M + 1)
+    table = frame(kind, X, ROWS, FEATURES)
+    model = make(TwoStepRidge, "linear").fit(table, frame(kind, Y, ROWS, TASKS))
+    expected = r2_score(Y, values_of(model.predict(table)), sample_weight=weights)
+    labels = frame(kind, Y[::-1], ROWS[::-1], TASKS)
+    assert_allclose(model.score(table, labels, sample_weight=weights), expected, rtol=1e-9)
+
+
+def test_score_refuses_labels_of_others(kind):
+    table = frame(kind, X, ROWS, FEATURES)
+    model = make(TwoStepRidge, "linear").fit(table, frame(kind, Y, ROWS, TASKS))
+    with pytest.raises(IdError, match=r"the rows of Y and X do not match: 1 of X not in the rows of Y \('i0'\)"):
+        model.score(table, frame(kind, Y, ["x", *ROWS[1:]], TASKS))
+    with pytest.raises(IdError, match=r"the columns of Y and the tasks do not match.*'t4'.*'x'"):
+        model.score(table, frame(kind, Y, ROWS, [*TASKS[:4], "x"]))

@@ -1,0 +1,398 @@
+"""Kernels inside models: by name, callable, combined, sparse; primal where that is the smaller system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
+from dyadlearn.kernels import Product, Sum, kernel_names
+from dyadlearn.models import _side
+
+M, Q, D, R = 8, 6, 4, 3
+RNG = np.random.default_rng(0)
+# Counts with zeros: features that every kernel takes.
+X, T = RNG.integers(0, 4, size=(M, D)).astype(float), RNG.integers(0, 4, size=(Q, R)).astype(float)
+X_NEW, T_NEW = RNG.integers(0, 4, size=(5, D)).astype(float), RNG.integers(0, 4, size=(4, R)).astype(float)
+X_NEW[0], T_NEW[0] = X[2], T[1]
+Y = RNG.normal(size=(M, Q))
+ALPHA, TASK_ALPHA = 0.6, 0.9
+
+
+# --- kernels by hand, one pair of vectors at a time --------------------------------------------
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def chi_squared(a: np.ndarray, b: np.ndarray) -> float:
+    return math.fsum((x - y) ** 2 / (x + y) for x, y in zip(a, b, strict=True) if x + y > 0)
+
+
+def manhattan(a: np.ndarray, b: np.ndarray) -> float:
+    return math.fsum(abs(x - y) for x, y in zip(a, b, strict=True))
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    lengths = math.sqrt(dot(a, a)) * math.sqrt(dot(b, b))
+    return dot(a, b) / lengths if lengths else 0.0
+
+
+def tanimoto(a: np.ndarray, b: np.ndarray) -> float:
+    union = dot(a, a) + dot(b, b) - dot(a, b)
+    return dot(a, b) / union if union else 1.0
+
+
+def minmax(a: np.ndarray, b: np.ndarray) -> float:
+    largest = math.fsum(map(max, a, b))
+    return math.fsum(map(min, a, b)) / largest if largest else 1.0
+
+
+def polynomial(a: np.ndarray, b: np.ndarray, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> float:
+    return ((gamma or 1 / len(a)) * dot(a, b) + coef0) ** degree
+
+
+def by_exponent(distance: Callable[..., float], default: float | None = None) -> Callable[..., float]:
+    """Return exp(−γ distance)."""
+    return lambda a, b, gamma=default: math.exp(-(gamma or 1 / len(a)) * distance(a, b))
+
+
+BY_HAND: dict[str, Callable[..., float]] = {
+    "additive_chi2": lambda a, b: -chi_squared(a, b),
+    "chi2": by_exponent(chi_squared, 1.0),
+    "cosine": cosine,
+    "delta": lambda a, b: float(all(a == b)),
+    "laplacian": by_exponent(manhattan),
+    "linear": dot,
+    "minmax": minmax,
+    "poly": polynomial,
+    "polynomial": polynomial,
+    "rbf": by_exponent(lambda a, b: dot(a - b, a - b)),
+    "sigmoid": lambda a, b, gamma=None, coef0=1: math.tanh((gamma or 1 / len(a)) * dot(a, b) + coef0),
+    "tanimoto": tanimoto,
+}
+PARAMS: dict[str, dict[str, float]] = {
+    "chi2": {"gamma": 0.3},
+    "laplacian": {"gamma": 0.2},
+    "poly": {"degree": 2, "gamma": 0.5, "coef0": 2},
+    "polynomial": {"degree": 2, "gamma": 0.5, "coef0": 2},
+    "rbf": {"gamma": 0.1},
+    "sigmoid": {"gamma": 0.01, "coef0": 0.1},
+}
+CHOICES = [(name, {}) for name in BY_HAND] + list(PARAMS.items())
+every_choice = pytest.mark.parametrize(
+    ("name", "params"), CHOICES, ids=[name + ("-params" if params else "") for name, params in CHOICES]
+)
+# These are kernels in name only: eigenvalues below zero are clipped, with a warning.
+may_be_indefinite = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
+
+
+def block(kernel: Callable[..., float], A: np.ndarray, B: np.ndarray, **params: Any) -> np.ndarray:
+    return np.array([[kernel(a, b, **params) for b in B] for a in A])
+
+
+def decomposed(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the non-negative eigenvalues, rounding set to zero, and the eigenvectors."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.where(values > 1e-10 * np.abs(values).max(), values, 0.0), vectors
+
+
+def expected(Model: Any, K: np.ndarray, G: np.ndarray, K_new: np.ndarray, G_new: np.ndarray) -> np.ndarray:
+    """Predict from kernels, as the spectral form of the model says."""
+    (sigma, U), (s, V) = decomposed(K), decomposed(G)
+    kept = np.outer(sigma > 0, s > 0)
+    if Model is KroneckerRidge:
+        weights = kept / (np.outer(sigma, s) + ALPHA)
+    else:
+        weights = kept / np.outer(sigma + ALPHA, s + TASK_ALPHA)
+    return K_new @ U @ (weights * (U.T @ Y @ V)) @ V.T @ G_new.T
+
+
+def make(Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, task_params: Any = None) -> Any:
+    alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})
+    return Model(
+        kernel=kernel,
+        kernel_params=params,
+        task_kernel=task_kernel or kernel,
+        task_kernel_params=task_params if task_kernel else params,
+        **alphas,
+    )
+
+
+pair_models = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+def test_every_name_is_tested():
+    assert set(BY_HAND) == set(kernel_names())
+
+
+@may_be_indefinite
+@pair_models
+@every_choice
+def test_a_named_kernel_is_what_it_says(Model, name, params):
+    kernel = BY_HAND[name]
+    K, G = block(kernel, X, X, **params), block(kernel, T, T, **params)
+    K_new, G_new = block(kernel, X_NEW, X, **params), block(kernel, T_NEW, T, **params)
+    model = make(Model, name, params or None).fit(X, Y, tasks=T)
+    answer = expected(Model, K, G, K_new, G_new)
+    assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
+
+
+@may_be_indefinite
+@every_choice
+def test_a_named_kernel_serves_without_tasks(name, params):
+    kernel = BY_HAND[name]
+    sigma, U = decomposed(block(kernel, X, X, **params))
+    weights = np.where(sigma > 0, 1 / (sigma + ALPHA), 0)
+    answer = block(kernel, X_NEW, X, **params) @ (U * weights) @ U.T @ Y
+    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None).fit(X, Y)
+    assert_allclose(model.predict(X_NEW), answer, rtol=1e-8, atol=1e-10)
+
+
+def test_each_side_has_its_own_kernel_and_parameters():
+    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}).fit(X, Y, tasks=T)
+    rbf, laplacian = BY_HAND["rbf"], BY_HAND["laplacian"]
+    K, K_new = block(rbf, X, X, gamma=0.1), block(rbf, X_NEW, X, gamma=0.1)
+    G, G_new = block(laplacian, T, T, gamma=0.2), block(laplacian, T_NEW, T, gamma=0.2)
+    answer = expected(TwoStepRidge, K, G, K_new, G_new)
+    assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-9)
+
+
+def test_the_default_gamma_is_that_of_the_training_features():
+    model = IndependentTaskRidge(kernel="rbf").fit(X, Y)
+    same = IndependentTaskRidge(kernel="rbf", kernel_params={"gamma": 1 / D}).fit(X, Y)
+    assert_allclose(model.predict(X_NEW[:1]), same.predict(X_NEW[:1]), rtol=1e-12)
+
+
+# --- callables and combinations ----------------------------------------------------------------
+
+COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
+    "function": (lambda A, B: (A @ B.T + 1) ** 2, lambda a, b: (dot(a, b) + 1) ** 2),
+    "gaussian process": (RBF(2.0), lambda a, b: math.exp(-dot(a - b, a - b) / 8)),
+    "gaussian processes": (
+        RBF(2.0) * DotProduct(sigma_0=1.0) + RationalQuadratic(length_scale=1.5, alpha=0.5),
+        lambda a, b: (
+            math.exp(-dot(a - b, a - b) / 8) * (1 + dot(a, b)) + (1 + dot(a - b, a - b) / (2 * 0.5 * 1.5**2)) ** -0.5
+        ),
+    ),
+    "sum": (
+        Sum(("linear", ("rbf", {"gamma": 0.5})), weights=(0.5, 2)),
+        lambda a, b: 0.5 * dot(a, b) + 2 * math.exp(-0.5 * dot(a - b, a - b)),
+    ),
+    "product": (
+        Product(("tanimoto", "rbf"), weights=(2, 1)),
+        lambda a, b: tanimoto(a, b) ** 2 * BY_HAND["rbf"](a, b),
+    ),
+    "nested": (
+        Sum((Product(("minmax", "cosine")), "delta"), weights=(1, 0.25)),
+        lambda a, b: minmax(a, b) * cosine(a, b) + 0.25 * float(all(a == b)),
+    ),
+}
+
+
+@pair_models
+@pytest.mark.parametrize(("kernel", "by_hand"), COMBINED.values(), ids=COMBINED)
+def test_callables_and_combinations(Model, kernel, by_hand):
+    model = make(Model, kernel).fit(X, Y, tasks=T)
+    answer = expected(
+        Model, block(by_hand, X, X), block(by_hand, T, T), block(by_hand, X_NEW, X), block(by_hand, T_NEW, T)
+    )
+    assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
+
+
+def test_a_callable_gets_its_parameters():
+    def shifted(A, B, *, power, shift=0.0):
+        return (A @ B.T + shift) ** power
+
+    model = IndependentTaskRidge(ALPHA, kernel=shifted, kernel_params={"power": 2, "shift": 1.0}).fit(X, Y)
+    same = IndependentTaskRidge(ALPHA, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 1}).fit(X, Y)
+    assert_allclose(model.predict(X_NEW), same.predict(X_NEW), rtol=1e-9)
+
+
+def test_a_callable_sees_new_rows_against_training_rows():
+    seen = []
+
+    def spy(A, B):
+        seen.append((A.shape, B.shape))
+        return A @ B.T + 1.0
+
+    model = IndependentTaskRidge(kernel=spy).fit(X, Y)
+    model.predict(X_NEW)
+    assert seen == [((M, D), (M, D)), ((5, D), (M, D))]
+
+
+# --- primal or dual ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decompositions(monkeypatch):
+    """Record the shape of everything that is decomposed."""
+    calls = []
+
+    def spy(name):
+        original = getattr(spectrum, name)
+
+        def record(matrix):
+            calls.append((name, tuple(matrix.shape)))
+            return original(matrix)
+
+        monkeypatch.setattr(spectrum, name, record)
+
+    spy("svd")
+    spy("eigh")
+    return calls
+
+
+@pytest.mark.parametrize("d", [1, M - 1, M, M + 1])
+def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decompositions):
+    rows = np.random.default_rng(d).normal(size=(M, d))
+    model = IndependentTaskRidge(ALPHA).fit(rows, Y)
+    assert hasattr(model, "coef_") == (d < M)
+    assert decompositions == ([("svd", (M, d))] if d < M else [("eigh", (M, M))])
+    if d < M:
+        assert_allclose(
+            model.coef_, np.linalg.solve(rows.T @ rows + ALPHA * np.eye(d), rows.T @ Y), rtol=1e-8, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("r", [1, Q - 1, Q, Q + 1])
+@pair_models
+def test_the_primal_is_chosen_for_each_side_on_its_own(Model, r, decompositions):
+    tasks = np.random.default_rng(r).normal(size=(Q, r))
+    model = Model(ALPHA).fit(X, Y, tasks=tasks)
+    assert hasattr(model, "coef_") == (r < Q)
+    assert decompositions == [("svd", (M, D)), ("svd", (Q, r)) if r < Q else ("eigh", (Q, Q))]
+
+
+def test_other_kernels_are_never_primal(decompositions):
+    for kernel in ("rbf", "poly", "cosine", lambda A, B: A @ B.T, Sum(("linear",))):
+        assert not hasattr(IndependentTaskRidge(kernel=kernel).fit(X, Y), "coef_")
+    IndependentTaskRidge(kernel="precomputed").fit(X @ X.T, Y)
+    assert set(decompositions) == {("eigh", (M, M))}
+
+
+@pair_models
+@pytest.mark.parametrize("alpha", [0.0, 1e-3, 10.0])
+def test_primal_equals_dual(Model, alpha):
+    primal = Model(alpha).fit(X, Y, tasks=T)
+    dual = Model(alpha, kernel=lambda A, B: A @ B.T, task_kernel=lambda A, B: A @ B.T).fit(X, Y, tasks=T)
+    assert_allclose(primal.predict(X_NEW, tasks=T_NEW), dual.predict(X_NEW, tasks=T_NEW), rtol=1e-8, atol=1e-10)
+    assert_allclose(primal.predict(X_NEW), dual.predict(X_NEW), rtol=1e-8, atol=1e-10)
+    assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-7, atol=1e-8)
+
+
+# --- sparse features ---------------------------------------------------------------------------
+
+DENSE_ONLY = ("additive_chi2", "chi2")
+SPARSE = [name for name in BY_HAND if name not in DENSE_ONLY]
+
+
+@pytest.fixture
+def stays_sparse(monkeypatch):
+    """Fail when a matrix of features, or its transpose, is made dense."""
+    shapes = {rows.shape[::step] for rows in (X, X_NEW, T, T_NEW) for step in (1, -1)}
+    assert not shapes & {(M, M), (Q, Q), (D, D), (R, R), (5, M), (4, Q)}
+
+    def watch(cls, method):
+        original = getattr(cls, method)
+
+        def watched(self, *args, **kwargs):
+            assert self.shape not in shapes, f"{method} of the features"
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(cls, method, watched)
+
+    for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix):
+        watch(cls, "toarray")
+        watch(cls, "todense")
+
+
+def test_the_watch_watches(stays_sparse):
+    with pytest.raises(AssertionError, match="toarray of the features"):
+        sparse.csr_array(X).toarray()
+    with pytest.raises(AssertionError, match="todense of the features"):
+        sparse.csr_matrix(T).T.todense()
+
+
+@may_be_indefinite
+@pair_models
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
+    dense = make(Model, name).fit(X, Y, tasks=T)
+    model = make(Model, name).fit(form(X), Y, tasks=form(T))
+    near = {"rtol": 1e-8, "atol": 1e-10}
+    predicted = model.predict(form(X_NEW), tasks=form(T_NEW))
+    assert type(predicted) is np.ndarray
+    assert_allclose(predicted, dense.predict(X_NEW, tasks=T_NEW), **near)
+    assert_allclose(model.predict(form(X_NEW)), dense.predict(X_NEW), **near)
+    pairs = [(0, 1), (4, 3), (2, 0)]
+    assert_allclose(
+        model.predict_pairs(form(X_NEW), form(T_NEW), pairs), dense.predict_pairs(X_NEW, T_NEW, pairs), **near
+    )
+    assert_allclose(model.dual_coef_, dense.dual_coef_, rtol=1e-7, atol=1e-8)
+    model.set_alpha(2.0)
+    dense.set_alpha(2.0)
+    assert_allclose(model.predict(form(X_NEW)), dense.predict(X_NEW), **near)
+
+
+def test_sparse_features_run_in_the_primal(stays_sparse, decompositions):
+    model = TwoStepRidge(ALPHA, TASK_ALPHA).fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
+    assert decompositions == [("eigh", (D, D)), ("eigh", (R, R))]
+    left = np.linalg.solve(X.T @ X + ALPHA * np.eye(D), X.T)
+    right = np.linalg.solve(T.T @ T + TASK_ALPHA * np.eye(R), T.T)
+    assert type(model.coef_) is np.ndarray
+    assert_allclose(model.coef_, left @ Y @ right.T, rtol=1e-8, atol=1e-10)
+
+
+def test_sparse_and_dense_sides_go_together(stays_sparse):
+    answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
+    for form_x, form_t in ((sparse.csr_array, np.asarray), (np.asarray, sparse.csr_array)):
+        model = TwoStepRidge(ALPHA).fit(form_x(X), Y, tasks=form_t(T))
+        assert_allclose(model.predict(form_x(X_NEW), tasks=form_t(T_NEW)), answer, rtol=1e-8, atol=1e-10)
+        assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", [sparse.csc_array, sparse.coo_array, sparse.csr_array])
+def test_other_sparse_formats_are_taken(form):
+    answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
+    model = TwoStepRidge(ALPHA).fit(form(X), Y, tasks=form(T))
+    assert_allclose(model.predict(form(X_NEW), tasks=form(T_NEW)), answer, rtol=1e-8, atol=1e-10)
+
+
+def test_sparse_single_precision_stays_single():
+    single = TwoStepRidge(ALPHA).fit(sparse.csr_array(X.astype(np.float32)), Y)
+    assert single.predict(sparse.csr_array(X_NEW)).dtype == np.float32
+    answer = TwoStepRidge(ALPHA).fit(X, Y).predict(X_NEW)
+    assert_allclose(single.predict(sparse.csr_array(X_NEW)), answer, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", DENSE_ONLY)
+def test_kernels_that_take_no_sparse_features_say_so(name):
+    with pytest.raises(ValueError, match=f"kernel '{name}' takes no sparse features; make them dense"):
+        IndependentTaskRidge(kernel=name).fit(sparse.csr_array(X), Y)
+
+
+def test_the_gram_matrix_is_computed_once_for_a_fit(monkeypatch):
+    calls = []
+    gram = _side.gram
+    monkeypatch.setattr(_side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs))
+    model = make(TwoStepRidge, "rbf").fit(X, Y, tasks=T)
+    assert len(calls) == 2
+    model.set_alpha(2.0, 3.0)
+    _ = model.dual_coef_
+    assert len(calls) == 2
+    # For the training tasks no kernel is computed again.
+    model.predict(X_NEW)
+    assert len(calls) == 3

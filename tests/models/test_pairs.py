@@ -1,0 +1,290 @@
+"""Predictions for some pairs are those of the whole grid at these cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, vectrick
+from dyadlearn.exceptions import IdError
+
+M, Q, A, B = 9, 7, 12, 10
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3)), RNG.normal(size=(M, Q))
+X_NEW, T_NEW = RNG.normal(size=(A, 4)), RNG.normal(size=(B, 3))
+ROWS, TASKS = [f"i{i}" for i in range(A)], [f"t{j}" for j in range(B)]
+TRAINING_TASKS = [f"k{j}" for j in range(Q)]
+
+KERNELS = ["linear", "rbf", "precomputed"]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
+every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+# Few pairs are gathered one by one, many are picked out of the whole grid.
+FEW, MANY = 3, 50
+
+
+def pairs(n: int, n_tasks: int = B, seed: int = 1) -> np.ndarray:
+    """Return random pairs with repeats, the first and the last of each side among them."""
+    rng = np.random.default_rng(seed)
+    chosen = np.stack([rng.integers(0, A, size=n), rng.integers(0, n_tasks, size=n)], axis=1)
+    chosen[0], chosen[-1] = (0, n_tasks - 1), (A - 1, 0)
+    return chosen
+
+
+def fitted(Model: Any, kernel: str) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a model with new instances and tasks for it."""
+    model = Model(alpha=0.5, kernel=kernel, task_kernel=kernel)
+    if kernel == "precomputed":
+        return model.fit(X @ X.T, Y, tasks=T @ T.T), X_NEW @ X.T, T_NEW @ T.T
+    return model.fit(X, Y, tasks=T), X_NEW, T_NEW
+
+
+@pytest.fixture
+def gathers(monkeypatch):
+    """Count how often pairs are gathered one by one."""
+    calls = []
+
+    def spy(*args):
+        calls.append(args)
+        return row_blocks(*args)
+
+    row_blocks = vectrick.row_blocks
+    monkeypatch.setattr(vectrick, "row_blocks", spy)
+    return calls
+
+
+# --- positions ---------------------------------------------------------------------------------
+
+
+@every_pair_model
+@every_kernel
+@pytest.mark.parametrize("n", [1, FEW, MANY])
+def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
+    model, rows, tasks = fitted(Model, kernel)
+    chosen = pairs(n)
+    grid = model.predict(rows, tasks=tasks)
+    values = model.predict_pairs(rows, tasks, chosen)
+    assert values.shape == (n,)
+    assert_allclose(values, grid[chosen[:, 0], chosen[:, 1]], rtol=1e-9)
+    assert bool(gathers) == (n < MANY)
+
+
+@pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [FEW, MANY])
+def test_without_tasks_pairs_point_into_the_training_tasks(Model, kernel, n):
+    model = Model(alpha=0.5, kernel=kernel).fit(X, Y, tasks=T)
+    chosen = pairs(n, Q)
+    values = model.predict_pairs(X_NEW, None, chosen)
+    assert_allclose(values, model.predict(X_NEW)[chosen[:, 0], chosen[:, 1]], rtol=1e-9)
+
+
+def test_gathering_in_blocks_changes_nothing(monkeypatch):
+    model, rows, tasks = fitted(TwoStepRidge, "rbf")
+    chosen = pairs(FEW + 4)
+    expected = model.predict(rows, tasks=tasks)[chosen[:, 0], chosen[:, 1]]
+    monkeypatch.setattr(vectrick, "row_blocks", lambda n, size: [slice(s, min(s + 2, n)) for s in range(0, n, 2)])
+    assert_allclose(model.predict_pairs(rows, tasks, chosen), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("n", [FEW, MANY])
+def test_sparse_features_of_tasks_in_the_primal(make, n, gathers):
+    model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
+    chosen = pairs(n)
+    expected = model.predict(X_NEW, tasks=T_NEW)[chosen[:, 0], chosen[:, 1]]
+    values = model.predict_pairs(make(X_NEW), make(T_NEW), chosen)
+    assert type(values) is np.ndarray
+    assert_allclose(values, expected, rtol=1e-9)
+    assert bool(gathers) == (n < MANY)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [(0, 1), (3, 2)],
+        ([0, 1], [3, 2]),
+        np.array([[0, 1], [3, 2]], dtype=np.uint8),
+        np.array([[0, 1], [3, 2]], dtype=object),
+        pd.DataFrame({"instance": [0, 3], "task": [1, 2]}, index=["u", "v"]),
+        pl.DataFrame({"instance": [0, 3], "task": [1, 2]}),
+    ],
+    ids=["list", "tuple", "uint8", "object", "pandas", "polars"],
+)
+def test_pairs_may_come_in_any_table(given):
+    model, rows, tasks = fitted(TwoStepRidge, "rbf")
+    grid = model.predict(rows, tasks=tasks)
+    assert_allclose(model.predict_pairs(rows, tasks, given), grid[[0, 3], [1, 2]], rtol=1e-9)
+
+
+def test_pairs_may_come_in_the_array_s_library(library):
+    model = TwoStepRidge(alpha=0.5).fit(*map(library.asarray, (X, Y, T)))
+    rows, tasks = library.asarray(X_NEW), library.asarray(T_NEW)
+    expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, T_NEW)[[0, 3], [1, 2]]
+    chosen = model.predict_pairs(rows, tasks, [(0, 1), (3, 2)])
+    assert_allclose(library.to_numpy(chosen), expected, rtol=library.rtol)
+
+
+def test_whole_numbers_of_another_library_are_positions():
+    torch = pytest.importorskip("torch")
+    model = TwoStepRidge(alpha=0.5).fit(*map(torch.as_tensor, (X, Y, T)))
+    values = model.predict_pairs(torch.as_tensor(X_NEW), None, torch.tensor([[0, 1], [3, 2]]))
+    expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW)[[0, 3], [1, 2]]
+    assert_allclose(values.numpy(), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tasks", [None, T_NEW], ids=["training tasks", "new tasks"])
+@pytest.mark.parametrize(
+    "empty",
+    [
+        np.empty((0, 2)),
+        np.empty((0, 2), dtype=int),
+        [],
+        pd.DataFrame({"i": [], "t": []}),
+        pl.DataFrame({"i": [], "t": []}),
+    ],
+    ids=["floats", "integers", "list", "pandas", "polars"],
+)
+def test_no_pairs_give_no_values(tasks, empty):
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    values = model.predict_pairs(X_NEW, tasks, empty)
+    assert values.shape == (0,)
+    assert values.dtype == np.float64
+
+
+# --- ids ---------------------------------------------------------------------------------------
+
+
+def frame(kind: str, values: np.ndarray, rows: list[Any], columns: list[str]) -> Any:
+    if kind == "pandas":
+        return pd.DataFrame(values, rows, columns)
+    return pl.DataFrame({"id": rows, **{column: values[:, j] for j, column in enumerate(columns)}})
+
+
+def named(kind: str) -> tuple[Any, Any, Any]:
+    """Return a model fitted on frames, new instances and new tasks."""
+    features, task_features = list("abcd"), list("uvw")
+    training = [f"m{i}" for i in range(M)]
+    model = TwoStepRidge(alpha=0.5).fit(
+        frame(kind, X, training, features),
+        frame(kind, Y, training, TRAINING_TASKS),
+        tasks=frame(kind, T, TRAINING_TASKS, task_features),
+    )
+    return model, frame(kind, X_NEW, ROWS, features), frame(kind, T_NEW, TASKS, task_features)
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
+TRAINING_GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW)
+
+
+@pytest.mark.parametrize("n", [FEW, MANY])
+def test_ids_name_pairs(kind, n):
+    model, rows, tasks = named(kind)
+    chosen = pairs(n)
+    ids = [(ROWS[i], TASKS[j]) for i, j in chosen]
+    expected = GRID[chosen[:, 0], chosen[:, 1]]
+    for given in (
+        ids,
+        np.array(ids),
+        np.array(ids, dtype=object),
+        pd.DataFrame(ids),
+        pl.DataFrame(ids, orient="row"),
+    ):
+        values = model.predict_pairs(rows, tasks, given)
+        assert type(values) is np.ndarray
+        assert_allclose(values, expected, rtol=1e-9)
+
+
+def test_ids_of_training_tasks_name_pairs(kind):
+    model, rows, _ = named(kind)
+    values = model.predict_pairs(rows, None, [("i3", "k6"), ("i0", "k0")])
+    assert_allclose(values, TRAINING_GRID[[3, 0], [6, 0]], rtol=1e-9)
+
+
+def test_a_side_without_ids_goes_by_position(kind):
+    _, rows, tasks = named(kind)
+    by_rows = TwoStepRidge(alpha=0.5).fit(frame(kind, X, [f"m{i}" for i in range(M)], list("abcd")), Y, tasks=T)
+    given = [("i3", 6), ("i0", 9)]
+    for table in (given, pd.DataFrame(given), pl.DataFrame(given, orient="row")):
+        assert_allclose(by_rows.predict_pairs(rows, T_NEW, table), GRID[[3, 0], [6, 9]], rtol=1e-9)
+    by_tasks = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=frame(kind, T, TRAINING_TASKS, list("uvw")))
+    assert_allclose(by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")]), GRID[[3, 0], [6, 9]], rtol=1e-9)
+    assert_allclose(by_tasks.predict_pairs(X_NEW, None, [(3, "k6")]), TRAINING_GRID[[3], [6]], rtol=1e-9)
+
+
+def test_whole_numbers_may_be_ids():
+    numbers = list(range(100, 100 + A))
+    rows = pd.DataFrame(X_NEW, numbers)
+    model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
+    assert_allclose(model.predict_pairs(rows, T_NEW, [(103, 6), (100, 9)]), GRID[[3, 0], [6, 9]], rtol=1e-9)
+    with pytest.raises(IdError, match=r"^3 not among the ids of X \(such as 100, 101, 102, …\)\.$"):
+        model.predict_pairs(rows, T_NEW, [(3, 6)])
+
+
+# --- bad pairs ---------------------------------------------------------------------------------
+
+
+def test_unknown_ids_are_named(kind):
+    model, rows, tasks = named(kind)
+    with pytest.raises(IdError, match=r"^'x', 'y' not among the ids of X \(such as 'i0', 'i1', 'i2', …\)\.$"):
+        model.predict_pairs(rows, tasks, [("x", "t0"), ("i0", "t0"), ("y", "t1")])
+    with pytest.raises(IdError, match=r"^'k0' not among the ids of tasks \(such as 't0', 't1', 't2', …\)\.$"):
+        model.predict_pairs(rows, tasks, [("i0", "k0")])
+    with pytest.raises(
+        IdError, match=r"^'t0' not among the ids of the training tasks \(such as 'k0', 'k1', 'k2', …\)\.$"
+    ):
+        model.predict_pairs(rows, None, [("i0", "t0")])
+
+
+@pytest.mark.parametrize(
+    ("pair", "tasks", "message"),
+    [
+        ((A, 0), T_NEW, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
+        ((-1, 0), T_NEW, r"^pairs points outside X: positions -1 to 0 in 12 rows\.$"),
+        ((0, B), T_NEW, r"^pairs points outside tasks: positions 0 to 10 in 10 rows\.$"),
+        ((0, -2), T_NEW, r"^pairs points outside tasks: positions -2 to 0 in 10 rows\.$"),
+        ((0, Q), None, r"^pairs points outside the training tasks: positions 0 to 7 in 7 rows\.$"),
+        ((A, 0), None, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
+    ],
+)
+def test_positions_must_lie_inside(pair, tasks, message):
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=message):
+        model.predict_pairs(X_NEW, tasks, [(0, 0), pair])
+
+
+@pytest.mark.parametrize("pair", [("i0", 0), (0.0, 0), (1.5, 0), (None, 0)])
+def test_positions_must_be_whole_numbers(pair):
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match=r"^X has no ids, so pairs must give whole row positions into it\.$"):
+        model.predict_pairs(X_NEW, T_NEW, [pair])
+    with pytest.raises(TypeError, match=r"^tasks has no ids, so pairs must give whole row positions into it\.$"):
+        model.predict_pairs(X_NEW, T_NEW, [pair[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [
+        ([0, 1], r"\(2,\)"),
+        ([(0, 1, 2)], r"\(1, 3\)"),
+        (np.zeros((2, 1), dtype=int), r"\(2, 1\)"),
+        (np.zeros((2, 2, 2), dtype=int), r"\(2, 2, 2\)"),
+        (pd.DataFrame({"i": [0]}), r"\(1, 1\)"),
+        (pd.Series([0, 1]), r"\(2,\)"),
+    ],
+)
+def test_pairs_have_two_columns(given, shape):
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=rf"^pairs must have two columns \(instance, task\), found shape {shape}\.$"):
+        model.predict_pairs(X_NEW, T_NEW, given)

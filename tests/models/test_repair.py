@@ -1,0 +1,147 @@
+"""Similarity matrices that are no kernels: repaired with one warning, or refused."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.exceptions import KernelError, KernelRepairWarning
+
+M, Q = 6, 4
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
+K = X @ X.T + np.eye(M)
+
+every_model = pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
+every_pair_model = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+
+
+def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+    """Return a model on given kernels."""
+    if Model is not IndependentTaskRidge:
+        params["task_kernel"] = "precomputed"
+    return Model(kernel="precomputed", **params)
+
+
+EIGENVALUES = np.array([-1.5, -0.25, 0.5, 1.0, 2.0, 4.0])
+U = np.linalg.qr(np.random.default_rng(5).normal(size=(M, M)))[0]
+INDEFINITE = (U * EIGENVALUES) @ U.T
+INDEFINITE = (INDEFINITE + INDEFINITE.T) / 2
+TWIST = np.triu(np.random.default_rng(6).normal(size=(M, M)), 1)
+TWIST *= 0.15 / np.abs(TWIST).max()
+# Its mean with its transpose is the indefinite one, the largest gap 0.3.
+BENT = INDEFINITE + TWIST - TWIST.T
+ALPHA = 0.3
+
+
+def hat(values: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+    return (U * (values / (values + alpha))) @ U.T
+
+
+def parameters(values: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+    """Return U φ(σ) Uᵀ, where null directions count nothing."""
+    return (U * np.where(values > 0, 1 / (values + alpha), 0)) @ U.T
+
+
+def repaired(model: Any, *args: Any, **kwargs: Any) -> list[str]:
+    """Fit and return what was warned."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*args, **kwargs)
+    assert {warning.category for warning in caught} <= {KernelRepairWarning}
+    return [str(warning.message) for warning in caught]
+
+
+CLIPPED, SHIFTED = np.clip(EIGENVALUES, 0, None), EIGENVALUES + 1.5
+
+
+@every_model
+def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
+    model = precomputed(Model, alpha=ALPHA)
+    (message,) = repaired(model, INDEFINITE, Y)
+    assert message == (
+        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). Use "
+        "dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it."
+    )
+    assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
+
+
+@every_model
+def test_an_asymmetric_kernel_is_averaged_and_clipped_with_one_warning(Model):
+    model = precomputed(Model, alpha=ALPHA)
+    (message,) = repaired(model, BENT, Y)
+    assert "The instance kernel is asymmetric (largest gap 0.3; averaged with its transpose) and indefinite" in message
+    assert "(eigenvalues from -1.5 to 4; clipped to zero)" in message
+    assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
+    new = np.random.default_rng(7).normal(size=(3, M))
+    assert_allclose(model.predict(new), new @ parameters(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
+
+
+def test_an_asymmetric_kernel_that_is_else_right_is_only_averaged():
+    bent = K + TWIST - TWIST.T
+    model = precomputed(alpha=ALPHA)
+    (message,) = repaired(model, bent, Y)
+    assert "asymmetric (largest gap 0.3" in message
+    assert "indefinite" not in message
+    assert_allclose(model.predict(K), K @ np.linalg.solve(K + ALPHA * np.eye(M), Y), rtol=1e-9)
+
+
+@every_pair_model
+def test_both_sides_are_repaired_and_each_warned_of_once(Model):
+    model = precomputed(Model, alpha=ALPHA)
+    first, second = repaired(model, BENT, Y[:, [0, 1, 2, 3, 0, 1]], tasks=INDEFINITE)
+    assert first.startswith("The instance kernel is asymmetric (largest gap 0.3")
+    assert second.startswith("The task kernel is indefinite (eigenvalues from -1.5 to 4; clipped")
+    labels = Y[:, [0, 1, 2, 3, 0, 1]]
+    if Model is TwoStepRidge:
+        expected = hat(CLIPPED) @ labels @ hat(CLIPPED, 1.0)
+    else:
+        products = np.outer(CLIPPED, CLIPPED)
+        expected = U @ (products / (products + ALPHA) * (U.T @ labels @ U)) @ U.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_allclose(model.predict(INDEFINITE), expected, rtol=1e-9, atol=1e-12)
+        assert_allclose(model.predict(INDEFINITE, tasks=INDEFINITE), expected, rtol=1e-9, atol=1e-12)
+        model.set_alpha(ALPHA)
+
+
+def test_a_shifted_kernel_is_shifted_for_the_training_rows():
+    model = precomputed(alpha=ALPHA, task_alpha=0.5, repair="shift")
+    labels = Y[:, [0, 1, 2, 3, 0, 1]]
+    first, second = repaired(model, BENT, labels, tasks=INDEFINITE)
+    assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in first
+    assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in second
+    new = np.random.default_rng(7).normal(size=(3, M))
+    middle = parameters(SHIFTED) @ labels @ parameters(SHIFTED, 0.5)
+    # A shift is similarity to oneself: rows that are given are others, the training tasks are themselves.
+    assert_allclose(model.predict(new, tasks=new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
+    expected = new @ parameters(SHIFTED) @ labels @ hat(SHIFTED, 0.5)
+    assert_allclose(model.predict(new), expected, rtol=1e-9, atol=1e-12)
+
+
+@every_model
+def test_a_kernel_that_needs_repair_can_be_refused(Model):
+    model = precomputed(Model, repair="error")
+    with pytest.raises(KernelError, match=r"^The instance kernel is not positive semi-definite: 2 of its 6 .*-1\.5"):
+        model.fit(INDEFINITE, Y)
+    with pytest.raises(KernelError, match=r"^The instance kernel is not symmetric: .* is 0\.3"):
+        model.fit(BENT, Y)
+    model.fit(K, Y)
+
+
+@every_pair_model
+def test_a_task_kernel_that_needs_repair_can_be_refused(Model):
+    model = precomputed(Model, repair="error")
+    with pytest.raises(KernelError, match=r"^The task kernel is not positive semi-definite"):
+        model.fit(K, Y[:, [0, 1, 2, 3, 0, 1]], tasks=INDEFINITE)
+
+
+def test_rounding_is_no_reason_to_warn():
+    singular = X @ X.T
+    model = precomputed(repair="error").fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
+    assert_allclose(model.predict(singular), TwoStepRidge().fit(X, Y, tasks=T).predict(X), rtol=1e-9)

@@ -1,0 +1,350 @@
+"""The models among scikit-learn's tools: routed tasks, clones, pipelines, searches, files."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_html_repr
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
+from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
+from dyadlearn.kernels import Sum
+
+# As many tasks as instances: where scikit-learn would cut the tasks with the rows.
+M = Q = 12
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
+Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.1 * RNG.normal(size=(M, Q))
+K, G = X @ X.T + 0.1 * np.eye(M), T @ T.T + 0.1 * np.eye(Q)
+T_NEW = RNG.normal(size=(4, 2))
+FOLDS = KFold(3)
+
+PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
+every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+
+
+@pytest.fixture(autouse=True)
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
+    return Model(kernel="precomputed", task_kernel="precomputed", **params)
+
+
+def requesting(model: Any, *methods: str) -> Any:
+    """Let a model ask for tasks in these methods and in no other."""
+    for method in ("fit", "predict", "score"):
+        getattr(model, f"set_{method}_request")(tasks=method in methods)
+    return model
+
+
+def by_hand(model: Any, rows: np.ndarray, tasks: np.ndarray, pairwise: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of all folds and the predictions for the rows that each leaves out."""
+    scores, predictions = [], np.empty_like(Y)
+    for train, test in FOLDS.split(rows):
+        columns = train if pairwise else slice(None)
+        fitted = clone(model).fit(rows[train][:, columns], Y[train], tasks=tasks)
+        predictions[test] = fitted.predict(rows[test][:, columns])
+        scores.append(r2_score(Y[test], predictions[test]))
+    return np.array(scores), predictions
+
+
+SIDES = {"features": (X, T, False), "precomputed": (K, G, True)}
+both_sides = pytest.mark.parametrize(("rows", "tasks", "pairwise"), SIDES.values(), ids=SIDES)
+
+
+def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
+    return precomputed(Model, **params) if pairwise else Model(**params)
+
+
+# --- cross-validation --------------------------------------------------------------------------
+
+
+@every_pair_model
+@both_sides
+def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, pairwise):
+    model = requesting(model_for(Model, pairwise, alpha=0.2), "fit", "score", "predict")
+    expected, predictions = by_hand(model, rows, tasks, pairwise)
+    result = cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)}, error_score="raise")
+    assert_allclose(result["test_score"], expected, rtol=1e-9)
+    predicted = cross_val_predict(model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)})
+    assert_allclose(predicted, predictions, rtol=1e-9)
+
+
+@every_pair_model
+@both_sides
+def test_tasks_that_were_cut_are_an_error_that_names_the_holder(Model, rows, tasks, pairwise):
+    model = requesting(model_for(Model, pairwise), "fit", "score", "predict")
+    message = r"tasks has 8 rows, but Y has 12 columns.*hand them in a Tasks holder"
+    with pytest.raises(ValueError, match=message):
+        cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": tasks}, error_score="raise")
+    with pytest.raises(ValueError, match=message):
+        cross_val_predict(model, rows, Y, cv=FOLDS, params={"tasks": tasks})
+
+
+@both_sides
+def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwise):
+    model = requesting(model_for(TwoStepRidge, pairwise), "fit")
+    names = [f"t{j}" for j in range(Q)]
+    frame = pd.DataFrame(tasks, names, names[: tasks.shape[1]])
+    with pytest.raises(ValueError, match="Tasks holder"):
+        cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": frame}, error_score="raise")
+    labels = pd.DataFrame(Y, columns=names)
+    with pytest.raises(ValueError, match="Tasks holder"):
+        cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
+
+
+@both_sides
+def test_tasks_cut_in_scoring_only_name_the_holder_too(rows, tasks, pairwise):
+    model = model_for(TwoStepRidge, pairwise).fit(rows, Y, tasks=tasks)
+    with pytest.raises(ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks holder"):
+        model.score(rows[:4], Y[:4], tasks=tasks[:4])
+
+
+def test_frames_are_cut_by_rows_and_keep_their_ids():
+    rows, names = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    tasks = pd.DataFrame(T[::-1], names[::-1], ["u", "v"])
+    model = requesting(TwoStepRidge(0.2), "fit", "score")
+    expected, _ = by_hand(model, X, T, False)
+    result = cross_validate(
+        model,
+        pd.DataFrame(X, rows, list("abc")),
+        pd.DataFrame(Y, rows, names),
+        cv=FOLDS,
+        params={"tasks": Tasks(tasks)},
+        error_score="raise",
+    )
+    assert_allclose(result["test_score"], expected, rtol=1e-9)
+
+
+def test_without_tasks_nothing_is_routed():
+    expected = [
+        r2_score(Y[test], IndependentTaskRidge().fit(X[train], Y[train]).predict(X[test]))
+        for train, test in FOLDS.split(X)
+    ]
+    for Model in (IndependentTaskRidge, KroneckerRidge, TwoStepRidge):
+        result = cross_validate(Model(), X, Y, cv=FOLDS, error_score="raise")
+        assert_allclose(result["test_score"], expected, rtol=1e-9)
+
+
+def test_fewer_tasks_than_instances_need_no_holder():
+    model = requesting(TwoStepRidge(), "fit")
+    few = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": T[:5]}, error_score="raise")
+    held = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": Tasks(T[:5])}, error_score="raise")
+    assert_array_equal(few["test_score"], held["test_score"])
+
+
+# --- searches ----------------------------------------------------------------------------------
+
+
+@both_sides
+def test_grid_search_over_both_alphas(rows, tasks, pairwise):
+    grid = {"alpha": [1e-2, 1.0, 100.0], "task_alpha": [1e-2, 1.0]}
+    model = requesting(model_for(TwoStepRidge, pairwise), "fit", "score")
+    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(rows, Y, tasks=Tasks(tasks))
+    expected = [
+        by_hand(clone(model).set_params(**params), rows, tasks, pairwise)[0].mean()
+        for params in search.cv_results_["params"]
+    ]
+    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+    assert search.best_params_ == search.cv_results_["params"][int(np.argmax(expected))]
+    refitted = model_for(TwoStepRidge, pairwise, **search.best_params_).fit(rows, Y, tasks=tasks)
+    assert_allclose(search.predict(rows), refitted.predict(rows), rtol=1e-9)
+
+
+def test_grid_search_of_plain_tasks_names_the_holder():
+    search = GridSearchCV(requesting(TwoStepRidge(), "fit"), {"alpha": [1.0]}, cv=FOLDS, error_score="raise")
+    with pytest.raises(ValueError, match="Tasks holder"):
+        search.fit(X, Y, tasks=T)
+
+
+def test_grid_search_over_kernels():
+    model = requesting(KroneckerRidge(task_kernel="rbf"), "fit")
+    grid = {"kernel": ["linear", "rbf", RBF(2.0)], "task_kernel_params": [{"gamma": 0.1}, {"gamma": 1.0}]}
+    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(X, Y, tasks=Tasks(T))
+    expected = [
+        by_hand(clone(model).set_params(**params), X, T, False)[0].mean() for params in search.cv_results_["params"]
+    ]
+    assert len(set(np.round(expected, 9))) == 6
+    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+
+
+def test_search_without_metadata_routing():
+    with config_context(enable_metadata_routing=False):
+        search = GridSearchCV(TwoStepRidge(), {"alpha": [0.1, 1.0]}, cv=FOLDS, error_score="raise")
+        search.fit(X, Y, tasks=Tasks(T))
+    expected = [by_hand(TwoStepRidge(alpha), X, T, False)[0].mean() for alpha in (0.1, 1.0)]
+    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+
+
+# --- pipelines ---------------------------------------------------------------------------------
+
+
+@every_pair_model
+def test_a_pipeline_routes_tasks_in_every_method(Model):
+    model = requesting(Model(0.2, kernel="rbf"), "fit", "predict", "score")
+    pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, tasks=T)
+    scaled = StandardScaler().fit_transform(X)
+    expected = Model(0.2, kernel="rbf").fit(scaled, Y, tasks=T)
+    assert_allclose(pipeline.predict(X, tasks=T_NEW), expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
+    assert_allclose(pipeline.score(X, Y[:, :4], tasks=T_NEW), expected.score(scaled, Y[:, :4], tasks=T_NEW), rtol=1e-9)
+
+
+def test_a_pipeline_in_a_search():
+    name = "twostepridge"
+    pipeline = make_pipeline(StandardScaler(), requesting(TwoStepRidge(), "fit", "score"))
+    search = GridSearchCV(pipeline, {f"{name}__alpha": [0.1, 1.0]}, cv=FOLDS, error_score="raise")
+    search.fit(X, Y, tasks=Tasks(T))
+    expected = []
+    for alpha in (0.1, 1.0):
+        scores = []
+        for train, test in FOLDS.split(X):
+            scaler = StandardScaler().fit(X[train])
+            model = TwoStepRidge(alpha).fit(scaler.transform(X[train]), Y[train], tasks=T)
+            scores.append(r2_score(Y[test], model.predict(scaler.transform(X[test]))))
+        expected.append(np.mean(scores))
+    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+
+
+def test_a_pipeline_without_metadata_routing():
+    with config_context(enable_metadata_routing=False):
+        pipeline = make_pipeline(StandardScaler(), TwoStepRidge()).fit(X, Y, twostepridge__tasks=T)
+        predicted = pipeline.predict(X, tasks=T_NEW)
+    scaled = StandardScaler().fit_transform(X)
+    assert_allclose(predicted, TwoStepRidge().fit(scaled, Y, tasks=T).predict(scaled, tasks=T_NEW), rtol=1e-9)
+
+
+def test_tasks_that_nobody_requested_are_not_lost_silently():
+    with pytest.raises(UnsetMetadataPassedError, match="tasks"):
+        make_pipeline(StandardScaler(), TwoStepRidge()).fit(X, Y, tasks=T)
+
+
+# --- the holder --------------------------------------------------------------------------------
+
+
+@every_pair_model
+def test_the_holder_stands_for_what_it_holds(Model):
+    model, held = Model().fit(X, Y, tasks=T), Model().fit(X, Y, tasks=Tasks(T))
+    assert_array_equal(held.predict(X), model.predict(X))
+    assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
+    assert_array_equal(
+        held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]), model.predict_pairs(X, T_NEW, [(0, 1), (2, 3)])
+    )
+    assert held.score(X, Y[:, :4], tasks=Tasks(T_NEW)) == model.score(X, Y[:, :4], tasks=T_NEW)
+
+
+def test_the_holder_is_not_array_like():
+    holder = Tasks(T)
+    assert holder.array is T
+    assert not any(hasattr(holder, name) for name in ("__len__", "shape", "__array__", "__getitem__", "__iter__"))
+
+
+def test_the_holder_tells_what_it_holds():
+    assert repr(Tasks(T)) == "Tasks(ndarray of shape (12, 2))"
+    assert repr(Tasks(pd.DataFrame(T))) == "Tasks(DataFrame of shape (12, 2))"
+    assert repr(Tasks([[1.0]])) == "Tasks(list)"
+
+
+# --- clones, parameters, files, pictures -------------------------------------------------------
+
+CONFIGURED = [
+    IndependentTaskRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}, filter=SpectralCutoff(), repair="shift"),
+    KroneckerRidge(0.5, kernel="poly", task_kernel="rbf", task_kernel_params={"gamma": 2.0}, repair="error"),
+    TwoStepRidge(
+        0.5,
+        2.0,
+        kernel=Sum(("linear", ("rbf", {"gamma": 0.5})), weights=(1, 2)),
+        task_kernel=RBF(3.0),
+        filter=IteratedTikhonov(3),
+        task_filter=Tikhonov(),
+    ),
+]
+configured = pytest.mark.parametrize("model", CONFIGURED, ids=lambda model: type(model).__name__)
+
+
+@configured
+def test_a_clone_has_the_parameters_and_not_the_fit(model):
+    fitted = clone(model).fit(X, Y, tasks=T)
+    copy = clone(fitted)
+    assert not copy.__sklearn_is_fitted__()
+    ours, theirs = copy.get_params(deep=False), model.get_params(deep=False)
+    assert ours.keys() == theirs.keys()
+    assert {name: str(value) for name, value in ours.items()} == {name: str(value) for name, value in theirs.items()}
+    assert_array_equal(copy.fit(X, Y, tasks=T).predict(X), fitted.predict(X))
+
+
+def test_a_clone_keeps_what_it_requests():
+    copy = clone(requesting(TwoStepRidge(), "fit", "predict"))
+    result = cross_val_predict(copy, X, Y, cv=FOLDS, params={"tasks": Tasks(T)})
+    assert result.shape == Y.shape
+
+
+@configured
+def test_a_pickled_model_is_the_same_model(model):
+    fitted = clone(model).fit(X, Y, tasks=T)
+    copy = pickle.loads(pickle.dumps(fitted))
+    # A copy lies elsewhere in memory, where sums may be taken in another order.
+    near = {"rtol": 1e-9, "atol": 1e-12}
+    assert_allclose(copy.predict(X), fitted.predict(X), **near)
+    assert_allclose(copy.dual_coef_, fitted.dual_coef_, **near)
+    if not isinstance(model, IndependentTaskRidge):
+        assert_allclose(copy.predict(X, tasks=T_NEW), fitted.predict(X, tasks=T_NEW), **near)
+    assert_allclose(copy.set_alpha(7.0).predict(X), fitted.set_alpha(7.0).predict(X), **near)
+
+
+def test_a_pickled_model_keeps_its_ids():
+    rows, names = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    model = precomputed().fit(pd.DataFrame(K, rows, rows), pd.DataFrame(Y, rows, names), tasks=G)
+    new = pd.DataFrame(K[:2, ::-1], ["a", "b"], rows[::-1])
+    copy = pickle.loads(pickle.dumps(model))
+    pd.testing.assert_frame_equal(copy.predict(new), model.predict(new))
+    assert list(copy.predict(new).columns) == names
+
+
+def test_a_pickled_holder_holds():
+    assert_array_equal(pickle.loads(pickle.dumps(Tasks(T))).array, T)
+
+
+def test_kernel_parameters_are_set_like_any_other():
+    model = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 0.1}).fit(X, Y)
+    model.set_params(kernel_params={"gamma": 2.0}).fit(X, Y)
+    expected = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 2.0}).fit(X, Y)
+    assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_parameters_of_a_nested_kernel_are_reached():
+    model = TwoStepRidge(kernel=RBF(1.0))
+    assert model.get_params()["kernel__length_scale"] == 1.0
+    model.set_params(kernel__length_scale=3.0).fit(X, Y)
+    expected = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 1 / 18}).fit(X, Y)
+    assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+@configured
+def test_models_show_themselves(model):
+    name = type(model).__name__
+    assert f"{name}(" in repr(model)
+    assert "alpha=0.5" in repr(model)
+    for shown in (model, clone(model).fit(X, Y, tasks=T)):
+        page = estimator_html_repr(shown)
+        assert name in page
+        assert "kernel" in page
+        assert f"<pre>{name}(" in shown._repr_html_()
+        assert name in shown._repr_mimebundle_()["text/html"]
+    assert "Not fitted" in estimator_html_repr(model)
+    assert "Not fitted" not in estimator_html_repr(clone(model).fit(X, Y, tasks=T))

@@ -1,0 +1,26 @@
+"""scikit-learn's own checks, with no expected failures."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+
+ESTIMATORS = [
+    IndependentTaskRidge(),
+    IndependentTaskRidge(kernel="rbf"),
+    IndependentTaskRidge(kernel="precomputed"),
+    KroneckerRidge(),
+    KroneckerRidge(kernel="precomputed"),
+    TwoStepRidge(),
+    TwoStepRidge(kernel="rbf"),
+    TwoStepRidge(kernel="precomputed"),
+]
+
+
+# One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)

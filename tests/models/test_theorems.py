@@ -1,0 +1,241 @@
+"""The equivalences of Section 4.1 of the paper, against Kronecker systems written out.
+
+The paper: Stock, Pahikkala, Airola, De Baets, Waegeman, "Efficient Pairwise Learning Using Kernel Ridge
+Regression: an Exact Two-Step Method". The kernels are random, and those of the nuclear receptors and their
+drugs in Yamanishi et al. (2008).
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.kernels import repair
+
+PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
+lambdas = pytest.mark.parametrize(
+    ("alpha", "task_alpha"), [(1.0, 1.0), (1e-3, 10.0), (50.0, 1e-3), (1e-3, 1e-3), (1e6, 1e6)]
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Labels Y (m, q), kernels K and G among the training rows, K_new and G_new of new rows with them."""
+
+    Y: np.ndarray
+    K: np.ndarray
+    G: np.ndarray
+    K_new: np.ndarray
+    G_new: np.ndarray
+
+    def swapped(self) -> Problem:
+        return Problem(self.Y.T, self.G, self.K, self.G_new, self.K_new)
+
+
+def random_kernel(n_rows: int, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kernel of n_rows rows and that of four new rows with them, of the given rank."""
+    features = rng.normal(size=(n_rows + 4, rank))
+    K = features @ features.T / rank
+    if rank >= n_rows:
+        K += 0.5 * np.eye(n_rows + 4)
+    return K[:n_rows, :n_rows], K[n_rows:, :n_rows]
+
+
+def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
+    m, q = shape
+    rng = np.random.default_rng(100 * m + q)
+    ranks = [max(1, n // 2) if singular else n for n in shape]
+    (K, K_new), (G, G_new) = (random_kernel(n, rank, rng) for n, rank in zip(shape, ranks, strict=True))
+    return Problem(rng.normal(size=shape), K, G, K_new, G_new)
+
+
+def receptor_problem(shared_data: Path) -> Problem:
+    """Return receptors × drugs, 12 receptors and 22 drugs for training and the others as new ones.
+
+    The similarities of the drugs are asymmetric before their repair, and two pairs of them cannot be told
+    apart: their kernel is singular. That of the receptors has full rank.
+    """
+    folder = shared_data / "yamanishi2008"
+    if not folder.is_dir():
+        pytest.skip("no real kernels: ../shared/data/yamanishi2008 does not lie beside the checkout")
+
+    def read(name: str) -> np.ndarray:
+        with gzip.open(folder / f"nr_{name}.txt.gz", "rt") as file:
+            return np.array([line.split("\t")[1:] for line in file.read().splitlines()[1:]], dtype=float)
+
+    Y, K, G = read("admat_dgc"), repair(read("simmat_dg")), repair(read("simmat_dc"))
+    rows, columns = np.arange(0, 24, 2), np.union1d(np.arange(0, 40, 2), [5, 20, 35, 37])
+    assert_allclose(G[[5, 35]], G[[20, 37]], atol=1e-12)
+    new_rows, new_columns = np.setdiff1d(np.arange(len(K)), rows), np.setdiff1d(np.arange(len(G)), columns)
+    return Problem(
+        Y[np.ix_(rows, columns)],
+        K[np.ix_(rows, rows)],
+        G[np.ix_(columns, columns)],
+        K[np.ix_(new_rows, rows)],
+        G[np.ix_(new_columns, columns)],
+    )
+
+
+FULL_RANK = ["tall", "wide", "square", "one-task", "receptors as tasks"]
+SINGULAR = ["tall singular", "wide singular", "square singular", "drugs as tasks"]
+SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one-task": (5, 1)}
+
+
+@pytest.fixture
+def problem(request: pytest.FixtureRequest) -> Problem:
+    """Give the problem of a name: random kernels of a shape, or those of the receptors."""
+    name = request.param
+    if name in ("receptors as tasks", "drugs as tasks"):
+        given = receptor_problem(request.getfixturevalue("shared_data"))
+        return given if name == "drugs as tasks" else given.swapped()
+    return random_problem(SHAPES[name.split()[0]], singular=name.endswith("singular"))
+
+
+full_rank = pytest.mark.parametrize("problem", FULL_RANK, indirect=True)
+singular = pytest.mark.parametrize("problem", SINGULAR, indirect=True)
+every_rank = pytest.mark.parametrize("problem", FULL_RANK + SINGULAR, indirect=True)
+
+
+def stack(grid: np.ndarray) -> np.ndarray:
+    """Return vec(grid), its columns on top of each other."""
+    return grid.ravel(order="F")
+
+
+def unstack(stacked: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    return stacked.reshape(shape, order="F")
+
+
+def identity_like(K: np.ndarray) -> np.ndarray:
+    return np.eye(len(K))
+
+
+def assert_same(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-9) -> None:
+    """Compare up to rounding of the largest entry."""
+    assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def dense_tolerance(*factors: np.ndarray) -> float:
+    """Return the relative error that a dense solve with the Kronecker product of the factors may have."""
+    condition = float(np.prod([np.linalg.cond(factor) for factor in factors]))
+    return max(1e-10, 10 * np.finfo(float).eps * condition)
+
+
+def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
+    return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED).fit(given.K, given.Y, tasks=given.G)
+
+
+# Theorem 1 (setting B): independent-task ridge is two-step ridge with λ_t = 0 and a task kernel of full rank.
+
+
+@full_rank
+@pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 1e6])
+def test_theorem_1_independent_tasks(problem, alpha):
+    m, q = problem.Y.shape
+    independent = IndependentTaskRidge(alpha, kernel="precomputed").fit(problem.K, problem.Y)
+    model = two_step(problem, alpha, 0.0)
+    system = np.kron(np.eye(q), problem.K)
+    if alpha == 0:
+        stacked = np.linalg.pinv(system, rcond=1e-10, hermitian=True) @ stack(problem.Y)
+    else:
+        stacked = np.linalg.solve(system + alpha * np.eye(m * q), stack(problem.Y))
+    for block in (problem.K, problem.K_new):
+        expected = unstack(np.kron(np.eye(q), block) @ stacked, (len(block), q))
+        assert_same(independent.predict(block), expected)
+        assert_same(model.predict(block), expected)
+        assert_same(model.predict(block, tasks=problem.G), expected)
+
+
+@singular
+@pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 1e6])
+def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
+    """With λ_t = 0 the outputs are projected on the range of G; they do not blow up."""
+    q = problem.Y.shape[1]
+    independent = IndependentTaskRidge(alpha, kernel="precomputed").fit(problem.K, problem.Y)
+    model = two_step(problem, alpha, 0.0)
+    inverse = np.linalg.pinv(problem.G, rcond=1e-10, hermitian=True)
+    projector = problem.G @ inverse
+    assert np.linalg.matrix_rank(projector, tol=1e-6) < q
+    for block in (problem.K, problem.K_new):
+        alone = independent.predict(block)
+        expected = unstack(np.kron(projector, np.eye(len(block))) @ stack(alone), alone.shape)
+        assert np.abs(expected - alone).max() > 1e-3 * np.abs(alone).max()
+        assert_same(model.predict(block), expected)
+        assert_same(model.predict(block, tasks=problem.G), expected)
+        assert np.linalg.norm(model.predict(block)) <= np.linalg.norm(alone)
+        unseen = np.kron(problem.G_new @ inverse, np.eye(len(block))) @ stack(alone)
+        expected = unstack(unseen, (len(block), len(problem.G_new)))
+        assert_same(model.predict(block, tasks=problem.G_new), expected)
+
+
+# Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and λ = 1.
+
+
+def pairwise_kernel(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float) -> np.ndarray:
+    """Return Ξ = (G ⊗ K)(λ_d λ_t I ⊗ I + λ_t I ⊗ K + λ_d G ⊗ I)⁻¹ of shape (mq, mq)."""
+    denominator = (
+        alpha * task_alpha * np.kron(identity_like(G), identity_like(K))
+        + task_alpha * np.kron(identity_like(G), K)
+        + alpha * np.kron(G, identity_like(K))
+    )
+    # The two factors commute, so the inverse may stand on the left.
+    return np.linalg.solve(denominator, np.kron(G, K))
+
+
+@every_rank
+@lambdas
+def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alpha):
+    model = two_step(problem, alpha, task_alpha)
+    Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
+    dual = np.linalg.solve(Xi + identity_like(Xi), stack(problem.Y))
+    expected = unstack(Xi @ dual, problem.Y.shape)
+    K, G = problem.K + alpha * identity_like(problem.K), problem.G + task_alpha * identity_like(problem.G)
+    tolerance = dense_tolerance(K, G)
+    assert_same(model.predict(problem.K), expected, tolerance)
+    assert_same(model.predict(problem.K, tasks=problem.G), expected, tolerance)
+
+
+@pytest.mark.parametrize("problem", [name for name in FULL_RANK if name in SHAPES], indirect=True)
+@pytest.mark.parametrize(("alpha", "task_alpha"), [(1.0, 1.0), (0.01, 3.0)])
+def test_theorem_2_minimises_the_penalised_error(problem, alpha, task_alpha):
+    """The fit F minimises ‖F − Y‖² + vec(F)ᵀ Ξ⁻¹ vec(F): its gradient vanishes there."""
+    F = two_step(problem, alpha, task_alpha).predict(problem.K)
+    Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
+    half_gradient = stack(F - problem.Y) + np.linalg.solve(Xi, stack(F))
+    assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(problem.Y).max())
+
+
+# Theorem 3 (setting D): for unseen pairs two-step ridge is ordinary Kronecker least squares with the kernel
+# (k + λ_d δ)(g + λ_t δ).
+
+
+@every_rank
+@lambdas
+def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alpha, task_alpha):
+    model = two_step(problem, alpha, task_alpha)
+    K, G = problem.K + alpha * identity_like(problem.K), problem.G + task_alpha * identity_like(problem.G)
+    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
+    stacked = np.linalg.solve(np.kron(G, K), stack(problem.Y))
+    shape = (len(problem.K_new), len(problem.G_new))
+    # New rows differ from all training rows, so that the delta kernels vanish.
+    expected = unstack(np.kron(problem.G_new, problem.K_new) @ stacked, shape)
+    tolerance = dense_tolerance(K, G)
+    assert_same(model.predict(problem.K_new, tasks=problem.G_new), expected, tolerance)
+    assert_same(ordinary.predict(problem.K_new, tasks=problem.G_new), expected, tolerance)
+    assert_same(model.dual_coef_, unstack(stacked, problem.Y.shape), tolerance)
+    assert_same(ordinary.dual_coef_, unstack(stacked, problem.Y.shape), tolerance)
+
+
+@full_rank
+def test_theorem_3_is_about_unseen_pairs_only(problem):
+    """On the training grid ordinary least squares interpolates, two-step ridge does not."""
+    K, G = problem.K + identity_like(problem.K), problem.G + identity_like(problem.G)
+    ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
+    assert_same(ordinary.predict(K, tasks=G), problem.Y)
+    fitted = two_step(problem, 1.0, 1.0).predict(problem.K)
+    assert np.abs(fitted - problem.Y).max() > 0.1 * np.abs(problem.Y).max()
