@@ -1,0 +1,9 @@
+"""Data to learn from: an embedded real data set, others to fetch, and a generator with known truth."""
+
+from __future__ import annotations
+
+from dyadlearn.datasets.debtags import debtags_kernels, load_debtags
+from dyadlearn.datasets.dyads import make_dyads
+from dyadlearn.datasets.yamanishi import fetch_yamanishi
+
+__all__ = ["debtags_kernels", "fetch_yamanishi", "load_debtags", "make_dyads"]

@@ -1,0 +1,169 @@
+"""Debian packages and their tags: the data set that comes with the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import Bunch
+
+from dyadlearn._array import Array
+
+__all__ = ["debtags_kernels", "load_debtags"]
+
+DESCR = """\
+Debian packages and their tags
+==============================
+
+Instances: 1,500 packages of Debian 12, at most one for each source package, each with three tags or more
+in the package index. Tasks: the 151 tags that occur ten times or more among them. A cell is 1 where the
+package carries the tag, else 0 (3.7 % are 1).
+
+A package is described by how often each word stands in its description: the 4,679 words that occur in two
+packages or more. A tag is described in the same way by the words of its own name and of its text in the
+vocabulary of tags. The two lists of words, `words` and `task_words`, are not the same list; a word in
+both is spelled alike. A word is a run of letters, digits, + and #, in lower case. Sentences are not
+included.
+
+The name of a tag is `facet::tag` or `facet::tag:subtag`, and spells its place in a tree: ROOT, facet, tag,
+subtag. `edges` holds the (parent, child) pairs of the tree over the 151 tags; some inner nodes, such as
+`devel::lang`, are not tags of the sample. Tags called `TODO` are the curators' own mark for "something
+is missing here" and are labels like any other.
+
+The tags were given by hand, by many people, and are incomplete: a 0 may be a tag nobody thought of.
+
+Made by `scripts/build_debtags.py`, which states every rule, from the Debian package index
+(`apt-cache dumpavail`) and the vocabulary of the package `debtags`.
+"""
+
+
+def load_debtags(*, as_frame: bool = False) -> Bunch:
+    """Load the embedded sample of Debian packages (instances) and their tags (tasks).
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        Give `Y` as a pandas DataFrame whose index and columns are the ids. Needs pandas.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        X : sparse array of shape (1500, 4679)
+            How often each word of `words` stands in the description of each package.
+        tasks : sparse array of shape (151, 482)
+            How often each word of `task_words` stands in the name and text of each tag. The two word
+            lists are separate.
+        Y : ndarray or DataFrame of shape (1500, 151)
+            1.0 where the package carries the tag, else 0.0.
+        instance_names, task_names : ndarray of shape (1500,), (151,)
+            The ids: names of packages and of tags.
+        words, task_words : ndarray of shape (4679,), (482,)
+            What the columns of `X` and of `tasks` count.
+        facets : ndarray of shape (151,)
+            The facet of each tag, the first part of its name.
+        edges : list of tuple
+            The (parent, child) pairs of the tree ROOT → facet → tag → subtag.
+        DESCR : str
+            Where the data come from and how they were made.
+
+    See Also
+    --------
+    debtags_kernels : kernels for both sides.
+
+    Examples
+    --------
+    >>> from dyadlearn.datasets import load_debtags
+    >>> data = load_debtags()
+    >>> data.X.shape, data.tasks.shape, data.Y.shape
+    ((1500, 4679), (151, 482), (1500, 151))
+    >>> package = list(data.instance_names).index("qgis")
+    >>> [str(tag) for tag in data.task_names[data.Y[package] == 1]][:2]
+    ['implemented-in::c++', 'interface::graphical']
+    """
+    source = files("dyadlearn.datasets").joinpath("data", "debtags.npz")
+    with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        stored = dict(archive)
+    parts = bytes(stored["names"]).decode("utf-8").split("\n\n")
+    instance_names, task_names, words, task_words, edges = (part.split("\n") for part in parts)
+    labels: Array = np.unpackbits(stored["Y"], axis=1, count=len(task_names)).astype(np.float64)
+    if as_frame:
+        labels = _frame(labels, instance_names, task_names)
+    return Bunch(
+        X=_counts(stored, "X", len(words)),
+        tasks=_counts(stored, "tasks", len(task_words)),
+        Y=labels,
+        instance_names=np.array(instance_names),
+        task_names=np.array(task_names),
+        words=np.array(words),
+        task_words=np.array(task_words),
+        facets=np.array([name.partition("::")[0] for name in task_names]),
+        edges=[tuple(edge.split("\t")) for edge in edges],
+        DESCR=DESCR,
+    )
+
+
+def debtags_kernels(data: Bunch) -> tuple[np.ndarray, np.ndarray]:
+    r"""Compute a kernel for the packages and one for the tags of `load_debtags`.
+
+    Both are cosines of TF-IDF weighted word counts; tags of one facet are closer by 0.3:
+
+    .. math:: K = \mathrm{cos}(X), \qquad G = \mathrm{cos}(T) + 0.3\,[\text{facet}_j = \text{facet}_l].
+
+    Words are weighted by how rare they are in the whole sample, labelled or not: take care to call this
+    only once, on all packages, and to cut blocks out of the result.
+
+    Parameters
+    ----------
+    data : Bunch
+        What `load_debtags` returned.
+
+    Returns
+    -------
+    K : ndarray of shape (1500, 1500)
+        The kernel of the packages.
+    G : ndarray of shape (151, 151)
+        The kernel of the tags.
+
+    Examples
+    --------
+    >>> from dyadlearn.datasets import debtags_kernels, load_debtags
+    >>> K, G = debtags_kernels(load_debtags())
+    >>> K.shape, G.shape
+    ((1500, 1500), (151, 151))
+    """
+    same_facet = data.facets[:, None] == data.facets[None, :]
+    return _tfidf_cosine(data.X), _tfidf_cosine(data.tasks) + 0.3 * same_facet
+
+
+def _tfidf_cosine(counts: Any) -> np.ndarray:
+    """Return the cosines (n, n) between the TF-IDF weighted rows of `counts` (n, words)."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    weighted = TfidfTransformer().fit_transform(counts)
+    return np.asarray((weighted @ weighted.T).toarray())
+
+
+def _counts(stored: Mapping[str, np.ndarray], side: str, n_words: int) -> sparse.csr_array:
+    """Put the counts (rows, n_words) of one side together: the file holds steps between columns."""
+    lengths = stored[f"{side}_lengths"].astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    walked = np.concatenate([[0], np.cumsum(stored[f"{side}_steps"], dtype=np.int64)])
+    # Every row starts again from column 0, so what was walked before it is taken off.
+    columns = walked[1:] - np.repeat(walked[starts[:-1]], lengths)
+    counts = stored[f"{side}_counts"].astype(np.float64)
+    return sparse.csr_array((counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words))
+
+
+def _frame(labels: np.ndarray, index: list[str], columns: list[str]) -> Array:
+    """Return `labels` (m, q) as a pandas DataFrame with ids."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        message = "load_debtags(as_frame=True) needs pandas: install it, or use as_frame=False."
+        raise ImportError(message) from error
+    return pd.DataFrame(labels, index=pd.Index(index), columns=pd.Index(columns))

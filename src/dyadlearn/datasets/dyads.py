@@ -1,0 +1,276 @@
+"""Labelled dyads drawn from a known truth, for tests and for learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from dyadlearn._array import Array, eigh
+from dyadlearn._validation import check_choice
+from dyadlearn.kernels.gram import gram
+from dyadlearn.kernels.repair import repaired_values, symmetrized
+
+__all__ = ["make_dyads"]
+
+# A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
+# drawn with the function, so that the truth does not depend on the size of the sample.
+_N_CENTRES = 50
+_N_REFERENCE = 200
+
+
+def make_dyads(
+    n_instances: int = 50,
+    n_tasks: int = 30,
+    *,
+    n_features: int = 5,
+    n_task_features: int = 4,
+    kernel: Any = "rbf",
+    task_kernel: Any = "rbf",
+    kernel_params: Mapping[str, Any] | None = None,
+    task_kernel_params: Mapping[str, Any] | None = None,
+    rank: int = 3,
+    noise: float = 0.1,
+    missing: float = 0.0,
+    labels: str = "real",
+    symmetry: str | None = None,
+    random_state: Any = None,
+) -> Bunch:
+    r"""Draw a grid of labels whose truth is a low-rank function that lives in the given kernels.
+
+    .. math:: \text{truth}(x, t) = \sum_{r=1}^{\text{rank}} a_r(x)\, b_r(t), \qquad
+              a_r(x) = \sum_c k(x, z_c)\, w_{cr}, \quad b_r(t) = \sum_c g(t, z'_c)\, w'_{cr},
+
+    with random centres `z` and random weights `w` that add up to zero for each r. The truth is scaled to mean
+    square 1 over a large sample drawn along with it (over the grid itself where both kernels are matrices).
+
+    Function, instances, tasks, noise and holes are drawn from random streams of their own: under one
+    `random_state` a larger sample is drawn from the same truth, and its first rows are the rows of the
+    smaller.
+
+    Parameters
+    ----------
+    n_instances, n_tasks : int, default=50, 30
+        Size of the grid. A side whose kernel is a matrix has the size of the matrix.
+    n_features, n_task_features : int, default=5, 4
+        Features of each side, uniform in [-1, 1].
+    kernel, task_kernel : str, callable or array of shape (n, n), default="rbf"
+        Kernel of each side: a name or callable as in the models, or the kernel matrix itself (symmetric and
+        positive semi-definite). From a matrix the factors are drawn as :math:`a_r = K^{1/2} w_r`.
+    kernel_params, task_kernel_params : mapping or None, default=None
+        Parameters of named or callable kernels.
+    rank : int, default=3
+        Number of terms. With a `symmetry` each term is joined by its mirror image.
+    noise : float, default=0.1
+        Standard deviation of the normal noise added to the truth.
+    missing : float, default=0.0
+        Probability of each label to be missing (NaN), in [0, 1).
+    labels : {"real", "binary"}, default="real"
+        Noisy truth, or 1 where that is positive and 0 elsewhere.
+    symmetry : {None, "symmetric", "antisymmetric"}, default=None
+        One set of nodes on both sides, with :math:`Y = Y^\top` or :math:`Y = -Y^\top` exactly, noise and
+        holes included. `n_tasks`, `n_task_features` and the kernel of the tasks are ignored.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of everything.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        X : ndarray of shape (n_instances, n_features) or (n_instances, n_instances)
+            Features, or the kernel matrix where that was given.
+        tasks : ndarray of shape (n_tasks, n_task_features) or (n_tasks, n_tasks), or None
+            The same for the tasks; None with a `symmetry`.
+        K, G : ndarray of shape (n_instances, n_instances), (n_tasks, n_tasks)
+            Kernel matrices of both sides.
+        Y : ndarray of shape (n_instances, n_tasks)
+            Labels, NaN where not observed.
+        truth : ndarray of shape (n_instances, n_tasks)
+            The truth without noise, real also for binary labels.
+        observed : ndarray of bool of shape (n_instances, n_tasks)
+            False where `Y` is NaN.
+        function : callable or None
+            ``function(X, tasks)`` gives the truth for other rows, (n, n_features) and (p, n_task_features),
+            as an array of shape (n, p); ``tasks=None`` with a `symmetry` means the rows of X. None where a
+            kernel was given as a matrix.
+
+    Examples
+    --------
+    >>> from dyadlearn.datasets import make_dyads
+    >>> data = make_dyads(40, 20, missing=0.1, random_state=0)
+    >>> data.Y.shape, data.K.shape, data.G.shape
+    ((40, 20), (40, 40), (20, 20))
+    >>> data.function(data.X[:3], data.tasks).shape
+    (3, 20)
+    >>> network = make_dyads(10, symmetry="antisymmetric", random_state=0)
+    >>> bool((network.Y == -network.Y.T).all())
+    True
+    """
+    for value, name in (
+        (n_instances, "n_instances"),
+        (n_tasks, "n_tasks"),
+        (n_features, "n_features"),
+        (n_task_features, "n_task_features"),
+        (rank, "rank"),
+    ):
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}.")
+    if not isinstance(noise, Real) or not 0 <= noise < np.inf:
+        raise ValueError(f"noise must be a finite number of at least 0, found {noise!r}.")
+    if not isinstance(missing, Real) or not 0 <= missing < 1:
+        raise ValueError(f"missing must be a probability of at least 0 and below 1, found {missing!r}.")
+    check_choice(labels, "labels", ("real", "binary"))
+    if symmetry is not None:
+        check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
+    if labels == "binary" and symmetry == "antisymmetric":
+        raise ValueError("Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry.")
+
+    sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
+    function_stream, instance_stream, task_stream, noise_stream, hole_stream = _streams(random_state)
+
+    first = _draw_factor(kernel, kernel_params, n_features, rank, function_stream, "kernel")
+    if symmetry is None:
+        second = _draw_factor(task_kernel, task_kernel_params, n_task_features, rank, function_stream, "task_kernel")
+    else:
+        second = _draw_factor(kernel, kernel_params, n_features, rank, function_stream, "kernel")
+    function = _scaled(_Truth(first, second, sign), function_stream)
+
+    X = first.draw_rows(n_instances, instance_stream)
+    tasks = None if sign else second.draw_rows(n_tasks, task_stream)
+    truth = function(X, tasks)
+    noisy = truth + noise * _mirrored(noise_stream.standard_normal(truth.shape), sign)
+    observed = _mirrored(hole_stream.random(truth.shape), abs(sign)) >= missing
+    values = noisy if labels == "real" else (noisy > 0).astype(np.float64)
+    K = first.kernel_matrix(X)
+    return Bunch(
+        X=X,
+        tasks=tasks,
+        K=K,
+        G=K if tasks is None else second.kernel_matrix(tasks),
+        Y=np.where(observed, values, np.nan),
+        truth=truth,
+        observed=observed,
+        function=None if first.root is not None or second.root is not None else function,
+    )
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """The functions a_1 … a_rank of one side: expansions over centres, or over a root of its kernel matrix.
+
+    `kernel` is a name, a callable or a matrix (n, n), `centres` (c, features), `weights` (c, rank);
+    `root` (n, n) and no centres where the kernel is a matrix.
+    """
+
+    kernel: Any
+    params: Mapping[str, Any] | None
+    centres: np.ndarray | None
+    weights: np.ndarray
+    root: np.ndarray | None = None
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Evaluate at `rows` (n, features), or (n, n) and unused where the kernel is a matrix."""
+        return np.asarray(self.basis(rows) @ self.weights)
+
+    def basis(self, rows: np.ndarray) -> np.ndarray:
+        """Return what the weights multiply, of shape (n, c)."""
+        if self.root is not None:
+            return self.root
+        return np.asarray(gram(rows, self.centres, kernel=self.kernel, params=self.params))
+
+    def draw_rows(self, n_rows: int, stream: np.random.Generator) -> np.ndarray:
+        """Draw features (n_rows, features), or return the kernel matrix where there are none."""
+        if self.centres is None:
+            return np.asarray(self.kernel)
+        return stream.uniform(-1, 1, size=(n_rows, self.centres.shape[1]))
+
+    def kernel_matrix(self, rows: np.ndarray) -> np.ndarray:
+        """Return the kernel matrix (n, n) of `rows`."""
+        if self.centres is None:
+            return rows
+        return np.asarray(gram(rows, kernel=self.kernel, params=self.params))
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """The truth as a function of rows; `sign` is that of the mirror image, 0 for two separate sides."""
+
+    first: _Factor
+    second: _Factor
+    sign: int
+
+    def __call__(self, X: np.ndarray, tasks: np.ndarray | None = None) -> np.ndarray:
+        """Return the truth (n, p) for instances `X` (n, features) and `tasks` (p, task features)."""
+        if self.sign == 0:
+            if tasks is None:
+                raise ValueError("function needs tasks: only a network has the same rows on both sides.")
+            return np.asarray(self.first(X) @ self.second(tasks).T)
+        half = self.first(X) @ self.second(X if tasks is None else tasks).T
+        # One product and its transpose keep the (anti)symmetry exact to the last bit.
+        mirror = half.T if tasks is None else self.second(X) @ self.first(tasks).T
+        return np.asarray(half + self.sign * mirror)
+
+
+def _draw_factor(
+    kernel: Any,
+    params: Mapping[str, Any] | None,
+    n_features: int,
+    rank: int,
+    stream: np.random.Generator,
+    name: str,
+) -> _Factor:
+    """Draw the functions of one side."""
+    if isinstance(kernel, str) or callable(kernel):
+        centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
+        factor = _Factor(kernel, params, centres, stream.standard_normal((_N_CENTRES, rank)))
+    else:
+        matrix, root = _matrix_root(kernel, name)
+        factor = _Factor(matrix, None, None, stream.standard_normal((len(root), rank)), root)
+    # Where all rows are similar, weights that do not add up to zero would give little but a constant.
+    return replace(factor, weights=factor.weights - factor.weights.mean(axis=0))
+
+
+def _matrix_root(kernel: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a kernel matrix (n, n) and its symmetric square root (n, n)."""
+    matrix, _ = symmetrized(np.asarray(kernel, dtype=np.float64), "error", name)
+    values, vectors = eigh(matrix)
+    values, _ = repaired_values(values, "error", len(values), name)
+    return matrix, np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+
+
+def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
+    """Scale `truth` to mean square 1 over a reference sample."""
+    rows = truth.first.draw_rows(_N_REFERENCE, stream)
+    columns = rows if truth.sign else truth.second.draw_rows(_N_REFERENCE, stream)
+    values = truth(rows, columns)
+    size = np.linalg.norm(values) / np.sqrt(values.size)
+    yardstick = np.linalg.norm(truth.first.basis(rows)) * np.linalg.norm(truth.second.basis(columns))
+    if size <= 1e-10 * yardstick / np.sqrt(values.size):
+        raise ValueError(
+            "The truth drawn from these kernels is zero everywhere: use kernels under which different rows "
+            "are similar, but not all the same, and more than one feature for an antisymmetric truth."
+        )
+    return replace(truth, first=replace(truth.first, weights=truth.first.weights / size))
+
+
+def _mirrored(values: Array, sign: int) -> np.ndarray:
+    """Make a square array (n, n) symmetric or antisymmetric by its upper triangle; sign 0 leaves it alone."""
+    if sign == 0:
+        return np.asarray(values)
+    upper = np.triu(values, 1)
+    diagonal = np.diag(np.diag(values)) if sign > 0 else 0.0
+    return np.asarray(upper + sign * upper.T + diagonal)
+
+
+def _streams(random_state: Any) -> list[np.random.Generator]:
+    """Return five independent random streams, from any kind of `random_state`."""
+    if isinstance(random_state, np.random.Generator):
+        entropy = int(random_state.integers(2**63))
+    else:
+        entropy = int(check_random_state(random_state).randint(2**31 - 1))
+    return np.random.default_rng(entropy).spawn(5)

@@ -1,0 +1,155 @@
+"""The embedded data set: what is inside, and that it says of itself what is true."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn.datasets import debtags_kernels, load_debtags
+from dyadlearn.datasets.debtags import DESCR
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_debtags()
+
+
+def test_the_file_is_small_and_holds_no_objects():
+    path = files("dyadlearn.datasets").joinpath("data", "debtags.npz")
+    assert len(path.read_bytes()) <= 500_000
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        assert {archive[name].dtype.kind for name in archive.files} == {"u"}
+
+
+def test_shapes_fit_each_other(data):
+    m, q = data.Y.shape
+    assert (m, q) == (1500, 151)
+    assert data.X.shape == (m, len(data.words))
+    assert data.tasks.shape == (q, len(data.task_words))
+    assert len(data.instance_names) == m
+    assert len(data.task_names) == len(data.facets) == q
+    for names in (data.instance_names, data.task_names, data.words, data.task_words):
+        assert len(set(names)) == len(names)
+
+
+def test_labels_are_zero_or_one_and_follow_the_rules(data):
+    assert data.Y.dtype == np.float64
+    assert_array_equal(np.unique(data.Y), [0.0, 1.0])
+    assert data.Y.sum(axis=0).min() >= 10
+    assert data.Y.sum(axis=1).min() >= 1
+
+
+@pytest.mark.parametrize(("key", "fewest"), [("X", 2), ("tasks", 1)])
+def test_counts_are_canonical_csr_of_positive_whole_numbers(data, key, fewest):
+    counts = data[key]
+    assert sparse.issparse(counts)
+    assert counts.format == "csr"
+    assert counts.dtype == np.float64
+    assert counts.data.min() >= 1
+    assert_array_equal(counts.data, np.round(counts.data))
+    assert counts.has_canonical_format
+    assert np.diff(counts.tocsc().indptr).min() >= fewest
+
+
+def test_a_package_everyone_can_look_up(data):
+    row = list(data.instance_names).index("qgis")
+    carried = set(data.task_names[data.Y[row] == 1])
+    assert {"interface::graphical", "role::program"} <= carried
+    said = dict(zip(data.words, data.X[[row]].toarray()[0], strict=True))
+    assert said["geographic"] >= 1
+    assert said["haskell"] == 0
+
+
+def test_a_tag_is_described_by_its_name_and_its_text(data):
+    row = list(data.task_names).index("devel::lang:perl")
+    said = dict(zip(data.task_words, data.tasks[[row]].toarray()[0], strict=True))
+    assert said["lang"] == 1
+    assert said["devel"] == 1
+    assert said["development"] == 1
+    assert said["perl"] >= 2
+    assert said["python"] == 0
+
+
+def test_the_tree_leads_from_the_root_to_every_tag(data):
+    parent = {child: above for above, child in data.edges}
+    assert len(parent) == len(data.edges)
+    for tag, facet in zip(data.task_names, data.facets, strict=True):
+        path = [str(tag)]
+        while path[-1] != "ROOT":
+            path.append(parent[path[-1]])
+        assert path[-2] == facet
+        assert tag.startswith(f"{facet}::")
+    leaves = set(parent) - set(parent.values())
+    assert leaves <= set(data.task_names)
+
+
+def test_the_description_and_the_docstring_state_the_true_sizes(data):
+    assert data.DESCR is DESCR
+    density = f"{100 * data.Y.mean():.1f} %"
+    for fact in (f"{len(data.instance_names):,} packages", f"{len(data.task_names)} tags", density):
+        assert fact in DESCR
+    assert f"{len(data.words):,} words" in DESCR
+    for shape in (data.X.shape, data.tasks.shape, data.Y.shape):
+        assert f"of shape {shape}" in load_debtags.__doc__
+
+
+def test_a_frame_carries_the_ids(data):
+    pd = pytest.importorskip("pandas")
+    frame = load_debtags(as_frame=True).Y
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.index) == list(data.instance_names)
+    assert list(frame.columns) == list(data.task_names)
+    assert_array_equal(frame.to_numpy(), data.Y)
+
+
+def test_a_frame_without_pandas_is_a_clear_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"as_frame=True.*needs pandas.*as_frame=False"):
+        load_debtags(as_frame=True)
+
+
+def test_loading_works_where_pandas_is_not_installed():
+    code = "import sys; sys.modules['pandas'] = None; from dyadlearn import datasets; datasets.load_debtags()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_kernels_are_tfidf_cosines_and_the_facet_bonus(data):
+    K, G = debtags_kernels(data)
+    for kernel, counts, bonus in ((K, data.X, 0.0), (G, data.tasks, 0.3)):
+        n = counts.shape[0]
+        dense = counts.toarray()
+        idf = np.log((1 + n) / (1 + (dense > 0).sum(axis=0))) + 1
+        pairs = np.random.default_rng(0).integers(n, size=(50, 2))
+        for i, j in [(0, 0), (0, 1), *pairs]:
+            a, b = dense[i] * idf, dense[j] * idf
+            same = bonus * (data.facets[i] == data.facets[j]) if bonus else 0.0
+            expected = a @ b / np.sqrt((a @ a) * (b @ b)) + same
+            assert_allclose(kernel[i, j], expected, atol=1e-12)
+    assert np.linalg.eigvalsh(G).min() > -1e-12
+    assert_allclose(np.diag(K), 1.0)
+    assert_allclose(np.diag(G), 1.3)
+
+
+def test_there_is_something_to_learn_about_new_packages_and_new_tags(data):
+    """Leave-one-out in setting D by the formula of two-step ridge, against a shuffled grid."""
+    from sklearn.metrics import roc_auc_score
+
+    # Every third package keeps the test fast; all tags stay.
+    K, G = debtags_kernels(data)
+    K, Y = K[::3, ::3], data.Y[::3]
+    operators = []
+    for kernel, alpha in ((K, 3.0), (G, 1.0)):
+        residual = alpha * np.linalg.inv(kernel + alpha * np.eye(len(kernel)))
+        operators.append(np.eye(len(kernel)) - residual / np.diag(residual)[:, None])
+    shuffled = np.random.default_rng(0).permutation(Y.ravel()).reshape(Y.shape)
+    learnt, chance = (
+        roc_auc_score(labels.ravel(), (operators[0] @ labels @ operators[1].T).ravel()) for labels in (Y, shuffled)
+    )
+    assert learnt > 0.7
+    assert chance < 0.55

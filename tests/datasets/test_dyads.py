@@ -1,0 +1,246 @@
+"""The generator: its truth is the stated function, in the stated kernels, under the stated noise."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.datasets import make_dyads
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels import gram
+
+SHAPES = [(12, 7), (6, 15), (9, 9), (1, 4)]
+NETWORKS = [("symmetric", 1), ("antisymmetric", -1)]
+
+
+def psd(n, rank=None, seed=0):
+    factor = np.random.default_rng(seed).standard_normal((n, rank or n + 2))
+    return factor @ factor.T
+
+
+@pytest.mark.parametrize(("m", "q"), SHAPES)
+def test_shapes_and_kernels(m, q):
+    sides = {"n_features": 3, "n_task_features": 2, "kernel_params": {"gamma": 0.7}, "task_kernel": "linear"}
+    data = make_dyads(m, q, **sides, random_state=0)
+    assert data.X.shape == (m, 3)
+    assert data.tasks.shape == (q, 2)
+    assert data.Y.shape == data.truth.shape == data.observed.shape == (m, q)
+    assert_array_equal(data.K, gram(data.X, kernel="rbf", params={"gamma": 0.7}))
+    assert_array_equal(data.G, gram(data.tasks, kernel="linear"))
+    assert np.abs(data.X).max() <= 1
+
+
+def test_the_truth_is_a_sum_of_kernel_expansions():
+    data = make_dyads(5, 4, rank=2, kernel_params={"gamma": 0.5}, random_state=3)
+    first, second = data.function.first, data.function.second
+    for i in range(5):
+        for j in range(4):
+            value = 0.0
+            for r in range(2):
+                a = sum(
+                    w * np.exp(-0.5 * np.sum((data.X[i] - z) ** 2))
+                    for w, z in zip(first.weights[:, r], first.centres, strict=True)
+                )
+                b = sum(
+                    w * np.exp(-0.25 * np.sum((data.tasks[j] - z) ** 2))
+                    for w, z in zip(second.weights[:, r], second.centres, strict=True)
+                )
+                value += a * b
+            assert_allclose(data.truth[i, j], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_the_truth_has_the_rank_asked_for(rank):
+    values = np.linalg.svd(make_dyads(40, 30, rank=rank, random_state=0).truth, compute_uv=False)
+    assert values[rank - 1] > 1e-3 * values[0]
+    assert values[rank] < 1e-12 * values[0]
+
+
+@pytest.mark.parametrize("symmetry", [None, "symmetric", "antisymmetric"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian", lambda A, B: (A @ B.T + 1) ** 2])
+def test_the_truth_has_about_unit_variance(kernel, symmetry):
+    variances = [
+        make_dyads(150, kernel=kernel, symmetry=symmetry, random_state=seed, n_tasks=150).truth.var()
+        for seed in range(3)
+    ]
+    assert 0.6 < np.mean(variances) < 1.4
+
+
+def test_with_two_matrices_the_truth_has_mean_square_one():
+    data = make_dyads(kernel=1e-9 * psd(8), task_kernel=1e3 * psd(5), random_state=0)
+    assert_allclose(np.mean(data.truth**2), 1.0)
+
+
+def test_the_function_gives_the_truth_and_generalises_row_by_row():
+    data = make_dyads(10, 8, random_state=1)
+    assert_allclose(data.function(data.X, data.tasks), data.truth, atol=1e-12)
+    assert_allclose(data.function(data.X[3:5], data.tasks[[6]]), data.truth[3:5, [6]], atol=1e-12)
+    with pytest.raises(ValueError, match="needs tasks"):
+        data.function(data.X)
+
+
+def test_the_function_can_be_pickled():
+    data = make_dyads(4, 3, random_state=1)
+    copy = pickle.loads(pickle.dumps(data.function))
+    assert_array_equal(copy(data.X, data.tasks), data.function(data.X, data.tasks))
+
+
+@pytest.mark.parametrize("symmetry", [None, "symmetric", "antisymmetric"])
+def test_a_larger_sample_is_drawn_from_the_same_truth(symmetry):
+    small = make_dyads(8, 6, symmetry=symmetry, random_state=5)
+    large = make_dyads(40, 30, symmetry=symmetry, noise=2.0, missing=0.5, random_state=5)
+    new = np.random.default_rng(0).uniform(-1, 1, size=(7, 5))
+    new_tasks = new if symmetry else new[:, :4]
+    assert_array_equal(small.function(new, new_tasks), large.function(new, new_tasks))
+    assert_array_equal(large.X[:8], small.X)
+    columns = 8 if symmetry else 6
+    assert_allclose(large.truth[:8, :columns], small.truth, atol=1e-12)
+
+
+def test_another_seed_is_another_truth_and_the_same_seed_the_same_labels():
+    first, again, other = (make_dyads(6, 5, missing=0.3, random_state=seed) for seed in (0, 0, 1))
+    assert_array_equal(first.Y, again.Y)
+    assert np.abs(first.truth - other.truth).max() > 0.1
+
+
+def test_generators_and_random_states_are_seeds_too():
+    for kind in (np.random.default_rng, np.random.RandomState):
+        first, again = (make_dyads(6, 5, random_state=kind(3)) for _ in range(2))
+        assert_array_equal(first.Y, again.Y)
+    stream = np.random.default_rng(3)
+    first, second = (make_dyads(6, 5, random_state=stream) for _ in range(2))
+    assert np.abs(first.Y - second.Y).max() > 0.1
+    assert make_dyads(6, 5).Y.shape == (6, 5)
+
+
+def test_noise_has_the_stated_size_and_is_not_in_the_truth():
+    clean, noisy = (make_dyads(80, 60, noise=noise, random_state=0) for noise in (0.0, 0.5))
+    assert_array_equal(clean.Y, clean.truth)
+    assert_array_equal(noisy.truth, clean.truth)
+    assert_allclose(np.std(noisy.Y - noisy.truth), 0.5, rtol=0.05)
+
+
+def test_missing_labels_are_nan_and_only_those():
+    data = make_dyads(80, 60, missing=0.3, random_state=0)
+    assert_array_equal(np.isnan(data.Y), ~data.observed)
+    assert_allclose(np.mean(~data.observed), 0.3, atol=0.03)
+    assert np.isfinite(data.truth).all()
+    assert make_dyads(5, 4, random_state=0).observed.all()
+
+
+def test_binary_labels_are_the_sign_of_the_noisy_truth():
+    real, binary = (
+        make_dyads(30, 20, labels=labels, noise=0.5, missing=0.2, random_state=0) for labels in ("real", "binary")
+    )
+    assert_array_equal(np.unique(binary.Y[binary.observed]), [0.0, 1.0])
+    assert_array_equal(binary.Y[binary.observed], (real.Y > 0)[binary.observed])
+    assert_array_equal(binary.truth, real.truth)
+    assert ((real.truth > 0) != (binary.Y > 0))[binary.observed].any()
+
+
+def test_binary_labels_are_seldom_lopsided():
+    shares = [np.mean(make_dyads(60, 60, labels="binary", random_state=seed).Y) for seed in range(10)]
+    assert min(shares) > 0.15
+    assert max(shares) < 0.85
+
+
+@pytest.mark.parametrize(("symmetry", "sign"), NETWORKS)
+def test_networks_are_exactly_symmetric_or_antisymmetric(symmetry, sign):
+    data = make_dyads(15, 3, symmetry=symmetry, noise=0.5, missing=0.2, random_state=0)
+    assert data.tasks is None
+    assert data.Y.shape == (15, 15)
+    assert data.G is data.K
+    assert_array_equal(data.truth, sign * data.truth.T)
+    assert_array_equal(data.Y, sign * data.Y.T)
+    assert_array_equal(data.observed, data.observed.T)
+    assert not data.observed.all()
+    assert np.abs(data.Y - data.truth)[data.observed].max() > 0.5
+    assert_allclose(data.function(data.X, data.X), data.truth, atol=1e-12)
+    assert_array_equal(data.function(data.X), data.truth)
+    assert_allclose(data.function(data.X[:4], data.X[4:]), data.truth[:4, 4:], atol=1e-12)
+    assert np.abs(data.truth).max() > 0.1
+
+
+def test_mirrored_noise_has_the_same_size_everywhere():
+    data = make_dyads(100, symmetry="symmetric", noise=0.5, random_state=0)
+    gaps = data.Y - data.truth
+    assert_allclose(np.std(gaps[np.triu_indices(100, 1)]), 0.5, rtol=0.05)
+    assert_allclose(np.std(np.diag(gaps)), 0.5, rtol=0.25)
+
+
+def test_a_binary_network():
+    data = make_dyads(12, symmetry="symmetric", labels="binary", random_state=0)
+    assert_array_equal(np.unique(data.Y), [0.0, 1.0])
+    assert_array_equal(data.Y, data.Y.T)
+
+
+@pytest.mark.parametrize("rank_of_kernel", [2, 9])
+def test_a_kernel_matrix_shapes_the_truth(rank_of_kernel):
+    K = psd(9, rank_of_kernel)
+    data = make_dyads(50, 6, kernel=K, rank=3, random_state=0)
+    assert data.Y.shape == (9, 6)
+    assert_array_equal(data.X, K)
+    assert_array_equal(data.K, K)
+    assert data.tasks.shape == (6, 4)
+    assert data.function is None
+    # Columns of the truth lie in the range of the kernel.
+    values, vectors = np.linalg.eigh(K)
+    null = vectors[:, values < 1e-10 * values[-1]]
+    assert null.shape[1] == 9 - rank_of_kernel
+    assert_allclose(null.T @ data.truth, 0.0, atol=1e-6)
+    assert np.linalg.matrix_rank(data.truth) == min(3, rank_of_kernel)
+
+
+def test_draws_from_a_matrix_vary_as_the_matrix_says():
+    """Over many seeds rows of the truth covary as K, less the direction that zero-sum weights leave out."""
+    K = psd(6, seed=1)
+    values, vectors = np.linalg.eigh(K)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    expected = root @ (np.eye(6) - 1 / 6) @ root
+    truths = [make_dyads(kernel=K, task_kernel=np.eye(2), rank=1, random_state=seed).truth for seed in range(500)]
+    directions = [truth[:, 0] / np.linalg.norm(np.linalg.solve(root, truth[:, 0])) for truth in truths]
+    covariance = np.mean([np.outer(a, a) for a in directions], axis=0)
+    # A unit vector in five dimensions has variance 1/5 along each.
+    assert_allclose(5 * covariance, expected, atol=0.2 * np.abs(expected).max())
+
+
+def test_one_side_may_be_a_matrix_and_the_other_a_network_of_it():
+    K = psd(7)
+    data = make_dyads(task_kernel=K, random_state=0)
+    assert data.Y.shape == (50, 7)
+    assert_array_equal(data.tasks, K)
+    assert data.function is None
+    network = make_dyads(kernel=K, symmetry="antisymmetric", random_state=0)
+    assert_array_equal(network.Y, -network.Y.T)
+    assert network.function is None
+    assert network.tasks is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_instances": 0}, ValueError, "n_instances must be a whole number of at least 1, found 0"),
+        ({"n_tasks": 2.5}, ValueError, "n_tasks must be a whole number"),
+        ({"rank": 0}, ValueError, "rank must be"),
+        ({"noise": -1}, ValueError, "noise must be a finite number of at least 0, found -1"),
+        ({"noise": float("nan")}, ValueError, "noise must be"),
+        ({"noise": "loud"}, ValueError, "noise must be"),
+        ({"missing": 1.0}, ValueError, "missing must be a probability"),
+        ({"labels": "text"}, ValueError, "labels must be one of 'real', 'binary', found 'text'"),
+        ({"symmetry": "skew"}, ValueError, "symmetry must be one of"),
+        ({"symmetry": "antisymmetric", "labels": "binary"}, ValueError, "cannot be antisymmetric"),
+        ({"symmetry": "antisymmetric", "kernel": "linear", "n_features": 1}, ValueError, "zero everywhere"),
+        ({"kernel": "delta"}, ValueError, "zero everywhere"),
+        ({"kernel": np.ones((4, 4))}, ValueError, "zero everywhere"),
+        ({"kernel": "nonesuch"}, KernelError, "nonesuch"),
+        ({"kernel": np.ones((3, 4))}, KernelError, r"kernel must be square.*\(3, 4\)"),
+        ({"task_kernel": np.triu(np.ones((3, 3)))}, KernelError, "task_kernel is not symmetric"),
+        ({"task_kernel": np.diag([1.0, -1.0])}, KernelError, "task_kernel is not positive semi-definite"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(arguments, error, message):
+    with pytest.raises(error, match=message):
+        make_dyads(**{"random_state": 0, **arguments})
