@@ -1,0 +1,45 @@
+"""Sphinx settings. `make docs` builds; every warning is an error."""
+
+from __future__ import annotations
+
+import dyadlearn
+
+project = "dyadlearn"
+author = "the dyadlearn developers"
+copyright = "2026, the dyadlearn developers"
+release = version = dyadlearn.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_default_options = {
+    "members": True,
+    # The methods of our own bases are shown, those of others' classes are documented there.
+    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,str",
+    "exclude-members": "get_metadata_routing,set_fit_request,set_predict_request,set_score_request",
+}
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dyadlearn"
+html_show_sourcelink = False
+# Only the pages of the API have others beside them to list.
+html_sidebars = {"*": [], "api": ["sidebar-nav-bs"], "generated/*": ["sidebar-nav-bs"]}
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 8,
+}

@@ -1,0 +1,61 @@
+"""The examples in the pages do what the pages say."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: Path) -> doctest.DocTest:
+    """Return the examples of all python blocks of a page as one session, line numbers being the page's."""
+    text = page.read_text(encoding="utf-8")
+    # What is not code becomes empty lines, so that a failure points to the right line.
+    blank = ["\n"] * (text.count("\n") + 1)
+    for block in FENCE.finditer(text):
+        start = text.count("\n", 0, block.start(1))
+        for offset, line in enumerate(block[1].splitlines(keepends=True)):
+            blank[start + offset] = line
+    return doctest.DocTestParser().get_doctest("".join(blank), {}, page.name, str(page), 0)
+
+
+def with_examples() -> list[Path]:
+    """Return the pages that have python blocks."""
+    return [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", with_examples(), ids=lambda page: page.name)
+def test_python_blocks_run_and_print_what_they_show(page):
+    session = examples(page)
+    assert session.examples
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    report: list[str] = []
+    assert runner.run(session, out=report.append).failed == 0, "".join(report)
+
+
+def test_every_python_block_is_an_interactive_session():
+    plain = [
+        f"{page.name}: {block[1].splitlines()[0]}"
+        for page in PAGES
+        for block in FENCE.finditer(page.read_text(encoding="utf-8"))
+        if not block[1].startswith(">>>")
+    ]
+    assert not plain, "not run by the test above; write it with >>>"
+
+
+def test_the_readme_example_is_short():
+    assert 5 <= len(examples(ROOT / "README.md").examples) <= 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_link_to_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text) + re.findall(r'src="([^":]+)"', text)
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
