@@ -2,8 +2,29 @@
 
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
-from dyadlearn.selection import evaluate
+from dyadlearn.selection import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    SettingKFold,
+    TwoStepRidgeCV,
+    audit,
+    evaluate,
+    landscape,
+)
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["IndependentTaskRidge", "KroneckerRidge", "Tasks", "TwoStepRidge", "evaluate", "verify_holdout"]
+__all__ = [
+    "IndependentTaskRidge",
+    "IndependentTaskRidgeCV",
+    "KroneckerRidge",
+    "KroneckerRidgeCV",
+    "SettingKFold",
+    "Tasks",
+    "TwoStepRidge",
+    "TwoStepRidgeCV",
+    "audit",
+    "evaluate",
+    "landscape",
+    "verify_holdout",
+]

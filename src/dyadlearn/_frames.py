@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, is_foreign, is_sparse, take_rows
 from dyadlearn.exceptions import IdError
 
-__all__ = ["Ids", "Table", "read_table", "write_rows", "write_table"]
+__all__ = ["Ids", "Table", "in_order", "read_table", "write_rows", "write_table"]
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,30 @@ def _is_text(dtype: Any) -> bool:
 
 def _index_ids(index: Any, name: str) -> Ids | None:
     return None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
+
+
+def in_order(labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str) -> Any:
+    """Return labels as an array, in the order of the given ids where both have ids.
+
+    Parameters
+    ----------
+    labels : array-like, series or frame, or None
+        One label per row, or one per cell.
+    row_ids, column_ids : Ids or None
+        The order wanted.
+    name : str
+        What messages call the labels.
+    """
+    if labels is None:
+        return None
+    table = read_table(labels, name)
+    if table.kind is None:
+        return table.values
+    rows = table.row_ids.order_as(row_ids, name, "the training data") if table.row_ids and row_ids else None
+    columns = None
+    if table.column_ids and column_ids:
+        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", "the training data")
+    return np.asarray(table.take(rows, columns).values)
 
 
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:

@@ -7,6 +7,7 @@ Every exception is also the built-in one a caller would expect (`ValueError`,
 from __future__ import annotations
 
 __all__ = [
+    "GridEdgeWarning",
     "IdError",
     "KernelError",
     "KernelRepairWarning",
@@ -29,6 +30,10 @@ class LeverageError(ValueError):
 
 class NotEnoughMemoryError(MemoryError):
     """The estimated need of a computation exceeds the memory that is free."""
+
+
+class GridEdgeWarning(UserWarning):
+    """The best regularisation lies on the edge of the grid that was searched."""
 
 
 class KernelRepairWarning(UserWarning):

@@ -314,11 +314,11 @@ class Smoother:
         weights = -self.remainder if self.prefers_residual else self.shrinkage
         return with_diagonal(self.spectrum.matrix(weights), 0.0)
 
-    def smooth(self, labels: Array) -> Array:
-        r"""Return :math:`\mathbf{HY}` for labels of shape (n, p)."""
+    def smooth(self, labels: Array, rotated: Array | None = None) -> Array:
+        r"""Return :math:`\mathbf{HY}` for labels of shape (n, p); `rotated` as in `product`."""
         if self.contrast is not None:
             return labels
-        product = self.product(labels)
+        product = self.product(labels, rotated)
         return labels - product if self.prefers_residual else product
 
     def smooth_others(self, labels: Array) -> tuple[Array, Array]:
@@ -328,7 +328,7 @@ class Smoother:
             return labels - product, self.slack[:, None] * labels - product
         return product, product - self.leverage[:, None] * labels
 
-    def leave_one_out(self, labels: Array) -> Array:
+    def leave_one_out(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return :math:`\mathbf{LY}` with :math:`\mathbf{L} = \mathrm{diag}(1/\mathbf{e})\mathbf{H}^\circ`.
 
         Row i is the prediction for row i of a model that never saw it.
@@ -336,6 +336,8 @@ class Smoother:
         Parameters
         ----------
         labels : array of shape (n, p)
+        rotated : array of shape (k, p), default=None
+            As in `product`.
 
         Returns
         -------
@@ -347,9 +349,9 @@ class Smoother:
             If a row is fitted exactly whatever its label, so that nothing else predicts it.
         """
         if self.contrast is not None:
-            return self.scaled().leave_one_out(labels)
+            return self.scaled().leave_one_out(labels, rotated)
         self.check_slack()
-        product = self.product(labels)
+        product = self.product(labels, rotated)
         if self.prefers_residual:
             product /= -self.slack[:, None]
             product += labels
@@ -379,10 +381,23 @@ class Smoother:
         if tight.any():
             raise leverage_error(tight.nonzero()[0], self.spectrum.n_rows, "rows")
 
-    def product(self, labels: Array) -> Array:
-        """Return RY where the residual carries the digits, else HY, in the cheaper of two ways."""
+    def product(self, labels: Array, rotated: Array | None = None) -> Array:
+        r"""Return RY where the residual carries the digits, else HY, in the cheaper of two ways.
+
+        Parameters
+        ----------
+        labels : array of shape (n, p)
+        rotated : array of shape (k, p), default=None
+            :math:`\mathbf{U}^\top\mathbf{Y}`, where it is known already.
+
+        Returns
+        -------
+        array of shape (n, p)
+        """
         weights = self.remainder if self.prefers_residual else self.shrinkage
         (n, k), p = self.spectrum.vectors.shape, labels.shape[1]
+        if rotated is not None:
+            return self.spectrum.vectors @ (weights[:, None] * rotated)
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
         return self.spectrum.matrix(weights) @ labels

@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import Array, as_array_of, epsilon, namespace, take_rows, to_numpy
 from dyadlearn.holdout.kronecker import interpolation_floor, vanishing_residual
 from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.two_step import common_floor
 from dyadlearn.solvers.iterative import conjugate_gradients
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 from dyadlearn.vectrick import sandwich
@@ -121,7 +122,7 @@ class _TwoStepOperators:
             rows, columns = rows.scaled(), None if columns is None else columns.scaled()
         self.rows, self.columns = rows, columns
         self.prefers_residual = rows.prefers_residual and (columns is None or columns.prefers_residual)
-        self.floor = rows.slack_floor if columns is None else min(rows.slack_floor, columns.slack_floor)
+        self.floor = common_floor(rows) if columns is None else common_floor(rows, columns)
 
     def hat(self, grid: Array) -> Array:
         return self.rows.smooth(grid if self.columns is None else self.columns.smooth(grid.T).T)

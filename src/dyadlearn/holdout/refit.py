@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
-from dyadlearn._frames import Ids, read_table
+from dyadlearn._frames import in_order, read_table
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting, as_setting
@@ -197,27 +197,15 @@ def verify_holdout(
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     rows, columns = model._grid.instance_ids, model._grid.task_ids
     labels = {
-        "groups": _in_training_order(groups, rows, None, "groups"),
-        "task_groups": _in_training_order(task_groups, columns, None, "task_groups"),
-        "cells": _in_training_order(cells, rows, columns, "cells"),
+        "groups": in_order(groups, rows, None, "groups"),
+        "task_groups": in_order(task_groups, columns, None, "task_groups"),
+        "cells": in_order(cells, rows, columns, "cells"),
     }
     where = np.zeros(shortcut.shape, dtype=bool)
     drawn = check_random_state(random_state).choice(where.size, min(n_cells, where.size), replace=False)
     where.flat[drawn] = True
     twin = refit if problem.filter.refits and problem.task_filter.refits else transductive
     return float(np.max(np.abs(twin(problem, setting, where=where, **labels) - shortcut)[where]))
-
-
-def _in_training_order(labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str) -> Array | None:
-    """Return labels as an array, in the order of the training ids where both have ids."""
-    if labels is None:
-        return None
-    table = read_table(labels, name)
-    rows = table.row_ids.order_as(row_ids, name, "the training data") if table.row_ids and row_ids else None
-    columns = None
-    if table.column_ids and column_ids:
-        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", "the training data")
-    return to_numpy(table.take(rows, columns).values)
 
 
 def _hold_out(

@@ -31,7 +31,7 @@ from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, leverage_error
 
-__all__ = ["check_cells", "independent_holdout", "smoothers", "two_step_holdout", "vanishing_pairs"]
+__all__ = ["check_cells", "common_floor", "independent_holdout", "smoothers", "two_step_holdout", "vanishing_pairs"]
 
 Members = list[np.ndarray] | None
 
@@ -101,9 +101,15 @@ def _new_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     held_out = rows.smooth_others(smoothed)[1]
     held_out += rows.leverage[:, None] * others
     slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
-    check_cells(slack, min(rows.slack_floor, columns.slack_floor))
+    check_cells(slack, common_floor(rows, columns))
     held_out /= slack
     return held_out
+
+
+def common_floor(*sides: Smoother) -> float:
+    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
+    floors = [side.slack_floor for side in sides]
+    return max(floors) if all(floors) else 0.0
 
 
 def check_cells(slack: Array, floor: float) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, read_table, write_table
+from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
 from dyadlearn._validation import (
     check_alpha,
     check_choice,
@@ -24,7 +24,6 @@ from dyadlearn._validation import (
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.labels import LabelGrid, read_labels
 from dyadlearn.models._inputs import (
-    align_groups,
     align_side,
     cast,
     check_sizes,
@@ -108,7 +107,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         task_rows = None if task_rows is None else cast(task_rows, dtype)
         check_finite_labels(labels)
         check_fit_memory(labels, (rows, spec, "instance"), (task_rows, task_spec, "task"))
-        self._side = fit_side(rows, spec, ids, instances.column_ids, "instance")
+        self._side = self._fit_instance_side(rows, ids, instances.column_ids)
         self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
         self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
         return self._solve()
@@ -260,9 +259,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         held_out = holdout(
             self._problem(),
             setting,
-            groups=align_groups(groups, grid.instance_ids, "groups"),
-            task_groups=align_groups(task_groups, grid.task_ids, "task_groups"),
-            cells=align_groups(cells, grid.instance_ids, "cells", grid.task_ids),
+            groups=in_order(groups, grid.instance_ids, None, "groups"),
+            task_groups=in_order(task_groups, grid.task_ids, None, "task_groups"),
+            cells=in_order(cells, grid.instance_ids, grid.task_ids, "cells"),
         )
         return grid.restore(held_out)
 
@@ -324,6 +323,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
+
+    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
+        return fit_side(rows, self._spec(), ids, names, "instance")
 
     def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
         return None if rows is None else fit_side(rows, self._task_spec(), ids, names, "task")

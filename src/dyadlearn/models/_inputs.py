@@ -12,7 +12,6 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side
 
 __all__ = [
-    "align_groups",
     "align_side",
     "cast",
     "check_sizes",
@@ -73,22 +72,6 @@ def cast(array: Array, dtype: Any) -> Array:
     if array.dtype == dtype:
         return array
     return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
-
-
-def align_groups(labels: Any, ids: Ids | None, name: str, column_ids: Ids | None = None) -> Any:
-    """Return group labels as an array, in the order of the training ids where they have ids."""
-    if labels is None:
-        return None
-    if hasattr(labels, "columns") and column_ids is None:
-        raise ValueError(f"{name} must have one dimension: give a series or an array, not a table.")
-    table = read_table(labels, name)
-    if table.kind is None:
-        return table.values
-    rows = table.row_ids.order_as(ids, name, "the training data") if table.row_ids and ids else None
-    columns = None
-    if table.column_ids and column_ids:
-        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", "the training data")
-    return np.asarray(table.take(rows, columns).values)
 
 
 def pair_columns(pairs: Any) -> tuple[list[Any], list[Any]]:

@@ -1,0 +1,140 @@
+"""Where data sets lie, and how they get there."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import sys
+import zlib
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+__all__ = ["download_file", "find_file", "read_lines", "resolve_home"]
+
+#: The environment variable that names the folder of data sets.
+VARIABLE = "DYADLEARN_DATA"
+
+# Seconds of silence after which a server counts as dead.
+_TIMEOUT = 30.0
+
+
+def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder of data sets: the argument, else ``DYADLEARN_DATA``, else a place in the user's cache.
+
+    Parameters
+    ----------
+    data_home : path or None
+        Need not exist; ``~`` is the user's own folder.
+    """
+    given = data_home if data_home is not None else os.environ.get(VARIABLE)
+    return Path(given).expanduser() if given else _user_cache() / "dyadlearn"
+
+
+def _user_cache() -> Path:
+    """Return where this system wants files that can be fetched again."""
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(cache)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
+
+
+def find_file(home: Path, folder: str, name: str) -> Path | None:
+    """Return the file `name`, plain or gzipped, in `folder` of `home` or in `home` itself; None if it is not there."""
+    places = (place / (name + ending) for place in (home / folder, home) for ending in ("", ".gz"))
+    return next((path for path in places if path.is_file()), None)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text in UTF-8, plain or gzipped, without their ends."""
+    content = path.read_bytes()
+    try:
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        text = content.decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged or no text ({error}): put a good copy in its place.") from error
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: float = _TIMEOUT) -> None:
+    """Download a file, so that `path` is whole or not there at all.
+
+    What has arrived is kept beside it as ``.part`` when the transfer breaks off. The next call goes on from there
+    if the server can and a checksum will tell whether the pieces belong together.
+
+    Parameters
+    ----------
+    url : str
+    path : Path
+        Where the file goes; folders are made.
+    sha256 : str or None, default=None
+        What the checksum of the file must be, in hexadecimal digits.
+    timeout : float, default=30
+        Seconds without an answer after which to give up.
+
+    Raises
+    ------
+    ConnectionError
+        The server cannot be reached, refuses, or broke off.
+    ValueError
+        The checksum is another one; nothing is kept then.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    if sha256 is None:
+        part.unlink(missing_ok=True)
+    try:
+        resumed = _transfer(url, part, timeout)
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        raise ConnectionError(f"Could not download {url} ({_reason(error)}).") from error
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if sha256 in (None, found):
+        part.replace(path)
+        return
+    part.unlink()
+    if not resumed:
+        raise ValueError(
+            f"{url} is not the file it was: its SHA-256 checksum is {found}, expected {sha256}. Try again later, or "
+            f"put a file you trust at {path}."
+        )
+    # The pieces may be of different versions of the file: once more, in one piece.
+    download_file(url, path, sha256=sha256, timeout=timeout)
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.code} {error.reason}" if isinstance(error, HTTPError) else str(getattr(error, "reason", error))
+
+
+def _transfer(url: str, part: Path, timeout: float) -> bool:
+    """Bring `part` to its full length, and tell whether its beginning was there before."""
+    start = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "dyadlearn"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        with urlopen(Request(url, headers=headers), timeout=timeout) as response:
+            # A server that knows no ranges answers 200 and sends everything.
+            resumed = start > 0 and response.status == 206
+            _save(response, part, start if resumed else 0)
+            return resumed
+    except HTTPError as error:
+        error.close()
+        # 416: the file has nothing after what is here, so this was all of it, or is of another file.
+        if error.code != 416 or not start:
+            raise
+        part.unlink()
+        return _transfer(url, part, timeout)
+
+
+def _save(response: HTTPResponse, part: Path, start: int) -> None:
+    """Write what the server sends to `part`, from byte `start` on, and check that all of it came."""
+    with part.open("ab" if start else "wb") as file:
+        shutil.copyfileobj(response, file)
+    announced = response.headers.get("Content-Length")
+    arrived = part.stat().st_size - start
+    if announced is not None and arrived != int(announced):
+        raise ConnectionError(f"it broke off after {arrived} of {announced} bytes")

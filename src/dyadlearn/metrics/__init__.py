@@ -1,0 +1,29 @@
+"""How good predictions are: exact, for a grid or a stack of grids, in the average that suits each setting."""
+
+from dyadlearn.metrics.scorers import PreparedScorer, Scorer, scorer
+from dyadlearn.metrics.scores import (
+    average_precision,
+    concordance_index,
+    enrichment_factor,
+    mean_squared_error,
+    ndcg_at_k,
+    precision_at_k,
+    r2,
+    recall_at_k,
+    roc_auc,
+)
+
+__all__ = [
+    "PreparedScorer",
+    "Scorer",
+    "average_precision",
+    "concordance_index",
+    "enrichment_factor",
+    "mean_squared_error",
+    "ndcg_at_k",
+    "precision_at_k",
+    "r2",
+    "recall_at_k",
+    "roc_auc",
+    "scorer",
+]

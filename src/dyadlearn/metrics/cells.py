@@ -1,0 +1,285 @@
+"""The cells that count, in the rows that a metric is computed on, and what all metrics share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from dyadlearn._array import Array, as_array_of, is_foreign, is_sparse, namespace, row_blocks, to_numpy
+from dyadlearn._frames import read_table
+from dyadlearn._validation import check_choice, check_real, check_same_library
+from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Cells", "Metric", "as_average", "read_cells", "read_stack"]
+
+_AVERAGES = ("micro", "instance", "task")
+
+# A block of this many bytes stays in the cache of a processor; an accelerator wants more work at a time.
+_BLOCK_BYTES, _FOREIGN_BLOCK_BYTES = 2**24, 2**28
+# The sorted copy, positions and counts that a metric holds for each cell of a block, generously.
+_CELL_BYTES = 64
+
+
+def as_average(average: str | None, setting: str | Setting | None) -> str:
+    """Return the average that is asked for, by its name or by the setting that it belongs to."""
+    if setting is None:
+        return "micro" if average is None else check_choice(average, "average", _AVERAGES)
+    if average is not None:
+        raise ValueError(
+            f"Give average or setting, not both: setting {as_setting(setting).value} already chooses an average, found "
+            f"average={average!r} too."
+        )
+    return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "micro")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The observed cells of a grid of labels, arranged in rows that are each ranked on their own.
+
+    Attributes
+    ----------
+    grid : LabelGrid
+        The labels of m instances × q tasks.
+    average : str
+        ``"micro"``: one row of all observed cells; ``"instance"``: the rows of the grid;
+        ``"task"``: its columns.
+    rows : array of shape (R,)
+        Which rows or columns of the grid these are.
+    positions : array of shape (R, n)
+        Where each cell stands in the raveled grid.
+    labels : array of shape (R, n)
+        NaN where not observed.
+    """
+
+    grid: LabelGrid
+    average: str
+    rows: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        """Tell which cells count, of shape (R, n)."""
+        return np.asarray(~np.isnan(self.labels))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Return the number of observed cells in each row, of shape (R,)."""
+        return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
+
+    @cached_property
+    def vary(self) -> np.ndarray:
+        """Tell which rows (R,) have two labels that differ."""
+        low = np.where(self.observed, self.labels, np.inf).min(axis=1, initial=np.inf)
+        high = np.where(self.observed, self.labels, -np.inf).max(axis=1, initial=-np.inf)
+        return np.asarray(low < high)
+
+    @cached_property
+    def _are_complete(self) -> bool:
+        return bool(self.observed.all())
+
+    def keep(self, rows: np.ndarray) -> Cells:
+        """Return only the rows where the mask `rows` (R,) is true."""
+        return replace(self, rows=self.rows[rows], positions=self.positions[rows], labels=self.labels[rows])
+
+    def place(self, values: np.ndarray) -> Array:
+        """Put values in the library and on the device of the labels."""
+        return as_array_of(values, self.grid.values)
+
+    @cached_property
+    def _order(self) -> Array:
+        return self.place(self.positions[0] if self.average == "micro" else self.rows)
+
+    @cached_property
+    def _mask(self) -> Array:
+        return self.place(self.observed)
+
+    @cached_property
+    def _last(self) -> Array:
+        return self.place(np.arange(self.counts.size) * self.labels.shape[1] + self.counts - 1)
+
+    def arrange(self, F: Array) -> Array:
+        """Return predictions (s, m, q) in rows (s, R, n), NaN where a label is not observed; maybe a view."""
+        xp = namespace(F)
+        if self.average == "micro":
+            flat = xp.reshape(F, (F.shape[0], -1))
+            if flat.shape[1] != self.labels.shape[1]:
+                flat = xp.take(flat, self._order, axis=1)
+            return xp.reshape(flat, (F.shape[0], 1, -1))
+        if self.average == "task":
+            F = xp.permute_dims(F, (0, 2, 1))
+        if F.shape[1] != self.rows.size:
+            F = xp.take(F, self._order, axis=1)
+        return F if self._are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
+
+    def sort(self, F: Array) -> Array:
+        """Return the predictions (s, m, q) in rows (s, R, n) of ascending order, those not observed last."""
+        rows = self.arrange(F)
+        if is_foreign(rows):
+            rows = namespace(rows).sort(rows, axis=-1)
+        else:
+            # One copy, laid out row by row: to sort along a stride costs twice the time.
+            rows = np.array(rows, order="C")
+            rows.sort(axis=-1)
+        self.check_last(rows)
+        return rows
+
+    def check_last(self, rows: Array) -> None:
+        """Refuse NaN among the predictions, given sorted rows (s, R, n): the last one that counts would be NaN."""
+        xp = namespace(rows)
+        if bool(xp.any(xp.isnan(xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._last, axis=1)))):
+            refuse_nan()
+
+
+def refuse_nan() -> None:
+    """Raise the error for predictions that are not numbers."""
+    raise ValueError("F contains NaN where Y is observed: every observed cell needs a prediction.")
+
+
+def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Cells:
+    """Return the observed cells of `Y` in the rows of an average."""
+    grid, average = read_labels(Y), as_average(average, setting)
+    values = to_numpy(grid.values)
+    if bool(np.isinf(values).any()):
+        raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
+    positions: np.ndarray = np.arange(values.size).reshape(values.shape)
+    if average == "micro":
+        positions = positions[~np.isnan(values)][None, :]
+    elif average == "task":
+        positions = positions.T
+    rows = np.arange(positions.shape[0])
+    return Cells(grid, average, rows, positions, values.reshape(-1)[positions].astype(np.float64))
+
+
+def read_stack(F: Any, grid: LabelGrid) -> tuple[Array, tuple[int, ...]]:
+    """Return predictions as a stack (s, m, q), and the shape (…) that the stack came in.
+
+    A frame is aligned with the ids of the labels; a vector will do where the labels are one.
+    """
+    table = read_table(F, "F")
+    rows, columns = table.row_ids, table.column_ids
+    if rows is not None and grid.instance_ids is not None:
+        table = table.take(rows.order_as(grid.instance_ids, "the rows of F", "the rows of Y"))
+    if columns is not None and grid.task_ids is not None:
+        table = table.take(None, columns.order_as(grid.task_ids, "the columns of F", "the columns of Y"))
+    values = table.values
+    if is_sparse(values):
+        raise TypeError("F is sparse, but its zeros are predictions too: give it dense, as F.toarray().")
+    if is_foreign(values):
+        values = check_real(values, "F")
+    else:
+        values = check_array(
+            values,
+            dtype=[np.float64, np.float32],
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name="F",
+        )
+    check_same_library({"Y": grid.values, "F": values})
+    m, q = grid.values.shape
+    xp = namespace(values)
+    if grid.is_vector and tuple(values.shape) == (m,):
+        return xp.reshape(values, (1, m, 1)), ()
+    if tuple(values.shape[-2:]) != (m, q):
+        raise ValueError(
+            f"F must hold a prediction for each of the {m} × {q} labels of Y, as a grid or a stack of grids "
+            f"(…, {m}, {q}); found shape {tuple(values.shape)}."
+        )
+    shape = tuple(values.shape[:-2])
+    return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
+
+
+class Metric(ABC):
+    """A metric of one grid of labels, with all that depends on the labels alone computed once.
+
+    It is called with predictions, as often as there are any, from any number of threads.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together, or the mean over the rows or over the columns of the grid.
+    setting : str or Setting, default=None
+        Chooses the average instead: A and D micro, B instance, C task.
+
+    Attributes
+    ----------
+    rows : array of shape (R,)
+        The rows or columns where the metric is defined.
+    n_undefined : int
+        The number of those that are left out.
+    """
+
+    #: What messages call the metric, and what a row must have for it.
+    title: ClassVar[str]
+    needs: ClassVar[str] = "an observed label"
+
+    def __init__(self, Y: Any, *, average: str | None = None, setting: str | Setting | None = None) -> None:
+        cells = read_cells(Y, average, setting)
+        defined = self._defined(cells)
+        if not bool(defined.any()):
+            owner = {"micro": "Y does not have", "instance": "no row of Y has", "task": "no column of Y has"}
+            raise ValueError(f"{self.title} is undefined here: it needs {self.needs}, and {owner[cells.average]} that.")
+        self._cells = cells.keep(defined)
+        self.rows = self._cells.rows
+        self.n_undefined = int(defined.size - self.rows.size)
+        self._prepare()
+
+    def __call__(self, F: Any) -> Any:
+        """Return the metric of predictions.
+
+        Parameters
+        ----------
+        F : array of shape (…, m, q)
+
+        Returns
+        -------
+        float, or array of shape (…) for a stack
+        """
+        scores = self.each(F)
+        xp = namespace(scores)
+        mean = xp.mean(scores, axis=-1)
+        return mean if mean.ndim else float(mean)
+
+    def each(self, F: Any) -> Array:
+        """Return the metric of every row or column where it is defined.
+
+        Parameters
+        ----------
+        F : array of shape (…, m, q)
+
+        Returns
+        -------
+        array of shape (…, R), in the order of `rows`; R = 1 for the micro average
+        """
+        stack, shape = read_stack(F, self._cells.grid)
+        xp = namespace(stack)
+        limit = _FOREIGN_BLOCK_BYTES if is_foreign(stack) else _BLOCK_BYTES
+        grid_bytes = _CELL_BYTES * stack.shape[1] * stack.shape[2]
+        blocks = [self._score(stack[block, ...]) for block in row_blocks(stack.shape[0], grid_bytes, limit)]
+        if not blocks:
+            return xp.reshape(self._cells.place(np.empty((0, self.rows.size))), (*shape, self.rows.size))
+        scores = blocks[0] if len(blocks) == 1 else xp.concat(blocks)
+        return xp.reshape(scores, (*shape, self.rows.size))
+
+    @abstractmethod
+    def _defined(self, cells: Cells) -> np.ndarray:
+        """Tell in which rows (R,) the metric is defined."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Compute what depends on the labels alone."""
+
+    @abstractmethod
+    def _score(self, F: Array) -> Array:
+        """Return the metric (s, R) of each row for a block of predictions (s, m, q)."""

@@ -1,0 +1,263 @@
+r"""Metrics of the order of the predictions, exact with ties.
+
+All but the concordance index come from two counts for every chosen cell, such as the positives: how many predictions
+of its row are smaller, and how many are not greater. The rows are sorted as plain numbers, which processors do many at
+a time, and the few chosen values are found in them by bisection, all at once: nothing is ever sorted by index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn.metrics.cells import Cells, Metric
+from dyadlearn.settings import Setting
+
+__all__ = ["AveragePrecision", "ConcordanceIndex", "Ranked", "RocAuc", "positives"]
+
+
+def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
+    """Count the numbers of a sorted row that are smaller than a value, for many values at once.
+
+    Parameters
+    ----------
+    rows : array of shape (…, n)
+        Ascending along the last axis, NaN last.
+    start : int array of shape (p,)
+        Where the row of each value begins in the raveled `rows`.
+    values : array of shape (p,)
+    or_equal : bool
+        Count those that are equal too.
+
+    Returns
+    -------
+    int array of shape (p,)
+    """
+    xp = namespace(values)
+    flat = xp.reshape(rows, (-1,))
+
+    def is_below(position: Array) -> Array:
+        found = xp.take(flat, position)
+        return xp.astype(found <= values if or_equal else found < values, xp.int64)
+
+    at, length = start, rows.shape[-1]
+    while length > 1:
+        half = length // 2
+        at = at + half * is_below(at + (half - 1))
+        length -= half
+    return at + is_below(at) - start
+
+
+class Ranked(Metric):
+    """What metrics have in common that are sums over chosen cells of where these stand in the order of their row."""
+
+    def _choose(self, chosen: np.ndarray) -> None:
+        """Set the cells (R, n) whose place is looked for."""
+        place, cells = self._cells.place, self._cells
+        row, _ = np.nonzero(chosen)
+        counts = chosen.sum(axis=1, dtype=np.int64)
+        # The p chosen cells are kept row after row; `_ragged` lists those of each row, p standing for none.
+        ragged = np.full((counts.size, max(1, int(counts.max()))), row.size)
+        ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
+        self._positions = place(cells.positions[chosen])
+        self._row = row
+        self._cells_in_row = place(cells.counts[row])
+        self._start = place(row * cells.labels.shape[1])
+        self._ragged = place(ragged)
+
+    def _values(self, F: Array) -> Array:
+        """Return the predictions (s, p) of the chosen cells."""
+        xp = namespace(F)
+        return xp.take(xp.reshape(F, (F.shape[0], -1)), self._positions, axis=1)
+
+    def _starts(self, start: Array, stack: Array) -> Array:
+        """Return where the rows of (s, p) values begin in a raveled stack (s, …), given that in one slice."""
+        xp = namespace(stack)
+        size = int(np.prod(stack.shape[1:]))
+        slices = self._cells.place(np.arange(stack.shape[0]) * size)
+        return xp.reshape(slices[:, None] + start[None, :], (-1,))
+
+    def _below(self, F: Array) -> tuple[Array, Array, Array]:
+        """Return the sorted rows (s, R, n), the chosen values (s, p) and how many of its row are below each."""
+        xp = namespace(F)
+        values, rows = self._values(F), self._cells.sort(F)
+        below = count_below(rows, self._starts(self._start, rows), xp.reshape(values, (-1,)))
+        return rows, values, xp.reshape(below, values.shape)
+
+    def _bounds(self, F: Array) -> tuple[Array, Array]:
+        """Return how many predictions of its row are smaller, and not greater, than each chosen one, both (s, p)."""
+        xp = namespace(F)
+        rows, values, below = self._below(F)
+        flat, n = xp.reshape(rows, (-1,)), rows.shape[-1]
+        start, value = self._starts(self._start, rows), xp.reshape(values, (-1,))
+        # A value without a tie is followed by a greater one: mostly there is no need to bisect again.
+        after = xp.reshape(below, (-1,)) + 1
+        inside = after < n
+        following = xp.take(flat, start + xp.where(inside, after, after - 1))
+        if bool(xp.any(inside & (following == value))):
+            after = count_below(rows, start, value, or_equal=True)
+        return below, xp.reshape(after, values.shape)
+
+    def _by_row(self, values: Array, none: float = 0) -> Array:
+        """Return what belongs to the chosen cells (s, p) row by row (s, R, k), filled up with `none`."""
+        xp = namespace(values)
+        padding = xp.full_like(values[:, :1], none)
+        taken = xp.take(xp.concat([values, padding], axis=1), xp.reshape(self._ragged, (-1,)), axis=1)
+        return xp.reshape(taken, (values.shape[0], *self._ragged.shape))
+
+    def _row_sums(self, values: Array) -> Array:
+        """Add what belongs to the chosen cells (s, p) over each row (s, R)."""
+        xp = namespace(values)
+        return xp.sum(self._by_row(values), axis=-1)
+
+
+def positives(cells: Cells, title: str) -> np.ndarray:
+    """Tell which cells (R, n) are positive, refusing labels of other than two values."""
+    distinct = np.unique(cells.labels[cells.observed])
+    if distinct.size != 2:
+        raise ValueError(
+            f"{title} needs labels of exactly two values, the larger being the positive class; found {distinct.size} "
+            "in Y. For real labels use the concordance index, or compare Y with a threshold."
+        )
+    return np.asarray(cells.labels == distinct[1])
+
+
+class RocAuc(Ranked):
+    """The area under the ROC curve; see `roc_auc`."""
+
+    title = "The area under the ROC curve"
+    needs = "a positive and a negative label"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        self._positive = positives(cells, self.title)
+        count = self._positive.sum(axis=1)
+        return np.asarray((count > 0) & (count < cells.counts))
+
+    def _prepare(self) -> None:
+        positive, observed = self._positive[self.rows], self._cells.observed
+        self._counts_negatives = 2 * int(positive.sum()) > int(observed.sum())
+        # Look for the rarer class only.
+        chosen = observed & ~positive if self._counts_negatives else positive
+        self._choose(chosen)
+        count = chosen.sum(axis=1, dtype=np.int64)
+        self._within = self._cells.place(count**2)
+        self._twice_pairs = self._cells.place(2 * count * (self._cells.counts - count))
+
+    def _score(self, F: Array) -> Array:
+        xp = namespace(F)
+        below, up_to = self._bounds(F)
+        # Twice the pairs won, a tie being half a win. Those among the chosen cells themselves, each with itself
+        # included, are half of their square whatever the predictions.
+        won = self._row_sums(below + up_to) - self._within
+        if self._counts_negatives:
+            won = self._twice_pairs - won
+        return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
+
+
+class AveragePrecision(Ranked):
+    """The average precision; see `average_precision`."""
+
+    title = "The average precision"
+    needs = "a positive label"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        self._positive = positives(cells, self.title)
+        return np.asarray(self._positive.any(axis=1))
+
+    def _prepare(self) -> None:
+        positive = self._positive[self.rows]
+        self._choose(positive)
+        count = positive.sum(axis=1, dtype=np.int64)
+        self._count = self._cells.place(count.astype(np.float64))
+        self._positives_in_row = self._cells.place(count[self._row])
+        self._positive_start = self._cells.place(self._row * self._ragged.shape[1])
+
+    def _score(self, F: Array) -> Array:
+        xp = namespace(F)
+        _, values, below = self._below(F)
+        ranked = xp.sort(self._by_row(values, float("nan")), axis=-1)
+        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(values, (-1,)))
+        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, values.shape), xp.float64)
+        return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
+
+
+class ConcordanceIndex(Metric):
+    r"""The concordance index; see `concordance_index`.
+
+    With the ranks of the labels written in the order of the predictions, the pairs in the right order are the pairs
+    that increase. Two ranks compare as their highest differing bit does, so these are counted bit by bit from the
+    highest: each one wins over the zeros before it, then zeros go before ones, which brings equal prefixes together.
+    The places of the ones add up to their wins, the ones before each, and the zeros of other prefixes; the latter
+    two are the same whatever the predictions are, so the sum for the descending order, which has no pair that
+    increases, is exactly this excess.
+    """
+
+    title = "The concordance index"
+    needs = "two observed labels that differ"
+
+    def __init__(self, Y: Any, *, average: str | None = None, setting: str | Setting | None = None) -> None:
+        super().__init__(Y, average=average, setting=setting)
+        values = to_numpy(self._cells.grid.values)
+        # With two labels it is the area under the ROC curve, which needs no sorting by index.
+        is_binary = np.unique(values[~np.isnan(values)]).size == 2
+        self._binary = RocAuc(Y, average=average, setting=setting) if is_binary else None
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return cells.vary
+
+    def _prepare(self) -> None:
+        labels, place = self._cells.labels, self._cells.place
+        order = np.argsort(labels, axis=1)
+        ascending = np.take_along_axis(labels, order, axis=1)
+        steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1)
+        sorted_ranks = np.concatenate([np.zeros_like(steps[:, :1]), steps], axis=1)
+        # What is not observed has the lowest rank and, by its NaN, the last place: it increases nothing.
+        sorted_ranks[np.isnan(ascending)] = 0
+        ranks = np.empty_like(sorted_ranks)
+        np.put_along_axis(ranks, order, sorted_ranks, axis=1)
+        self._ranks = place(ranks)
+        self._highest = int(ranks.max())
+        self._excess = self._increasing(place(-np.sort(-ranks, axis=1))[None, :, :])
+        self._pairs = self._increasing(place(sorted_ranks)[None, :, :]) - self._excess
+
+    def _score(self, F: Array) -> Array:
+        if self._binary is not None:
+            return self._binary._score(F)
+        xp = namespace(F)
+        rows = self._cells.arrange(F)
+        order = xp.argsort(rows, axis=-1, stable=False)
+        rows = _take_along_rows(rows, order)
+        self._cells.check_last(rows)
+        ranks = _take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
+        tied = rows[..., 1:] == rows[..., :-1]
+        if bool(xp.any(tied)):
+            # Half of a tied pair is right: count it as right, then as wrong.
+            runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (self._highest + 1)
+            right = xp.sort(runs + ranks, axis=-1) - runs
+            wrong = self._highest - (xp.sort(runs + (self._highest - ranks), axis=-1) - runs)
+            twice = self._increasing(right) + self._increasing(wrong)
+        else:
+            twice = 2 * self._increasing(ranks)
+        won = twice - 2 * self._excess
+        return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
+
+    def _increasing(self, ranks: Array) -> Array:
+        """Return for ranks (s, R, n) the number of increasing pairs of each row (s, R), plus an excess of its own."""
+        xp = namespace(ranks)
+        total, places = xp.zeros_like(ranks[..., 0]), self._cells.place(np.arange(ranks.shape[-1]))
+        for bit in reversed(range(self._highest.bit_length())):
+            one = (ranks >> bit) & 1
+            total = total + xp.sum(one * places, axis=-1)
+            if bit:
+                ranks = _take_along_rows(ranks, xp.argsort(xp.astype(one, xp.uint8), axis=-1, stable=True))
+        return total
+
+
+def _take_along_rows(rows: Array, order: Array) -> Array:
+    """Reorder each row of (s, R, n) by its own order."""
+    xp = namespace(rows)
+    s, R, n = rows.shape
+    start = as_array_of(np.arange(s * R).reshape(s, R, 1) * n, rows)
+    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)

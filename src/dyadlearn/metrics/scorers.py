@@ -1,0 +1,169 @@
+"""Metrics by their names, as model selection asks for them: greater is better everywhere."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dyadlearn._array import as_array_of, namespace
+from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.metrics.errors import R2, NegSquaredLoss
+from dyadlearn.metrics.ranks import AveragePrecision, ConcordanceIndex, RocAuc
+from dyadlearn.metrics.top import EnrichmentFactor, NdcgAtK, PrecisionAtK, RecallAtK
+from dyadlearn.settings import Setting
+
+__all__ = ["PreparedScorer", "Scorer", "scorer"]
+
+_METRICS: dict[str, type[Metric]] = {
+    "roc_auc": RocAuc,
+    "average_precision": AveragePrecision,
+    "concordance_index": ConcordanceIndex,
+    "neg_mean_squared_error": NegSquaredLoss,
+    "r2": R2,
+    "precision_at_k": PrecisionAtK,
+    "recall_at_k": RecallAtK,
+    "ndcg_at_k": NdcgAtK,
+    "enrichment_factor": EnrichmentFactor,
+}
+
+
+class PreparedScorer(Protocol):
+    """A score of one grid of labels, to be called with predictions of shape (…, m, q)."""
+
+    @property
+    def n_undefined(self) -> int:
+        """The number of rows or columns that are left out because the score is undefined there."""
+
+    def __call__(self, F: Any) -> Any:
+        """Return a float, or an array of shape (…) for a stack."""
+
+
+@dataclass(frozen=True)
+class _GridByGrid:
+    """Any function of two grids (m, q), called for each grid of a stack."""
+
+    function: Callable[[Any, Any], float]
+    grid: LabelGrid
+    n_undefined: int = 0
+
+    def __call__(self, F: Any) -> Any:
+        stack, shape = read_stack(F, self.grid)
+        scores = [float(self.function(self.grid.values, stack[index, ...])) for index in range(stack.shape[0])]
+        if not shape:
+            return scores[0]
+        values = as_array_of(np.asarray(scores), stack)
+        return namespace(values).reshape(values, shape)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A score of predictions, greater being better.
+
+    Attributes
+    ----------
+    name : str
+        Of the metric or of the function.
+    metric : subclass of Metric, or callable
+        A callable takes labels and predictions, both of shape (m, q), and returns a number.
+    options : dict
+        Parameters of the metric, as ``k``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import scorer
+    >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
+    >>> scorer("roc_auc")(Y, F, setting="B")
+    0.5
+    >>> score = scorer("neg_mean_squared_error").prepare(Y)
+    >>> score(np.stack([Y, F]))
+    array([ 0.   , -0.205])
+    """
+
+    name: str
+    metric: type[Metric] | Callable[[Any, Any], float]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def prepare(self, Y: Any, *, average: str | None = None, setting: str | Setting | None = None) -> PreparedScorer:
+        """Compute what depends on the labels alone, for any number of predictions to come.
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+            Labels; NaN where not observed.
+        average : {"micro", "instance", "task"}, default="micro"
+        setting : str or Setting, default=None
+            Chooses the average instead. A callable sees the whole grids and averages as it likes.
+
+        Returns
+        -------
+        callable
+            Takes predictions of shape (…, m, q), returns a float, or an array of shape (…); its attribute
+            ``n_undefined`` is the number of rows or columns that are left out. Threads may share it.
+        """
+        if isinstance(self.metric, type):
+            prepared: PreparedScorer = self.metric(Y, average=average, setting=setting, **self.options)
+            return prepared
+        as_average(average, setting)
+        return _GridByGrid(self.metric, read_labels(Y))
+
+    def __call__(self, Y: Any, F: Any, *, average: str | None = None, setting: str | Setting | None = None) -> Any:
+        """Return the score of predictions (…, m, q): a float, or an array of shape (…) for a stack."""
+        return self.prepare(Y, average=average, setting=setting)(F)
+
+
+def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) -> Scorer:
+    """Return the scorer that a name or a function stands for.
+
+    Parameters
+    ----------
+    scoring : str, callable or Scorer
+        ``"roc_auc"``, ``"average_precision"``, ``"concordance_index"``, ``"neg_mean_squared_error"``,
+        ``"r2"``, ``"enrichment_factor"``, or ``"precision_at_10"``, ``"recall_at_10"``, ``"ndcg_at_10"`` with
+        any number; or a function of labels and predictions, both of shape (m, q), greater being better.
+    **options
+        Parameters of a metric that is named: ``k`` for ``"precision_at_k"`` and its kin, ``fraction``
+        for ``"enrichment_factor"``.
+
+    Returns
+    -------
+    Scorer
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import scorer
+    >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
+    >>> scorer("precision_at_1")(Y, F, average="instance")
+    0.5
+    >>> scorer(lambda Y, F: -abs(Y - F).max())(Y, F)
+    -0.8
+    """
+    if isinstance(scoring, str):
+        return _named(scoring, options)
+    if options:
+        raise TypeError(f"Only a named metric takes options, found {', '.join(options)} with {scoring!r}.")
+    if isinstance(scoring, Scorer):
+        return scoring
+    if not callable(scoring):
+        raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
+    return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
+
+
+def _named(name: str, options: dict[str, Any]) -> Scorer:
+    known, at = name, re.fullmatch(r"(precision|recall|ndcg)_at_(\d+)", name)
+    if at:
+        known, options = f"{at[1]}_at_k", {"k": int(at[2]), **options}
+    if known not in _METRICS:
+        close = difflib.get_close_matches(name, [*_METRICS, "precision_at_10", "recall_at_10", "ndcg_at_10"], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(_METRICS)}, or a function.{hint}")
+    if known in ("precision_at_k", "recall_at_k") and "k" not in options:
+        raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
+    return Scorer(name, _METRICS[known], options)

@@ -1,0 +1,55 @@
+"""A progress bar that appears on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Counts finished steps, and shows them where somebody watches.
+
+    Parameters
+    ----------
+    total : int
+        Number of steps.
+    title : str
+    show : bool or None
+        None shows the bar if standard error is a terminal.
+    """
+
+    def __init__(self, total: float, title: str, show: bool | None) -> None:
+        self.total, self.title, self.share = total, title, 1.0
+        self.show = sys.stderr.isatty() if show is None else show
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if self.show:
+            # rich is loaded by those who watch only.
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self.title, total=self.total)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, steps: float = 1) -> None:
+        """Count finished steps."""
+        if self._bar is not None:
+            self._bar.advance(self._task, steps * self.share)
+
+    def rescaled(self, steps: int) -> Self:
+        """Let the same work be done in another number of steps."""
+        self.share = self.total / steps
+        return self

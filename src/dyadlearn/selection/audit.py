@@ -1,0 +1,211 @@
+"""An audit of splits: which setting they are, and what leaks from training into test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import is_foreign, to_numpy
+from dyadlearn.selection._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Audit", "audit"]
+
+_NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """What a split of pairs really is, as `audit` found it.
+
+    Attributes
+    ----------
+    n_train, n_test : int
+        Number of training pairs and of test pairs, repetitions included.
+    claimed : str or None
+        The setting that the split was said to be.
+    settings : array of str of shape (n_test,)
+        The setting of each test pair, by whether its instance and its task occur in training.
+    is_repeated : array of bool of shape (n_test,)
+        Which test pairs occur in training themselves. They count as A.
+    is_leak : array of bool of shape (n_test,)
+        Which test pairs are easier than claimed: something said to be new is in training. Without a claim,
+        the repeated ones.
+    is_harder : array of bool of shape (n_test,)
+        Which test pairs have a new instance or task where a known one was claimed.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection import audit
+    >>> print(audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], setting="A"))
+    Setting A does not hold for all 3 test pairs (2 A, 1 B): 1 leaks, being in training; 1 is harder, the instance
+    or task being new.
+      setting  new                test pairs
+      A        only the pair               2
+      B        instance                    1
+      C        task                        0
+      D        instance and task           0
+      3 training pairs, 1 test pair among them
+    """
+
+    n_train: int
+    n_test: int
+    claimed: str | None
+    settings: np.ndarray
+    is_repeated: np.ndarray
+    is_leak: np.ndarray
+    is_harder: np.ndarray
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Number of test pairs of each setting; they add up to `n_test`."""
+        return {letter.value: int(np.count_nonzero(self.settings == letter.value)) for letter in Setting}
+
+    @property
+    def setting(self) -> str:
+        """The setting of all test pairs, else ``"mixed"``."""
+        return next((letter for letter, count in self.counts.items() if count == self.n_test), "mixed")
+
+    @property
+    def repeated(self) -> int:
+        """Number of test pairs that occur in training themselves."""
+        return int(self.is_repeated.sum())
+
+    @property
+    def leaks(self) -> int:
+        """Number of test pairs that are easier than claimed; without a claim, of repeated ones."""
+        return int(self.is_leak.sum())
+
+    @property
+    def harder(self) -> int:
+        """Number of test pairs with a new instance or task where a known one was claimed."""
+        return int(self.is_harder.sum())
+
+    @property
+    def instances_seen(self) -> int:
+        """Number of test pairs whose instance is in training."""
+        return self.counts["A"] + self.counts["C"]
+
+    @property
+    def tasks_seen(self) -> int:
+        """Number of test pairs whose task is in training."""
+        return self.counts["A"] + self.counts["B"]
+
+    @property
+    def message(self) -> str:
+        """The verdict in one sentence."""
+        tally = ", ".join(f"{count} {letter}" for letter, count in self.counts.items() if count)
+        pairs = _number(self.n_test, "test pair")
+        findings = []
+        if self.claimed is None:
+            verdict = f"The setting of {pairs} is {self.setting}" + (f" ({tally})" if self.setting == "mixed" else "")
+            if self.leaks:
+                findings.append(f"{self.leaks} {_verb(self.leaks, 'is')} in training too")
+        elif not self.leaks and not self.harder:
+            verdict = f"Setting {self.claimed} holds for {pairs}"
+        else:
+            verdict = f"Setting {self.claimed} does not hold for all {pairs} ({tally})"
+            if self.leaks:
+                reason = {
+                    "A": "being in training",
+                    "B": "the instance being in training",
+                    "C": "the task being in training",
+                    "D": f"{self.instances_seen} by an instance in training, {self.tasks_seen} by a task",
+                }[self.claimed]
+                findings.append(f"{self.leaks} {_verb(self.leaks, 'leak')}, {reason}")
+            if self.harder:
+                reason = {"A": "instance or task", "B": "task", "C": "instance"}[self.claimed]
+                findings.append(f"{self.harder} {_verb(self.harder, 'is')} harder, the {reason} being new")
+        return verdict + (": " if findings else "") + "; ".join(findings) + "."
+
+    def __repr__(self) -> str:
+        claim = "" if self.claimed is None else f", claimed={self.claimed!r}"
+        tally = ", ".join(f"{letter}={count}" for letter, count in self.counts.items())
+        return f"Audit(setting={self.setting!r}{claim}, {tally}, repeated={self.repeated}, leaks={self.leaks})"
+
+    def __str__(self) -> str:
+        lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
+        lines += [f"  {letter:<9}{_NEW[letter]:<17}{count:>12}" for letter, count in self.counts.items()]
+        lines.append(f"  {_number(self.n_train, 'training pair')}, {_number(self.repeated, 'test pair')} among them")
+        return "\n".join(lines)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _verb(count: int, verb: str) -> str:
+    if verb == "is":
+        return "is" if count == 1 else "are"
+    return verb + ("s" if count == 1 else "")
+
+
+def audit(train: Any, test: Any, setting: str | Setting | None = None) -> Audit:
+    """Tell which setting a split of pairs really is, and what leaks from training into test.
+
+    Parameters
+    ----------
+    train, test : array-like or frame of shape (n, 2), or boolean arrays of shape (m, q)
+        Tables of pairs, an instance id and a task id in each row; or masks of the cells of one grid.
+    setting : str, Setting or None, default=None
+        The setting that the split is claimed to be.
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> from dyadlearn.selection import audit
+    >>> train = [("ann", "tea"), ("ann", "cake"), ("bob", "tea")]
+    >>> audit(train, [("bob", "cake")]).setting
+    'A'
+    >>> report = audit(train, [("bob", "wine"), ("eve", "wine")], setting="D")
+    >>> report.counts, report.leaks
+    ({'A': 0, 'B': 0, 'C': 1, 'D': 1}, 1)
+    >>> report.message
+    'Setting D does not hold for all 2 test pairs (1 C, 1 D): 1 leaks, 1 by an instance in training, 0 by a task.'
+    """
+    claimed = None if setting is None else as_setting(setting)
+    (instances, tasks), (test_instances, test_tasks) = _read(train, test)
+    rows, test_rows = factorize([instances, test_instances], "train or test")
+    columns, test_columns = factorize([tasks, test_tasks], "train or test")
+    n_tasks = int(max(columns.max(), test_columns.max())) + 1
+    instance_seen, task_seen = _is_in(test_rows, rows), _is_in(test_columns, columns)
+    is_repeated = np.isin(pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks))
+    is_leak, is_harder = is_repeated, np.zeros_like(is_repeated)
+    if claimed is not None:
+        is_harder = (~instance_seen & (not claimed.new_instance)) | (~task_seen & (not claimed.new_task))
+        if claimed is not Setting.A:
+            is_leak = (instance_seen & claimed.new_instance) | (task_seen & claimed.new_task)
+    return Audit(
+        n_train=len(rows),
+        n_test=len(test_rows),
+        claimed=None if claimed is None else claimed.value,
+        settings=np.array(["D", "C", "B", "A"])[instance_seen + 2 * task_seen],
+        is_repeated=is_repeated,
+        is_leak=is_leak,
+        is_harder=is_harder,
+    )
+
+
+def _is_in(codes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which of `codes` are among `others`."""
+    known = np.zeros(int(max(codes.max(), others.max())) + 1, dtype=bool)
+    known[others] = True
+    return np.asarray(known[codes])
+
+
+def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
+    """Return the columns of two tables of pairs, or the positions of the cells in two masks."""
+    train, test = (to_numpy(part) if is_foreign(part) else part for part in (train, test))
+    is_mask = [isinstance(part, np.ndarray) and part.dtype == bool for part in (train, test)]
+    if any(is_mask):
+        if not all(is_mask) or train.shape != test.shape or train.ndim != 2:
+            found = " and ".join(str(getattr(part, "shape", type(part).__name__)) for part in (train, test))
+            raise ValueError(f"A mask of a grid needs a mask of the same grid beside it: train and test are {found}.")
+        train, test = np.argwhere(train), np.argwhere(test)
+    return id_columns(train, "train"), id_columns(test, "test")

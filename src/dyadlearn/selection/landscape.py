@@ -1,0 +1,384 @@
+r"""Scores over all regularisations, at the speed of matrix products.
+
+For two-step ridge regression every grid point of settings B, C and D is (instance operator) Y (task
+operator). The left products :math:`\mathbf{L}_k\mathbf{Y}` are stacked over all :math:`\lambda_d` and
+multiplied by one task operator at a time. Where several settings are asked for, all four come from the one
+product :math:`D = \mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`, since
+:math:`\mathbf{H} = \mathrm{diag}(\mathbf{e})\mathbf{L} + \mathrm{diag}(\mathbf{h})`:
+
+.. math::
+   B &= D\,\mathrm{diag}(\mathbf{e}_g) + \mathbf{L}_k\mathbf{Y}\,\mathrm{diag}(\mathbf{h}_g) \\
+   C &= \mathrm{diag}(\mathbf{e}_k)\,D + \mathrm{diag}(\mathbf{h}_k)\,\mathbf{Y}\mathbf{L}_g^\top \\
+   A &= \frac{\mathbf{e}_k\circ B + \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
+             {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
+
+These only add terms of one order, so no digits are lost at either end of the regularisation.
+
+Squared error needs no grid point at all: with P the instance and Q the task operator,
+
+.. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
+          - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._validation import check_alpha
+from dyadlearn.holdout import Problem, check_arguments, holdout
+from dyadlearn.holdout.groups import group_members, leave_out
+from dyadlearn.holdout.kronecker import kronecker_new_both
+from dyadlearn.holdout.two_step import Members
+from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.selection._progress import Progress
+from dyadlearn.settings import Setting, as_setting
+from dyadlearn.spectrum import Smoother
+
+__all__ = ["DEFAULT_ALPHAS", "landscape"]
+
+#: The grid of the paper: 10⁻⁷ … 10⁶.
+DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
+
+
+def landscape(
+    model: Any,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    settings: Iterable[str | Setting] = "ABCD",
+    scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    max_memory: int = 2**30,
+    progress: bool | None = None,
+) -> dict[str, np.ndarray]:
+    """Score the hold-out predictions of a model for every regularisation.
+
+    Parameters
+    ----------
+    model : fitted estimator or Problem
+        Its spectra and labels are used; its own regularisation is not.
+    alphas, task_alphas : iterables of float, default=None
+        Values of the two regularisations; None is 10⁻⁷ … 10⁶.
+    settings : iterable of settings, default="ABCD"
+        Letters or aliases. For a model without tasks, those of A and B that are asked for.
+    scoring : str or callable, default="neg_mean_squared_error"
+        A name (see `dyadlearn.metrics.scorer`) or a function of labels and predictions, both of shape (m, q);
+        greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D, per instance
+        for B, per task for C.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together.
+    max_memory : int, default=2**30
+        About how many bytes stacks of predictions may take.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Returns
+    -------
+    dict of str to array
+        For each setting letter, scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have
+        one regularisation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, landscape
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
+    >>> model = TwoStepRidge().fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
+    >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
+    {'B': (2, 1), 'D': (2, 1)}
+    """
+    problem: Problem = model if isinstance(model, Problem) else model._problem()
+    wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
+    if problem.task_spectrum is None:
+        wanted = [setting for setting in wanted if not setting.new_task] or wanted
+    for setting in wanted:
+        used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
+        check_arguments(problem, setting, *used, None)
+    rows = checked_alphas(alphas, "alphas")
+    columns = checked_alphas(task_alphas, "task_alphas")
+    for filter in (problem.filter, problem.task_filter):
+        if not filter.uses_alpha():
+            raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
+    members = group_members(groups, problem.Y.shape[0], "groups")
+    task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
+    scorers = {setting: scorer(scoring).prepare(problem.Y, setting=setting) for setting in wanted}
+    per_grid = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * problem.Y.shape[0] * problem.Y.shape[1]))
+    if problem.method == "two_step" and problem.task_spectrum is not None:
+        squared = scoring == "neg_mean_squared_error"
+        with Progress(len(columns), "Landscape", progress) as bar:
+            return _two_step(problem, rows, columns, scorers, members, task_members, per_grid, squared, bar)
+    with Progress(len(rows) * len(wanted), "Landscape", progress) as bar:
+        return _one_alpha(problem, rows, scorers, groups, task_groups, members, task_members, per_grid, bar)
+
+
+def checked_alphas(alphas: Iterable[float] | None, name: str) -> list[float]:
+    """Return regularisations as a list of floats, refusing an empty one."""
+    values = [check_alpha(alpha, name) for alpha in (DEFAULT_ALPHAS if alphas is None else alphas)]
+    if not values:
+        raise ValueError(f"{name} is empty: give at least one value.")
+    return values
+
+
+def _one_alpha(
+    problem: Problem,
+    alphas: Sequence[float],
+    scorers: Mapping[Setting, PreparedScorer],
+    groups: Any,
+    task_groups: Any,
+    members: Members,
+    task_members: Members,
+    per_grid: int,
+    bar: Progress,
+) -> dict[str, np.ndarray]:
+    """Score models with one regularisation."""
+    scores = {}
+    for setting, score in scorers.items():
+        values = np.empty(len(alphas))
+        if problem.method == "kronecker" and setting is Setting.D:
+            assert problem.task_spectrum is not None
+            for start in range(0, len(alphas), per_grid):
+                block = alphas[start : start + per_grid]
+                stack = kronecker_new_both(
+                    problem.spectrum, problem.task_spectrum, problem.Y, block, members, task_members
+                )
+                values[start : start + len(block)] = to_numpy(score(stack))
+                bar.advance(len(block))
+        else:
+            for index, alpha in enumerate(alphas):
+                held_out = holdout(
+                    replace(problem, alpha=alpha, task_alpha=alpha),
+                    setting,
+                    groups=groups if setting.new_instance else None,
+                    task_groups=task_groups if setting.new_task else None,
+                )
+                values[index] = score(held_out)
+                bar.advance()
+        scores[setting.value] = values
+    return scores
+
+
+def _two_step(
+    problem: Problem,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    scorers: Mapping[Setting, PreparedScorer],
+    members: Members,
+    task_members: Members,
+    per_grid: int,
+    squared: bool,
+    bar: Progress,
+) -> dict[str, np.ndarray]:
+    Y, spectrum, task_spectrum = problem.Y, problem.spectrum, problem.task_spectrum
+    assert task_spectrum is not None
+    m, q = Y.shape
+    if m < q:  # the products are m × q by q × q: let q be the smaller side
+        mirror = {Setting.A: Setting.A, Setting.B: Setting.C, Setting.C: Setting.B, Setting.D: Setting.D}
+        swapped = Problem(
+            "two_step",
+            Y.T,
+            task_spectrum,
+            problem.task_alpha,
+            spectrum,
+            problem.alpha,
+            problem.task_filter,
+            problem.filter,
+        )
+        flipped = {mirror[setting]: _Transposed(score) for setting, score in scorers.items()}
+        result = _two_step(
+            swapped, task_alphas, alphas, flipped, task_members, members, per_grid, squared, bar.rescaled(len(alphas))
+        )
+        return {mirror[Setting(letter)].value: values.T for letter, values in result.items()}
+    sides = [spectrum.smoother(problem.filter, alpha) for alpha in alphas]
+    tasks = [task_spectrum.smoother(problem.task_filter, alpha) for alpha in task_alphas]
+    scores = {setting.value: np.empty((len(alphas), len(task_alphas))) for setting in scorers}
+    closed = [setting for setting in scorers if squared and setting is not Setting.A]
+    if closed:
+        found = _squared_errors(Y, sides, tasks, closed, members, task_members)
+        scores |= {letter: -errors for letter, errors in found.items()}
+    left = {setting: score for setting, score in scorers.items() if setting not in closed}
+    if not left:
+        return scores
+    grids = _Grids(Y, spectrum.rotate(Y), members, task_members)
+    for start in range(0, len(sides), per_grid):
+        rows = slice(start, min(start + per_grid, len(sides)))
+        for index, setting, stack in grids.walk(sides[rows], tasks, list(left)):
+            scores[setting.value][rows, index] = to_numpy(left[setting](stack))
+            if setting is list(left)[-1] and rows.stop == len(sides):
+                bar.advance()
+    _settle_interpolation(problem, alphas, task_alphas, left, scores)
+    return scores
+
+
+class _Transposed:
+    """A scorer of grids that arrive with instances and tasks exchanged."""
+
+    def __init__(self, score: PreparedScorer) -> None:
+        self.score = score
+
+    @property
+    def n_undefined(self) -> int:
+        return self.score.n_undefined
+
+    def __call__(self, F: Array) -> Array:
+        xp = namespace(F)
+        return self.score(xp.permute_dims(F, (0, 2, 1)))
+
+
+class _Grids:
+    """Walks over the grid points of a landscape in stacks of many λ_d by one λ_t."""
+
+    def __init__(self, Y: Array, rotated: Array, members: Members, task_members: Members) -> None:
+        self.Y, self.rotated = Y, rotated
+        self.members, self.task_members = members, task_members
+        self.grouped = members is not None or task_members is not None
+
+    def walk(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
+        if (self.grouped and Setting.A not in settings) or (len(settings) == 1 and settings[0] is not Setting.A):
+            yield from self._separate(sides, tasks, settings)
+        else:
+            if self.grouped:  # A knows no groups, the others do
+                yield from self._separate(sides, tasks, [setting for setting in settings if setting is not Setting.A])
+                settings = [Setting.A]
+            yield from self._derived(sides, tasks, settings)
+
+    def _left_out(self, sides: Sequence[Smoother]) -> Array:
+        """Return the stack of LY, shape (n, m, q)."""
+        stack = zeros((len(sides), *self.Y.shape), self.Y)
+        for index, side in enumerate(sides):
+            if self.members is None:
+                stack[index, ...] = side.leave_one_out(self.Y, self.rotated)
+            else:
+                stack[index, ...] = leave_out(side, self.Y, self.members)
+        return stack
+
+    def _smoothed(self, sides: Sequence[Smoother]) -> Array:
+        stack = zeros((len(sides), *self.Y.shape), self.Y)
+        for index, side in enumerate(sides):
+            stack[index, ...] = side.smooth(self.Y, self.rotated)
+        return stack
+
+    def _separate(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """One product for each setting: nothing else is computed."""
+        new = self._left_out(sides) if any(setting.new_instance for setting in settings) else None
+        known = self._smoothed(sides) if Setting.C in settings else None
+        for index, side in enumerate(tasks):
+            for setting in settings:
+                operator = _task_operator(side, setting.new_task, self.task_members)
+                yield index, setting, _product(new if setting.new_instance else known, operator)
+
+    def _derived(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """Every setting from one product."""
+        xp = namespace(self.Y)
+        left = _Grids(self.Y, self.rotated, None, None)._left_out(sides)
+        e_k = xp.stack([side.slack for side in sides])[:, :, None]
+        h_k = xp.stack([side.leverage for side in sides])[:, :, None]
+        for index, side in enumerate(tasks):
+            e_g, h_g = side.slack, side.leverage
+            both = _product(left, _task_operator(side, True, None))
+            if Setting.D in settings:
+                yield index, Setting.D, both
+            half = side.leave_one_out(self.Y.T).T
+            if Setting.C in settings:
+                known = both * e_k
+                known += h_k * half
+                yield index, Setting.C, known
+            if Setting.A in settings or Setting.B in settings:
+                both *= e_g
+                both += left * h_g
+                if Setting.B in settings:
+                    yield index, Setting.B, both
+            if Setting.A in settings:
+                weight = h_k * e_g
+                both *= e_k
+                both += weight * half
+                weight += e_k
+                # Where both regularisations are zero this is 0/0, and settled afterwards.
+                both /= xp.where(weight > 0, weight, xp.ones_like(weight))
+                yield index, Setting.A, both
+
+
+def _product(stack: Array, operator: Array) -> Array:
+    """Multiply every grid of a stack by one operator, as one large product."""
+    xp = namespace(stack)
+    n, m, q = stack.shape
+    return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
+
+
+def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
+    """Return the dense operator that acts on the tasks from the right, shape (q, q)."""
+    if not new_task:
+        return side.hat()
+    if members is None:
+        side = side.scaled()
+        side.check_slack()
+        return (side.off_diagonal() / side.slack[:, None]).T
+    xp = namespace(side.shrinkage)
+    identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
+    return xp.matrix_transpose(leave_out(side, identity, members))
+
+
+def _squared_errors(
+    Y: Array,
+    sides: Sequence[Smoother],
+    tasks: Sequence[Smoother],
+    settings: Sequence[Setting],
+    members: Members,
+    task_members: Members,
+) -> dict[str, np.ndarray]:
+    """Return mean squared errors of B, C or D without a single grid point."""
+    xp = namespace(Y)
+    (m, q), total = Y.shape, float(xp.sum(Y * Y))
+    rotated = sides[0].spectrum.rotate(Y)
+    grids = _Grids(Y, rotated, members, task_members)
+    result: dict[str, np.ndarray] = {}
+    operators = {
+        new: [_task_operator(side, new, task_members) for side in tasks]
+        for new in {setting.new_task for setting in settings}
+    }
+    squares = {new: [operator @ operator.T for operator in found] for new, found in operators.items()}
+    for new_instance in {setting.new_instance for setting in settings}:
+        here = [setting for setting in settings if setting.new_instance == new_instance]
+        errors = {setting: np.empty((len(sides), len(tasks))) for setting in here}
+        for row, side in enumerate(sides):
+            left = (grids._left_out([side]) if new_instance else grids._smoothed([side]))[0, ...]
+            gram, cross = left.T @ left, left.T @ Y
+            for setting in here:
+                for column, operator in enumerate(operators[setting.new_task]):
+                    square = squares[setting.new_task][column]
+                    error = float(xp.sum(gram * square)) - 2.0 * float(xp.sum(cross * operator)) + total
+                    if error < 1e-6 * total:  # nothing but cancellation is left: look at the predictions
+                        error = float(xp.sum((left @ operator - Y) ** 2))
+                    errors[setting][row, column] = error / (m * q)
+        result |= {setting.value: found for setting, found in errors.items()}
+    return result
+
+
+def _settle_interpolation(
+    problem: Problem,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    scorers: Mapping[Setting, PreparedScorer],
+    scores: dict[str, np.ndarray],
+) -> None:
+    """Score setting A where both regularisations are zero, a limit of its own."""
+    if Setting.A not in scorers:
+        return
+    for row, alpha in enumerate(alphas):
+        for column, task_alpha in enumerate(task_alphas):
+            if alpha == 0 and task_alpha == 0:
+                both = replace(problem, alpha=alpha, task_alpha=task_alpha)
+                scores["A"][row, column] = scorers[Setting.A](holdout(both, Setting.A))

@@ -1,0 +1,528 @@
+"""Estimators that choose their own regularisation by exact hold-out predictions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._frames import Ids, in_order
+from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.metrics import scorer
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models._solve import coefficients, dual_coefficients
+from dyadlearn.selection.landscape import checked_alphas, landscape
+from dyadlearn.selection.refine import refined_alphas
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
+
+
+class RidgeSearch(PairwiseRidge):
+    """Base of the searching estimators: fit the sides once, score every regularisation, keep the best."""
+
+    alphas: Any
+    setting: str
+    scoring: Any
+    kernel_grid: Sequence[dict[str, Any]] | None
+    progress: bool | None
+
+    alpha_: Any
+    task_alpha_: Any
+    best_score_: float
+    landscape_: np.ndarray
+    holdout_: Any
+
+    _sides_tried: list[Side]
+    _task_sides_tried: list[Side | None]
+
+    def fit(self, X: Any, y: Any, tasks: Any = None, groups: Any = None, task_groups: Any = None) -> Self:
+        """Fit the model and choose its regularisation.
+
+        Parameters
+        ----------
+        X, y, tasks : as in the model without search
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Instances and tasks that are left out together.
+
+        Returns
+        -------
+        self
+        """
+        self._group_labels = (groups, task_groups)
+        try:
+            return super().fit(X, y, tasks)
+        finally:
+            del self._group_labels
+
+    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
+        self._sides_tried = _sides(rows, self._spec(), self.kernel_grid, ids, names, "instance")
+        return self._sides_tried[0]
+
+    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
+        grid = getattr(self, "task_kernel_grid", None)
+        if rows is None:
+            self._task_sides_tried = [None]
+        else:
+            self._task_sides_tried = list(_sides(rows, self._task_spec(), grid, ids, names, "task"))
+        return self._task_sides_tried[0]
+
+    def _check_params(self) -> None:
+        as_setting(self.setting)
+        scorer(self.scoring)
+
+    def _grids(self) -> tuple[list[float], list[float] | None]:
+        """Return the values of one or two regularisations."""
+        return _grid_of(self.alphas, "alphas"), None
+
+    def _solve(self) -> Self:
+        setting = as_setting(self.setting)
+        groups, task_groups = self._group_labels
+        labels = {
+            "groups": in_order(groups, self._grid.instance_ids, None, "groups"),
+            "task_groups": in_order(task_groups, self._grid.task_ids, None, "task_groups"),
+        }
+        alphas, task_alphas = self._grids()
+        found = []
+        self.alpha_, self.task_alpha_ = alphas[0], None if task_alphas is None else task_alphas[0]
+        for side in self._sides_tried:
+            for task_side in self._task_sides_tried:
+                self._side, self._task_side = side, task_side
+                scores = landscape(
+                    self._make_problem(), alphas, task_alphas, [setting], self.scoring, progress=self.progress, **labels
+                )
+                found.append(scores[setting.value])
+        stack = np.stack(found)
+        place = np.unravel_index(int(np.nanargmax(stack)), stack.shape)
+        first, second = divmod(int(place[0]), len(self._task_sides_tried))
+        self._side, self._task_side = self._sides_tried[first], self._task_sides_tried[second]
+        shape = (len(self._sides_tried), len(self._task_sides_tried), *stack.shape[1:])
+        searched = len(self._sides_tried) * len(self._task_sides_tried) > 1
+        self.landscape_ = stack.reshape(shape) if searched else stack[0]
+        self.best_score_ = float(stack[place])
+        self.alpha_ = alphas[place[1]]
+        _warn_at_edge(place[1], alphas, "alpha", self.alphas)
+        if stack.ndim == 3 and task_alphas is not None:
+            self.task_alpha_ = task_alphas[place[2]]
+            _warn_at_edge(place[2], task_alphas, "task_alpha", self.task_alphas)
+        self._refine(labels)
+        del self._sides_tried, self._task_sides_tried
+        return self._finish(setting, labels)
+
+    def _refine(self, labels: dict[str, Any]) -> None:
+        """Search between the values of the grid where that was asked for."""
+        free = [isinstance(grid, str) for grid in (self.alphas, getattr(self, "task_alphas", None))]
+        if not any(free):
+            return
+        if self.scoring != "neg_mean_squared_error":
+            raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
+        problem = self._make_problem()
+        best = refined_alphas(problem, as_setting(self.setting), free, labels)
+        self.alpha_, self.best_score_ = best.alpha, best.score
+        if problem.method == "two_step":
+            self.task_alpha_ = best.task_alpha
+
+    def _finish(self, setting: Setting, labels: dict[str, Any]) -> Self:
+        problem = self._make_problem()
+        self._coefficients, self._fitted_problem = coefficients(problem), problem
+        used = {
+            "groups": labels["groups"] if setting.new_instance else None,
+            "task_groups": labels["task_groups"] if setting.new_task else None,
+        }
+        self.holdout_ = self._grid.restore(holdout(problem, setting, **used))
+        return self
+
+
+def _sides(
+    rows: Array,
+    spec: KernelSpec,
+    grid: Sequence[dict[str, Any]] | None,
+    ids: Ids | None,
+    names: Ids | None,
+    name: str,
+) -> list[Side]:
+    """Decompose a side once for each set of kernel parameters."""
+    if grid is None:
+        return [fit_side(rows, spec, ids, names, name)]
+    if not grid:
+        raise ValueError(f"The grid of {name} kernel parameters is empty: give at least one dict.")
+    return [fit_side(rows, replace(spec, params=params), ids, names, name) for params in grid]
+
+
+def _grid_of(alphas: Any, name: str) -> list[float]:
+    if isinstance(alphas, str):
+        if alphas != "auto":
+            raise ValueError(f'{name} must be a sequence of numbers or "auto", found {alphas!r}.')
+        alphas = None
+    return checked_alphas(alphas, name)
+
+
+def _warn_at_edge(index: Any, alphas: Sequence[float], name: str, given: Any) -> None:
+    order = sorted(alphas)
+    if len(order) > 1 and not isinstance(given, str) and alphas[int(index)] in (order[0], order[-1]):
+        warnings.warn(
+            f"The best {name}, {alphas[int(index)]:g}, is on the edge of the grid ({order[0]:g} … {order[-1]:g}): "
+            "widen it, or take it that this side wants no (or full) regularisation.",
+            GridEdgeWarning,
+            stacklevel=6,
+        )
+
+
+class TwoStepRidgeCV(RidgeSearch):
+    r"""Two-step ridge regression that chooses both regularisations itself.
+
+    Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact hold-out predictions, which takes two
+    decompositions in all. `best_score_` is the best of many and therefore optimistic: see `nested_score`.
+
+    Parameters
+    ----------
+    alphas, task_alphas : sequence of float or "auto", default=None
+        Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
+        grid is refined between and beyond its values, for squared error.
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    kernel, task_kernel, kernel_params, task_kernel_params, filter, task_filter, repair
+        As in `TwoStepRidge`.
+    kernel_grid, task_kernel_grid : list of dict, default=None
+        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
+        decomposition.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Attributes
+    ----------
+    alpha_, task_alpha_ : float
+        The best values.
+    kernel_params_, task_kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+    landscape_ : array of shape (n_alphas, n_task_alphas)
+        Scores; with kernel grids preceded by two axes for their values.
+    holdout_ : array or frame of shape (m, q)
+        Held-out predictions at the best values.
+    dual_coef_, coef_
+        As in `TwoStepRidge`.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
+    >>> search = TwoStepRidgeCV(alphas=[0.1, 1, 10, 100], task_alphas=[0.1, 1, 10, 100], setting="D")
+    >>> search.fit(X, Y, tasks=T).landscape_.shape
+    (4, 4)
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        task_alphas: Any = None,
+        *,
+        setting: str = "B",
+        scoring: Any = "neg_mean_squared_error",
+        kernel: Any = "linear",
+        kernel_params: dict[str, Any] | None = None,
+        task_kernel: Any = "linear",
+        task_kernel_params: dict[str, Any] | None = None,
+        kernel_grid: Sequence[dict[str, Any]] | None = None,
+        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
+        filter: SpectralFilter | None = None,
+        task_filter: SpectralFilter | None = None,
+        repair: str = "clip",
+        progress: bool | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.task_alphas = task_alphas
+        self.setting = setting
+        self.scoring = scoring
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.task_kernel = task_kernel
+        self.task_kernel_params = task_kernel_params
+        self.kernel_grid = kernel_grid
+        self.task_kernel_grid = task_kernel_grid
+        self.filter = filter
+        self.task_filter = task_filter
+        self.repair = repair
+        self.progress = progress
+
+    @property
+    def kernel_params_(self) -> Any:
+        """Kernel parameters of the instances that were chosen."""
+        return self._side.spec.params
+
+    @property
+    def task_kernel_params_(self) -> Any:
+        """Kernel parameters of the tasks that were chosen."""
+        return None if self._task_side is None else self._task_side.spec.params
+
+    def _grids(self) -> tuple[list[float], list[float] | None]:
+        return _grid_of(self.alphas, "alphas"), _grid_of(self.task_alphas, "task_alphas")
+
+    def _task_spec(self) -> KernelSpec:
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
+
+    def _make_problem(self) -> Problem:
+        spectrum, Y, filter = self._side.spectrum, self._grid.values, checked_filter(self.filter, "filter")
+        if self._task_side is None:
+            return Problem("independent", Y, spectrum, self.alpha_, filter=filter)
+        task_filter = checked_filter(self.task_filter, "task_filter")
+        return Problem(
+            "two_step", Y, spectrum, self.alpha_, self._task_side.spectrum, self.task_alpha_, filter, task_filter
+        )
+
+
+class KroneckerRidgeCV(RidgeSearch):
+    r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
+
+    Parameters
+    ----------
+    alphas : sequence of float or "auto", default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
+        and beyond its values, for squared error.
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    kernel, task_kernel, kernel_params, task_kernel_params, repair
+        As in `KroneckerRidge`.
+    kernel_grid, task_kernel_grid : list of dict, default=None
+        Kernel parameters to search as well; each costs one decomposition.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Attributes
+    ----------
+    alpha_ : float
+    kernel_params_, task_kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+    landscape_ : array of shape (n_alphas,)
+        Scores; with kernel grids preceded by two axes for their values.
+    holdout_ : array or frame of shape (m, q)
+        Held-out predictions at the best value.
+    dual_coef_, coef_
+        As in `KroneckerRidge`.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import KroneckerRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
+    >>> KroneckerRidgeCV(alphas=[0.1, 1, 10, 100, 1000], setting="D").fit(X, Y, tasks=T).landscape_.shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        setting: str = "B",
+        scoring: Any = "neg_mean_squared_error",
+        kernel: Any = "linear",
+        kernel_params: dict[str, Any] | None = None,
+        task_kernel: Any = "linear",
+        task_kernel_params: dict[str, Any] | None = None,
+        kernel_grid: Sequence[dict[str, Any]] | None = None,
+        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
+        repair: str = "clip",
+        progress: bool | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.setting = setting
+        self.scoring = scoring
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.task_kernel = task_kernel
+        self.task_kernel_params = task_kernel_params
+        self.kernel_grid = kernel_grid
+        self.task_kernel_grid = task_kernel_grid
+        self.repair = repair
+        self.progress = progress
+
+    kernel_params_ = TwoStepRidgeCV.kernel_params_
+    task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
+
+    def _task_spec(self) -> KernelSpec:
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
+
+    def _make_problem(self) -> Problem:
+        spectrum, Y = self._side.spectrum, self._grid.values
+        if self._task_side is None:
+            return Problem("independent", Y, spectrum, self.alpha_)
+        return Problem("kronecker", Y, spectrum, self.alpha_, self._task_side.spectrum, self.alpha_)
+
+
+class IndependentTaskRidgeCV(RidgeSearch):
+    r"""Independent-task ridge regression that chooses its regularisation itself.
+
+    Parameters
+    ----------
+    alphas : sequence of float or "auto", default=None
+        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
+        and beyond its values, for squared error.
+    setting : {"A", "B"} or an alias, default="B"
+        The predictions are the same in both; rank metrics are averaged differently.
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    alpha_per_task : bool, default=False
+        Whether every task has a regularisation of its own, chosen by the score of its own column.
+    kernel, kernel_params, filter, repair
+        As in `IndependentTaskRidge`.
+    kernel_grid : list of dict, default=None
+        Kernel parameters to search as well; each costs one decomposition.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Attributes
+    ----------
+    alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
+    kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+        With ``alpha_per_task=True`` the mean over tasks of their best scores.
+    landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
+        Scores; with a kernel grid preceded by two axes, the second of length 1.
+    holdout_ : array or frame of shape (m, q)
+        Held-out predictions at the best values.
+    dual_coef_, coef_
+        As in `IndependentTaskRidge`.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import IndependentTaskRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20, 3))
+    >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
+    >>> IndependentTaskRidgeCV(alphas=[0.1, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        setting: str = "B",
+        scoring: Any = "neg_mean_squared_error",
+        alpha_per_task: bool = False,
+        kernel: Any = "linear",
+        kernel_params: dict[str, Any] | None = None,
+        kernel_grid: Sequence[dict[str, Any]] | None = None,
+        filter: SpectralFilter | None = None,
+        repair: str = "clip",
+        progress: bool | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.setting = setting
+        self.scoring = scoring
+        self.alpha_per_task = alpha_per_task
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.kernel_grid = kernel_grid
+        self.filter = filter
+        self.repair = repair
+        self.progress = progress
+
+    kernel_params_ = TwoStepRidgeCV.kernel_params_
+
+    def _task_spec(self) -> KernelSpec:
+        return KernelSpec("linear", None, self.repair)
+
+    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
+        # Tasks may be handed in, so that all models are called alike; nothing is learnt from them.
+        return super()._fit_task_side(None, ids, names)
+
+    def _how_to_get_tasks(self) -> str:
+        return "use TwoStepRidgeCV or KroneckerRidgeCV."
+
+    def _make_problem(self) -> Problem:
+        alpha = float("nan") if self._is_per_task() else float(self.alpha_)
+        filter = checked_filter(self.filter, "filter")
+        return Problem("independent", self._grid.values, self._side.spectrum, alpha, filter=filter)
+
+    def _solve(self) -> Self:
+        if not self.alpha_per_task:
+            return super()._solve()
+        if self.kernel_grid is not None or isinstance(self.alphas, str):
+            raise ValueError(
+                "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
+            )
+        groups, _ = self._group_labels
+        groups = in_order(groups, self._grid.instance_ids, None, "groups")
+        alphas, Y = _grid_of(self.alphas, "alphas"), self._grid.values
+        self.alpha_ = alphas[0]
+        problem = self._make_problem()
+        score = scorer(self.scoring)
+        scores = np.empty((len(alphas), Y.shape[1]))
+        for index, alpha in enumerate(alphas):
+            held_out = holdout(replace(problem, alpha=alpha), Setting.B, groups=groups)
+            for task in range(Y.shape[1]):
+                column = slice(task, task + 1)
+                scores[index, task] = score(Y[:, column], held_out[:, column], average="micro")
+        best = np.argmax(scores, axis=0)
+        self.landscape_ = scores
+        self.alpha_ = np.asarray(alphas)[best]
+        self.best_score_ = float(scores[best, np.arange(Y.shape[1])].mean())
+        del self._sides_tried, self._task_sides_tried
+        self._fitted_problem = self._make_problem()
+        self._coefficients = self._by_task(coefficients)
+        self.holdout_ = self.holdout("B", groups=groups)
+        return self
+
+    def _is_per_task(self) -> bool:
+        return isinstance(getattr(self, "alpha_", None), np.ndarray)
+
+    def _by_task(self, solve: Any) -> Array:
+        """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
+        problem = self._fitted_problem
+        pieces, members = [], []
+        for alpha in np.unique(self.alpha_):
+            tasks = np.flatnonzero(self.alpha_ == alpha)
+            part = replace(problem, Y=take_rows(problem.Y.T, tasks).T, alpha=float(alpha))
+            pieces.append(solve(part).T)
+            members.append(tasks)
+        together = namespace(pieces[0]).concat(pieces, axis=0)
+        return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
+
+    def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
+        """Predict every label of the training grid as if the model had never seen it.
+
+        Parameters and result are those of `IndependentTaskRidge.holdout`.
+        """
+        if not self._is_per_task():
+            return super().holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
+        if cells is not None or task_groups is not None:
+            raise ValueError(
+                "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
+            )
+        groups = in_order(groups, self._grid.instance_ids, None, "groups")
+        return self._grid.restore(self._by_task(lambda part: holdout(part, setting, groups=groups)))
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
+        if not self._is_per_task():
+            return super().dual_coef_
+        dual = self._by_task(dual_coefficients)
+        return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual

@@ -1,0 +1,277 @@
+"""Splits of pairs into training and test, for any model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
+
+from dyadlearn._array import to_numpy
+from dyadlearn.selection._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["SettingKFold"]
+
+# What is dealt out, for messages.
+_INSTANCES, _TASKS = "instances or groups of them", "tasks or groups of them"
+
+
+class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
+    r"""Folds of pairs that ask the question of one setting, for scikit-learn and for any other model.
+
+    With the folds :math:`I_1 \dots I_k` of instances and :math:`T_1 \dots T_k` of tasks, split (a, b) of
+    setting D tests the pairs in :math:`I_a \times T_b` and trains on those outside both,
+
+    .. math:: \text{test} = \{(i, t) : i \in I_a,\ t \in T_b\}, \qquad
+              \text{train} = \{(i, t) : i \notin I_a,\ t \notin T_b\},
+
+    and leaves the mixed pairs, of a held-out instance and a known task or the other way round, unused (see
+    `unused`). Setting A makes folds of pairs, B folds of instances, C folds of tasks, and uses all pairs.
+
+    **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. That makes
+    `n_splits` splits in A, B and C, and ``n_splits ** 2`` in D, less the blocks that hold no pair.
+
+    Parameters
+    ----------
+    setting : str or Setting
+        A, B, C or D, or a word of another library, as in `dyadlearn.settings.as_setting`.
+    n_splits : int, default=5
+        Number of folds of each side that is cut, at least 2.
+    shuffle : bool, default=True
+        Whether to deal the pairs, instances or tasks out at random; else in the order they first appear.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffle. Only an int makes all calls agree; give one where a table in setting D is so
+        sparse that blocks may be empty, for the number of splits then depends on the shuffle.
+
+    See Also
+    --------
+    audit : tells which setting a split really is.
+
+    Notes
+    -----
+    Rows of a table that repeat a pair stay together, also in setting A. Folds have equally many pairs,
+    instances or tasks (or groups of them), give or take one, not equally many rows. In setting A the instance
+    or task of a test pair may have no other pair and thus be new: `audit` counts such pairs. Instances and
+    tasks are cut separately, also where both are the nodes of one network.
+
+    Under metadata routing of scikit-learn `groups` and `task_groups` are requested; without it only `groups`
+    gets here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.selection import SettingKFold
+    >>> pairs = [(drug, protein) for drug in "abcd" for protein in (1, 2, 3)]
+    >>> folds = SettingKFold("B", n_splits=2, shuffle=False)
+    >>> for train, test in folds.split(pairs):
+    ...     print(sorted({pairs[row][0] for row in test}))
+    ['a', 'b']
+    ['c', 'd']
+    >>> folds = SettingKFold("D", n_splits=2, random_state=0)
+    >>> folds.get_n_splits(), folds.unused(pairs)
+    (4, array([6, 6, 6, 6]))
+    """
+
+    __metadata_request__split = {"pairs": UNUSED, "groups": True, "task_groups": True}  # noqa: RUF012
+
+    def __init__(
+        self, setting: str | Setting, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None
+    ) -> None:
+        if not isinstance(n_splits, int | np.integer) or isinstance(n_splits, bool) or n_splits < 2:
+            raise ValueError(f"n_splits must be a whole number of at least 2, found {n_splits!r}.")
+        if not shuffle and random_state is not None:
+            raise ValueError("random_state has no effect without shuffling: leave it out, or set shuffle=True.")
+        self.setting = as_setting(setting).value
+        self.n_splits = int(n_splits)
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def split(
+        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows of a long table to train on and those to test on.
+
+        Parameters
+        ----------
+        pairs : array-like or frame of shape (n, 2)
+            An instance id and a task id each; ids are any hashable values.
+        y : ignored
+        groups : array-like of shape (n,), default=None
+            In settings B and D: a label for each row, the same in all rows of an instance. Instances of one
+            group are held out together.
+        task_groups : array-like of shape (n,), default=None
+            The same for the tasks, in settings C and D.
+
+        Yields
+        ------
+        train, test : integer arrays
+            Row positions in `pairs`, ascending.
+        """
+        for train, test in self._masks(*self._read(pairs, groups, task_groups)):
+            if not train.any():
+                raise ValueError(
+                    f"A split of setting {self.setting} has no pair to train on: each of {len(train)} pairs shares its "
+                    "instance or its task with the test pairs. Use more folds, or a table with more pairs."
+                )
+            yield np.flatnonzero(train), np.flatnonzero(test)
+
+    def split_grid(
+        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield masks of the cells of a grid to train on and of those to test on.
+
+        The splits are those of the long table that lists the cells row by row. Where cells are not observed,
+        combine the masks with that of the observed ones.
+
+        Parameters
+        ----------
+        n_instances, n_tasks : int
+            Rows m and columns q of the grid.
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Labels of instances, in settings B and D, and of tasks, in C and D, that are held out together.
+
+        Yields
+        ------
+        train, test : boolean arrays of shape (m, q)
+            In setting D the mixed cells are in neither.
+
+        Examples
+        --------
+        >>> from dyadlearn.selection import SettingKFold
+        >>> train, test = next(SettingKFold("D", 2, shuffle=False).split_grid(2, 4))
+        >>> test.astype(int)
+        array([[1, 1, 0, 0],
+               [0, 0, 0, 0]])
+        >>> train.astype(int)
+        array([[0, 0, 0, 0],
+               [0, 0, 1, 1]])
+        """
+        self._check_groups(groups, task_groups)
+        rows, columns = np.indices((n_instances, n_tasks)).reshape(2, -1)
+        instance_units = _grid_units(groups, n_instances, "groups")[rows]
+        task_units = _grid_units(task_groups, n_tasks, "task_groups")[columns]
+        for train, test in self._masks(rows * n_tasks + columns, instance_units, task_units):
+            yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
+
+    def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        pairs, groups, task_groups : as in `split`, default=None
+            Needed in setting D only, to leave out blocks that hold no pair.
+        y : ignored
+
+        Returns
+        -------
+        int
+        """
+        if self.setting != Setting.D:
+            return self.n_splits
+        if pairs is None:
+            return self.n_splits**2
+        return len(self.unused(pairs, groups, task_groups))
+
+    def unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
+        """Count the mixed pairs of each split: in neither training nor test.
+
+        Parameters
+        ----------
+        pairs, groups, task_groups : as in `split`
+
+        Returns
+        -------
+        integer array of shape (number of splits,)
+            Zeros but in setting D. With a `random_state` that is no int, those of another shuffle than the
+            splits before.
+        """
+        masks = self._masks(*self._read(pairs, groups, task_groups))
+        return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
+
+    def _read(self, pairs: Any, groups: Any, task_groups: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return, for each row, the numbers of its pair and of what is held out together on each side."""
+        self._check_groups(groups, task_groups)
+        first, second = id_columns(pairs, "pairs")
+        (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
+        instance_units = _row_units(groups, rows, first, "groups", "instance")
+        task_units = _row_units(task_groups, columns, second, "task_groups", "task")
+        (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
+        return cells, instance_units, task_units
+
+    def _check_groups(self, groups: Any, task_groups: Any) -> None:
+        setting = Setting(self.setting)
+        for labels, name, side, left_out in (
+            (groups, "groups", "instances", setting.new_instance),
+            (task_groups, "task_groups", "tasks", setting.new_task),
+        ):
+            if labels is not None and not left_out:
+                raise ValueError(f"{name} are groups of left-out {side}, and setting {self.setting} leaves none out.")
+
+    def _masks(
+        self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield boolean masks of training and test rows from what each row is held out with, all of shape (n,)."""
+        random = check_random_state(self.random_state)
+        if self.setting == Setting.D:
+            instance_fold = self._deal(instance_units, _INSTANCES, random)
+            task_fold = self._deal(task_units, _TASKS, random)
+            for a in range(self.n_splits):
+                for b in range(self.n_splits):
+                    held_instance, held_task = instance_fold == a, task_fold == b
+                    test = held_instance & held_task
+                    if test.any():
+                        yield ~(held_instance | held_task), test
+            return
+        if self.setting == Setting.A:
+            fold = self._deal(cells, "distinct pairs", random)
+        elif self.setting == Setting.B:
+            fold = self._deal(instance_units, _INSTANCES, random)
+        else:
+            fold = self._deal(task_units, _TASKS, random)
+        for a in range(self.n_splits):
+            yield fold != a, fold == a
+
+    def _deal(self, units: np.ndarray, words: str, random: np.random.RandomState) -> np.ndarray:
+        """Return the fold of each row, dealing out the numbered units evenly."""
+        n_units = int(units.max(initial=-1)) + 1
+        if n_units < self.n_splits:
+            raise ValueError(
+                f"n_splits={self.n_splits} folds need at least as many {words} in setting {self.setting}, "
+                f"found {n_units}: use fewer folds."
+            )
+        fold = np.arange(n_units) * self.n_splits // n_units
+        return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
+
+
+def _labels(groups: Any, n_rows: int, name: str) -> np.ndarray:
+    """Return the number of each label in `groups` (n,), a list, array or series."""
+    labels: Column = list(groups) if isinstance(groups, list | tuple) else to_numpy(groups)
+    shape = (len(labels),) if isinstance(labels, list) else labels.shape
+    if shape != (n_rows,):
+        raise ValueError(f"{name} must give one label for each of {n_rows} rows, found shape {shape}.")
+    return factorize([labels], name)[0]
+
+
+def _grid_units(groups: Any, n_rows: int, name: str) -> np.ndarray:
+    """Return the number of the group of each row or column of a grid."""
+    return np.arange(n_rows) if groups is None else _labels(groups, n_rows, name)
+
+
+def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str) -> np.ndarray:
+    """Return what each row of a long table is held out with: its id, or the group of its id."""
+    if groups is None:
+        return codes
+    labels = _labels(groups, len(codes), name)
+    group_of = np.empty(int(codes.max()) + 1, dtype=labels.dtype)
+    group_of[codes] = labels
+    torn = np.flatnonzero(group_of[codes] != labels)
+    if torn.size:
+        raise ValueError(
+            f"{name} must be the same in all rows of one {side}, found two groups for {ids[int(torn[0])]!r} "
+            f"(one of them in row {torn[0]})."
+        )
+    return labels

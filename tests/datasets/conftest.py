@@ -1,0 +1,90 @@
+"""A server of files on this machine, with the faults that servers have."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+@dataclass
+class Server:
+    """What a server has and how it behaves; tests change it while it runs.
+
+    Attributes
+    ----------
+    address : str
+        Ends in a slash.
+    files : dict of str to bytes
+    asked : list of tuple
+        Name of the file and Range header (or None) of each request so far.
+    knows_ranges : bool
+        Whether to answer a Range with the rest of the file.
+    shift : int
+        By how many bytes such an answer is off.
+    breaks_off_after : int or None
+        Bytes of the answer after which the connection is closed.
+    is_silent : bool
+        Whether to take requests and never answer.
+    """
+
+    address: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    knows_ranges: bool = True
+    shift: int = 0
+    breaks_off_after: int | None = None
+    is_silent: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        name, asked = request.path.rpartition("/")[2], request.headers["Range"]
+        self.asked.append((name, asked))
+        if self.is_silent:
+            self.stopped.wait(10)
+            return
+        if name not in self.files:
+            request.send_error(404)
+            return
+        content, start = self.files[name], 0
+        if asked and self.knows_ranges:
+            start = int(asked.removeprefix("bytes=").removesuffix("-")) + self.shift
+            if start >= len(content):
+                request.send_error(416)
+                return
+            request.send_response(206)
+            request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        else:
+            request.send_response(200)
+        body = content[start:]
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body[: self.breaks_off_after])
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Run a server on a free port of this machine for the time of one test."""
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self):
+            state.answer(self)
+
+        def log_message(self, *args):
+            pass
+
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(variable, "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        state.address = f"http://127.0.0.1:{running.server_port}/folder/"
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield state
+        state.stopped.set()
+        running.shutdown()
+        thread.join(10)

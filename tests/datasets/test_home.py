@@ -1,0 +1,182 @@
+"""Where data sets lie, and how they get there: against a server on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from dyadlearn.datasets import _home
+from dyadlearn.datasets._home import download_file, find_file, read_lines, resolve_home
+
+CONTENT = bytes(range(256)) * 1000
+CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
+
+
+def part_of(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+# -- where --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """Give a user's folder, in an environment that says nothing else."""
+    for variable in ("DYADLEARN_DATA", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_the_argument_comes_before_the_environment_before_the_cache(bare, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert resolve_home() == bare / ".cache" / "dyadlearn"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(bare / "elsewhere"))
+    assert resolve_home() == bare / "elsewhere" / "dyadlearn"
+    monkeypatch.setenv("DYADLEARN_DATA", "")
+    assert resolve_home() == bare / "elsewhere" / "dyadlearn"
+    monkeypatch.setenv("DYADLEARN_DATA", "~/data")
+    assert resolve_home() == bare / "data"
+    assert resolve_home(bare / "mine") == bare / "mine"
+    assert resolve_home("~/mine") == bare / "mine"
+
+
+def test_caches_of_other_systems(bare, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert resolve_home() == bare / "Library" / "Caches" / "dyadlearn"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert resolve_home() == bare / "AppData" / "Local" / "dyadlearn"
+    monkeypatch.setenv("LOCALAPPDATA", str(bare / "local"))
+    assert resolve_home() == bare / "local" / "dyadlearn"
+
+
+def test_files_are_found_plain_or_gzipped_in_the_folder_or_above_it(tmp_path):
+    (tmp_path / "set").mkdir()
+    assert find_file(tmp_path, "set", "a.txt") is None
+    for found in ("a.txt.gz", "a.txt", "set/a.txt.gz", "set/a.txt"):
+        (tmp_path / found).touch()
+        assert find_file(tmp_path, "set", "a.txt") == tmp_path / found
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("text", ["één\ntwee\n", "één\r\ntwee\r\n", "één\ntwee"])
+def test_lines_of_any_text(tmp_path, pack, text):
+    path = tmp_path / "text"
+    path.write_bytes(pack(text.encode()))
+    assert read_lines(path) == ["één", "twee"]
+
+
+@pytest.mark.parametrize(
+    "content", [gzip.compress(CONTENT)[:-20], b"\x1f\x8bnothing", b"\xff\xfe", gzip.compress(b"\xff")]
+)
+def test_damaged_files_are_named(tmp_path, content):
+    path = tmp_path / "text.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="text.gz is damaged or no text .*put a good copy in its place"):
+        read_lines(path)
+
+
+# -- how ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checksum", [CHECKSUM, None])
+def test_a_download(server, tmp_path, checksum):
+    server.files["a.bin"] = CONTENT
+    path = tmp_path / "new" / "folder" / "a.bin"
+    download_file(server.address + "a.bin", path, sha256=checksum)
+    assert path.read_bytes() == CONTENT
+    assert list(path.parent.iterdir()) == [path]
+    assert server.asked == [("a.bin", None)]
+
+
+def test_another_checksum_leaves_nothing_behind(server, tmp_path):
+    server.files["a.bin"] = CONTENT[:-1]
+    with pytest.raises(ValueError, match=f"a.bin is not the file it was: .*, expected {CHECKSUM}"):
+        download_file(server.address + "a.bin", tmp_path / "a.bin", sha256=CHECKSUM)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_transfer_is_resumed(server, tmp_path):
+    server.files["a.bin"] = CONTENT
+    server.breaks_off_after = 100_000
+    path = tmp_path / "a.bin"
+    for arrived in (100_000, 200_000):
+        with pytest.raises(ConnectionError, match=r"a.bin \(it broke off after 100000 of \d+ bytes\)"):
+            download_file(server.address + "a.bin", path, sha256=CHECKSUM)
+        assert not path.exists()
+        assert part_of(path).stat().st_size == arrived
+    server.breaks_off_after = None
+    download_file(server.address + "a.bin", path, sha256=CHECKSUM)
+    assert path.read_bytes() == CONTENT
+    assert list(tmp_path.iterdir()) == [path]
+    assert [asked for _, asked in server.asked] == [None, "bytes=100000-", "bytes=200000-"]
+
+
+def test_without_a_checksum_nothing_is_pieced_together(server, tmp_path):
+    server.files["a.bin"] = CONTENT
+    part_of(tmp_path / "a.bin").write_bytes(b"of an older version")
+    download_file(server.address + "a.bin", tmp_path / "a.bin")
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("kept", "behaviour", "asked"),
+    [
+        (CONTENT[:1000], {"knows_ranges": False}, ["bytes=1000-"]),
+        (CONTENT[:1000], {"shift": 5}, ["bytes=1000-", None]),
+        (b"of another version", {}, ["bytes=18-", None]),
+        (CONTENT, {}, ["bytes=256000-", None]),
+        (CONTENT + b"too long", {}, ["bytes=256008-", None]),
+    ],
+    ids=["no ranges", "wrong range", "other version", "complete", "too long"],
+)
+def test_what_cannot_be_resumed_is_downloaded_whole(server, tmp_path, kept, behaviour, asked):
+    server.files["a.bin"] = CONTENT
+    for name, value in behaviour.items():
+        setattr(server, name, value)
+    path = tmp_path / "a.bin"
+    part_of(path).write_bytes(kept)
+    download_file(server.address + "a.bin", path, sha256=CHECKSUM)
+    assert path.read_bytes() == CONTENT
+    assert [given for _, given in server.asked] == asked
+
+
+def test_a_file_that_is_there_survives_a_failed_download(server, tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"good")
+    server.files["a.bin"] = CONTENT
+    server.breaks_off_after = 10
+    with pytest.raises(ConnectionError):
+        download_file(server.address + "a.bin", path, sha256=CHECKSUM)
+    assert path.read_bytes() == b"good"
+
+
+def test_servers_that_do_not_answer(server, tmp_path):
+    with pytest.raises(ConnectionError, match=r"Could not download http.*/gone.bin \(404 Not Found\)"):
+        download_file(server.address + "gone.bin", tmp_path / "gone.bin")
+    server.is_silent = True
+    with pytest.raises(ConnectionError, match=r"a.bin \(timed out\)"):
+        download_file(server.address + "a.bin", tmp_path / "a.bin", timeout=0.1)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(ConnectionError, match="Could not download .*refused"):
+        download_file(f"http://127.0.0.1:{port}/a.bin", tmp_path / "a.bin", timeout=5)
+
+
+def test_a_folder_that_cannot_be_made_is_not_called_a_dead_server(server, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file") as caught:
+        download_file(server.address + "a.bin", tmp_path / "file" / "a.bin")
+    assert not isinstance(caught.value, ConnectionError)
+    assert server.asked == []
+
+
+def test_silence_is_not_waited_for_forever():
+    assert 0 < _home._TIMEOUT <= 60

@@ -1,0 +1,127 @@
+"""Metrics by name: what model selection asks for."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import metrics
+from dyadlearn.metrics import Scorer, scorer
+
+RNG = np.random.default_rng(0)
+Y = (RNG.random((6, 5)) < 0.4).astype(float)
+Y[:, 0], Y[:2] = 1, 0
+STACK = RNG.normal(size=(2, 3, 6, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("roc_auc", metrics.roc_auc),
+        ("average_precision", metrics.average_precision),
+        ("concordance_index", metrics.concordance_index),
+        ("neg_mean_squared_error", lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options)),
+        ("r2", metrics.r2),
+        ("precision_at_2", lambda Y, F, **options: metrics.precision_at_k(Y, F, 2, **options)),
+        ("recall_at_12", lambda Y, F, **options: metrics.recall_at_k(Y, F, 12, **options)),
+        ("ndcg_at_2", lambda Y, F, **options: metrics.ndcg_at_k(Y, F, 2, **options)),
+        ("ndcg_at_k", metrics.ndcg_at_k),
+        ("enrichment_factor", metrics.enrichment_factor),
+    ],
+)
+def test_names(name, function):
+    score = scorer(name)
+    assert score.name == name
+    for options in ({}, {"average": "task"}, {"setting": "B"}):
+        expected = function(Y, STACK, **options)
+        assert_array_equal(score(Y, STACK, **options), expected)
+        prepared = score.prepare(Y, **options)
+        assert_array_equal(prepared(STACK), expected)
+        assert prepared(STACK[1, 2]) == expected[1, 2]
+
+
+def test_options():
+    assert_array_equal(scorer("precision_at_k", k=2)(Y, STACK), metrics.precision_at_k(Y, STACK, 2))
+    assert_array_equal(
+        scorer("enrichment_factor", fraction=0.5)(Y, STACK), metrics.enrichment_factor(Y, STACK, fraction=0.5)
+    )
+
+
+def test_rows_left_out_are_counted():
+    assert scorer("roc_auc").prepare(Y, setting="B").n_undefined == 2
+    assert scorer("roc_auc").prepare(Y, setting="A").n_undefined == 0
+    assert scorer("neg_mean_squared_error").prepare(Y, setting="B").n_undefined == 0
+
+
+def largest_gap(Y, F):
+    assert Y.shape == F.shape == (6, 5)
+    return -np.abs(Y - F).max()
+
+
+def test_any_function_of_two_grids():
+    score = scorer(largest_gap)
+    assert score.name == "largest_gap"
+    expected = [[largest_gap(Y, F) for F in row] for row in STACK]
+    assert_array_equal(score(Y, STACK, setting="B"), expected)
+    assert score(Y, STACK[0, 0]) == expected[0][0]
+    assert score.prepare(Y).n_undefined == 0
+    with pytest.raises(ValueError, match="not both"):
+        score(Y, STACK, setting="B", average="micro")
+
+
+def test_a_function_is_given_the_arrays_of_the_library(library):
+    score = scorer(lambda Y, F: float((Y * F)[0, 1]))
+    labels, predictions = library.asarray(Y + 1), library.asarray(STACK)
+    scores = score(labels, predictions)
+    assert type(scores) is type(predictions)
+    assert_allclose(library.to_numpy(scores), (Y + 1)[0, 1] * STACK[..., 0, 1], rtol=library.rtol)
+    assert isinstance(score(labels, predictions[0, 0, ...]), float)
+
+
+def test_a_scorer_is_its_own():
+    score = scorer("r2")
+    assert scorer(score) is score
+    assert isinstance(score, Scorer)
+
+
+def test_a_scorer_can_be_sent_elsewhere():
+    for scoring in ("precision_at_2", largest_gap):
+        assert_array_equal(pickle.loads(pickle.dumps(scorer(scoring)))(Y, STACK), scorer(scoring)(Y, STACK))
+    prepared = scorer("roc_auc").prepare(Y, setting="C")
+    assert_array_equal(pickle.loads(pickle.dumps(prepared))(STACK), prepared(STACK))
+
+
+def test_threads_share_a_prepared_scorer():
+    prepared = scorer("average_precision").prepare(Y, setting="B")
+    grids = list(RNG.normal(size=(64, 6, 5)))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(prepared, grids)) == [prepared(F) for F in grids]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("roc-auc", "Did you mean 'roc_auc'?"),
+        ("mean_squared_error", "Did you mean 'neg_mean_squared_error'?"),
+        ("precison_at_5", "Did you mean 'precision_at_"),
+    ],
+)
+def test_unknown_names(name, hint):
+    with pytest.raises(ValueError, match=f"Unknown scoring {name!r}: expected one of roc_auc, ") as found:
+        scorer(name)
+    assert hint in str(found.value)
+
+
+def test_bad_scoring():
+    with pytest.raises(ValueError, match=r"or a function\.$"):
+        scorer("zzz")
+    with pytest.raises(TypeError, match=r"a name or a function of \(Y, F\), found None"):
+        scorer(None)
+    with pytest.raises(ValueError, match="precision_at_k needs k.*'precision_at_10'"):
+        scorer("precision_at_k")
+    with pytest.raises(TypeError, match="Only a named metric takes options, found k"):
+        scorer(largest_gap, k=3)

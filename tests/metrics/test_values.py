@@ -1,0 +1,373 @@
+"""Every metric against its slow obvious twin, and against scikit-learn, over grids of many kinds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import metrics as sk
+
+from dyadlearn import metrics
+from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer
+from dyadlearn.settings import Setting
+
+
+def auc_twin(y, f):
+    wins = [(a > b) + (a == b) / 2 for a in f[y == TOP] for b in f[y != TOP]]
+    return np.mean(wins) if wins else None
+
+
+def average_precision_twin(y, f):
+    positive = f[y == TOP]
+    return np.mean([(positive >= a).sum() / (f >= a).sum() for a in positive]) if positive.size else None
+
+
+def concordance_twin(y, f):
+    n = len(y)
+    wins = [(f[i] > f[j]) + (f[i] == f[j]) / 2 for i in range(n) for j in range(n) if y[i] > y[j]]
+    return np.mean(wins) if wins else None
+
+
+def squared_error_twin(y, f):
+    return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y) if len(y) else None
+
+
+def r2_twin(y, f):
+    return sk.r2_score(y, f) if len(set(y)) > 1 else None
+
+
+def chance_among_best(f, i, k):
+    """Return the chance that cell i is among the best k when ties are broken at random."""
+    before, tied = (f > f[i]).sum(), (f == f[i]).sum()
+    return min(max((k - before) / tied, 0), 1)
+
+
+def hits(y, f, k):
+    return sum(chance_among_best(f, i, k) for i in range(len(y)) if y[i] == TOP)
+
+
+def precision_twin(y, f, k=3):
+    return hits(y, f, min(k, len(y))) / min(k, len(y)) if len(y) else None
+
+
+def recall_twin(y, f, k=3):
+    return hits(y, f, k) / (y == TOP).sum() if (y == TOP).any() else None
+
+
+def enrichment_twin(y, f):
+    k = math.ceil(len(y) / 5)
+    return hits(y, f, k) / k / (y == TOP).mean() if (y == TOP).any() else None
+
+
+def ndcg_twin(y, f, k=3):
+    if not (y > 0).any():
+        return None
+    discount = np.array([1 / math.log2(place + 2) if place < k else 0 for place in range(len(y))])
+    gained = 0.0
+    for i in range(len(y)):
+        before, tied = (f > f[i]).sum(), (f == f[i]).sum()
+        gained += y[i] * discount[before : before + tied].mean()
+    return gained / (np.sort(y)[::-1] @ discount)
+
+
+# The label that is the positive class wherever labels are binary here.
+TOP = 2.0
+BINARY, REAL = "binary", "real"
+METRICS = {
+    "roc_auc": (BINARY, auc_twin, {}),
+    "average_precision": (BINARY, average_precision_twin, {}),
+    "concordance_index": (REAL, concordance_twin, {}),
+    "mean_squared_error": (REAL, squared_error_twin, {}),
+    "r2": (REAL, r2_twin, {}),
+    "precision_at_k": (BINARY, precision_twin, {"k": 3}),
+    "recall_at_k": (BINARY, recall_twin, {"k": 3}),
+    "ndcg_at_k": (REAL, ndcg_twin, {"k": 3}),
+    "enrichment_factor": (BINARY, enrichment_twin, {"fraction": 0.2}),
+}
+AVERAGES = ("micro", "instance", "task")
+
+
+def averaged(twin, Y, F, average):
+    """Return a metric of vectors by its average, and the number of vectors that it is undefined for."""
+    vectors = {
+        "micro": [(Y.ravel(), F.ravel())],
+        "instance": list(zip(Y, F, strict=True)),
+        "task": list(zip(Y.T, F.T, strict=True)),
+    }[average]
+    scores = [twin(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in vectors]
+    defined = [score for score in scores if score is not None]
+    return np.mean(defined), len(scores) - len(defined)
+
+
+def make_labels(kind, shape, seed, missing=0.0, share=0.3):
+    rng = np.random.default_rng(seed)
+    if kind == BINARY:
+        Y = np.where(rng.random(shape) < share, TOP, 1.0)
+    else:
+        # Some equal, some not, and rows and columns that are all alike.
+        Y = np.round(rng.gamma(1.0, size=shape), 1)
+    Y[0, :], Y[:, 1] = 1.0, 1.0
+    # Each kind of label is there, whatever the seed.
+    Y[1, 0], Y[2, 2] = TOP, 0.0 if kind == REAL else 1.0
+    Y[rng.random(shape) < missing] = np.nan
+    if missing:
+        Y[3, :], Y[1, 0] = np.nan, TOP
+    return Y
+
+
+def make_predictions(kind, shape, seed):
+    rng = np.random.default_rng(1000 + seed)
+    F = rng.normal(size=shape)
+    if kind == "tied":
+        return np.round(F)
+    if kind == "constant":
+        return np.ones(shape)
+    if kind == "infinite":
+        return np.where(np.abs(F) > 1, np.sign(F) * np.inf, F)
+    return F
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("predictions", ["distinct", "tied", "constant"])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("name", METRICS)
+def test_metric_equals_its_twin(name, missing, predictions, average):
+    kind, twin, options = METRICS[name]
+    for seed, shape in enumerate([(4, 3), (7, 6), (5, 17), (19, 6)]):
+        Y = make_labels(kind, shape, seed, missing)
+        F = make_predictions(predictions, shape, seed)
+        expected, undefined = averaged(twin, Y, F, average)
+        found = getattr(metrics, name)(Y, F, **options, average=average, return_undefined=True)
+        assert isinstance(found[0], float)
+        assert_allclose(found[0], expected, rtol=1e-13)
+        assert found[1] == undefined
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("name", METRICS)
+def test_other_libraries(name, average, library):
+    kind, twin, options = METRICS[name]
+    for missing in (0.0, 0.3):
+        Y = make_labels(kind, (7, 6), 1, missing)
+        stack = np.stack([make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")])
+        stack = stack.astype(library.dtype).astype(np.float64)
+        labels, predictions = library.asarray(Y), library.asarray(stack)
+        expected = [averaged(twin, library.to_numpy(labels).astype(np.float64), F, average)[0] for F in stack]
+        metric = getattr(metrics, name)
+        scores = metric(labels, predictions, **options, average=average)
+        assert type(scores) is type(predictions)
+        assert_allclose(library.to_numpy(scores), expected, rtol=max(library.rtol, 1e-12))
+        score = metric(labels, predictions[1, ...], **options, average=average)
+        assert isinstance(score, float)
+        assert_allclose(score, expected[1], rtol=max(library.rtol, 1e-12))
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("name", METRICS)
+def test_a_stack_is_scored_grid_by_grid(name, average, monkeypatch):
+    kind, _, options = METRICS[name]
+    Y, metric = make_labels(kind, (7, 6), 3), getattr(metrics, name)
+    stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
+    expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
+    for limit in (1, 4 * cells._CELL_BYTES * Y.size, 2**24):
+        monkeypatch.setattr(cells, "_BLOCK_BYTES", limit)
+        scores = metric(Y, stack, **options, average=average)
+        assert scores.shape == (2, 3)
+        assert_array_equal(scores, expected)
+    assert metric(Y, stack[:, :0], **options, average=average).shape == (2, 0)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("name", METRICS)
+def test_what_lies_where_nothing_was_observed_does_not_count(name, average):
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), 5, missing=0.3)
+    F = make_predictions("distinct", Y.shape, 5)
+    metric = getattr(metrics, name)
+    expected = metric(Y, F, **options, average=average)
+    for junk in (np.nan, np.inf, -np.inf, 0.0):
+        assert metric(Y, np.where(np.isnan(Y), junk, F), **options, average=average) == expected
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_transposed_stack_is_scored_as_any_other(name):
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), 6)
+    stack = np.random.default_rng(0).normal(size=(3, 6, 7)).round(1)
+    view = stack.transpose(0, 2, 1)
+    metric = getattr(metrics, name)
+    for average in AVERAGES:
+        assert_allclose(
+            metric(Y, view, **options, average=average), metric(Y, view.copy(), **options, average=average), rtol=1e-14
+        )
+    by_task = metric(Y, view, **options, average="task")
+    assert_allclose(metric(Y.T, stack, **options, average="instance"), by_task, rtol=1e-14)
+
+
+# The area under the ROC curve, and average precision
+
+
+def sklearn_cases():
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        n = int(rng.integers(2, 40))
+        y = rng.random(n) < rng.choice([0.05, 0.3, 0.5, 0.9])
+        y[:2] = True, False
+        f = rng.normal(size=n)
+        perfect = y.astype(float)
+        yield y, rng.choice([f, f.round(), f.round(1), np.zeros(n), np.exp(30 * f), f * 1e-300, perfect, -perfect])
+
+
+def test_area_under_the_curve_is_that_of_scikit_learn():
+    for y, f in sklearn_cases():
+        assert_allclose(roc_auc(y, f), sk.roc_auc_score(y, f), rtol=1e-13, atol=1e-15)
+
+
+def test_average_precision_is_that_of_scikit_learn():
+    for y, f in sklearn_cases():
+        assert_allclose(metrics.average_precision(y, f), sk.average_precision_score(y, f), rtol=1e-13)
+
+
+@pytest.mark.parametrize("share", [0.004, 0.5, 0.996])
+def test_area_under_the_curve_of_a_large_grid(share):
+    rng = np.random.default_rng(0)
+    Y = (rng.random((100, 150)) < share).astype(float)
+    F = (rng.normal(size=Y.shape) + Y).round(2)
+    assert_allclose(roc_auc(Y, F), sk.roc_auc_score(Y.ravel(), F.ravel()), rtol=1e-13)
+    rows = [sk.roc_auc_score(y, f) for y, f in zip(Y, F, strict=True) if 0 < y.sum() < y.size]
+    assert_allclose(roc_auc(Y, F, average="instance"), np.mean(rows), rtol=1e-13)
+    columns = [sk.roc_auc_score(y, f) for y, f in zip(Y.T, F.T, strict=True) if 0 < y.sum() < y.size]
+    assert_allclose(roc_auc(Y, F, average="task"), np.mean(columns), rtol=1e-13)
+
+
+@pytest.mark.parametrize("values", [(0, 1), (-1, 1), (-3.5, -3.25), (False, True), (7, 1e9)])
+def test_the_larger_of_any_two_labels_is_the_positive_class(values):
+    chosen = np.random.default_rng(0).random((5, 6)) < 0.4
+    F = np.random.default_rng(1).normal(size=chosen.shape)
+    Y = np.where(chosen, values[1], values[0])
+    assert roc_auc(Y, F) == sk.roc_auc_score(chosen.ravel(), F.ravel())
+
+
+def test_infinite_predictions_are_ranked_like_others():
+    Y = make_labels(BINARY, (7, 6), 8, missing=0.3)
+    F = make_predictions("infinite", Y.shape, 8)
+    for average in AVERAGES:
+        assert_allclose(roc_auc(Y, F, average=average), averaged(auc_twin, Y, F, average)[0], rtol=1e-13)
+
+
+def test_neighbouring_numbers_are_no_ties():
+    one, more = 1.0, np.nextafter(1.0, 2.0)
+    assert roc_auc([1, 0], [more, one]) == 1.0
+    assert roc_auc([1, 0], [one, more]) == 0.0
+    assert roc_auc([1, 0], [one, one]) == 0.5
+    assert roc_auc([1, 0], [0.0, -0.0]) == 0.5
+
+
+# The concordance index
+
+
+def test_with_two_labels_concordance_is_the_area_under_the_curve():
+    Y = make_labels(BINARY, (7, 6), 9, missing=0.2)
+    F = make_predictions("tied", Y.shape, 9)
+    for average in AVERAGES:
+        assert concordance_index(Y, F, average=average) == roc_auc(Y, F, average=average)
+
+
+def test_concordance_where_only_left_out_rows_have_a_third_label():
+    Y = np.array([[1.0, 2.0, 2.0], [5.0, 5.0, 5.0]])
+    F = np.array([[0.3, 0.1, 0.4], [0.1, 0.2, 0.3]])
+    assert concordance_index(Y, F, average="instance", return_undefined=True) == (0.5, 1)
+
+
+@pytest.mark.parametrize("levels", [3, 4, 5, 8, 9, 300])
+def test_concordance_of_a_long_row(levels):
+    rng = np.random.default_rng(levels)
+    y = rng.integers(levels, size=300).astype(float)
+    for f in (rng.normal(size=300) + y, rng.normal(size=300).round(1), y, -y, np.zeros(300)):
+        above = y[:, None] > y[None, :]
+        wins = (f[:, None] > f[None, :]) + 0.5 * (f[:, None] == f[None, :])
+        assert_allclose(concordance_index(y, f), wins[above].mean(), rtol=1e-14)
+
+
+def test_concordance_counts_more_pairs_than_32_bits_hold():
+    n = 100_000
+    order = np.random.default_rng(0).permutation(n).astype(float)
+    assert concordance_index(order, order) == 1.0
+    assert concordance_index(order, -order) == 0.0
+    # Two neighbours swapped are one pair of n(n−1)/2 wrong.
+    swapped = order + 1.5 * (order == 7)
+    assert (1 - concordance_index(order, swapped)) * n * (n - 1) / 2 == pytest.approx(1, rel=1e-5)
+
+
+# The best ranked cells, and the rest
+
+
+@pytest.mark.parametrize("k", [None, 1, 2, 5, 100])
+def test_ndcg_is_that_of_scikit_learn(k):
+    rng = np.random.default_rng(0)
+    Y = rng.integers(4, size=(6, 9)).astype(float)
+    for F in (rng.normal(size=Y.shape), rng.normal(size=Y.shape).round(), np.zeros(Y.shape)):
+        assert_allclose(metrics.ndcg_at_k(Y, F, k, average="instance"), sk.ndcg_score(Y, F, k=k), rtol=1e-13)
+
+
+def test_of_a_row_with_fewer_than_k_cells_all_are_taken():
+    Y, F = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 0.0]]), np.zeros((2, 3))
+    assert_allclose(metrics.precision_at_k(Y, F, 5, average="instance"), (1 / 2 + 1 / 3) / 2)
+    assert metrics.recall_at_k(Y, F, 5, average="instance") == 1.0
+
+
+def test_best_fraction_is_rounded_up_but_not_for_the_noise_of_floats():
+    y = np.zeros(100)
+    y[:8] = 1
+    f = -np.arange(100.0)
+    # 0.07 · 100 is 7.000000000000001 in floating point.
+    assert_allclose(metrics.recall_at_k(y, f, 7), 7 / 8)
+    assert_allclose(metrics.enrichment_factor(y, -abs(f - f[7]), 0.07), 4 / 7 / 0.08)
+    assert_allclose(metrics.enrichment_factor(y, f, 0.001), 1 / 0.08)
+    assert metrics.enrichment_factor(y, f, 1) == 1.0
+
+
+def test_squared_errors_differ_by_average_only_where_labels_are_missing():
+    rng = np.random.default_rng(0)
+    Y, F = rng.normal(size=(2, 5, 4))
+    assert_allclose([metrics.mean_squared_error(Y, F, average=a) for a in AVERAGES], np.mean((Y - F) ** 2))
+    Y[1:, 0] = np.nan
+    assert len({round(metrics.mean_squared_error(Y, F, average=a), 12) for a in AVERAGES}) == 3
+
+
+def test_float32_predictions_are_not_added_up_in_float32():
+    Y, F = np.zeros((1000, 1000), np.float32), np.full((1000, 1000), 0.1, np.float32)
+    assert_allclose(metrics.mean_squared_error(Y, F), float(np.float32(0.1)) ** 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_row_is_told(name):
+    kind, twin, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), 10, missing=0.3)
+    stack = np.stack([make_predictions(predictions, Y.shape, 10) for predictions in ("distinct", "tied")])
+    named = "neg_mean_squared_error" if name == "mean_squared_error" else name
+    sign = -1 if name == "mean_squared_error" else 1
+    prepared = scorer(named, **options).prepare(Y, setting="B")
+    scores = prepared.each(stack)
+    assert scores.shape == (2, prepared.rows.size)
+    for F, of_rows in zip(stack, scores, strict=True):
+        twins = [twin(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in zip(Y, F, strict=True)]
+        assert_array_equal(prepared.rows, [row for row, score in enumerate(twins) if score is not None])
+        assert_allclose(of_rows, [sign * score for score in twins if score is not None], rtol=1e-13)
+    assert_allclose(prepared(stack), scores.mean(axis=1))
+
+
+@pytest.mark.parametrize(("setting", "average"), [("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")])
+@pytest.mark.parametrize("name", METRICS)
+def test_a_setting_chooses_the_average(name, setting, average):
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), 11, missing=0.3)
+    F = make_predictions("distinct", Y.shape, 11)
+    metric = getattr(metrics, name)
+    expected = metric(Y, F, **options, average=average)
+    assert metric(Y, F, **options, setting=setting) == expected
+    assert metric(Y, F, **options, setting=Setting(setting)) == expected
+    if average == "micro":
+        assert metric(Y, F, **options) == expected

@@ -1,0 +1,152 @@
+"""The audit of a split, against a loop that looks at every pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from dyadlearn.selection.audit import audit
+
+
+def slow_settings(train, test):
+    """Return the letter of each test pair, and whether it is in training itself."""
+    instances, tasks, pairs = {i for i, _ in train}, {j for _, j in train}, {(i, j) for i, j in train}
+    letters = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}
+    return [letters[i in instances, j in tasks] for i, j in test], [(i, j) in pairs for i, j in test]
+
+
+tables = st.lists(st.tuples(st.integers(0, 6), st.sampled_from("uvwxyz")), min_size=1, max_size=25)
+
+
+@settings(max_examples=100, deadline=None)
+@given(train=tables, test=tables)
+def test_settings_and_leaks_are_those_of_a_loop(train, test):
+    letters, repeated = slow_settings(train, test)
+    report = audit(train, test)
+    assert report.settings.tolist() == letters
+    assert report.is_repeated.tolist() == repeated
+    assert report.counts == {letter: letters.count(letter) for letter in "ABCD"}
+    assert sum(report.counts.values()) == report.n_test == len(test)
+    assert report.n_train == len(train)
+    assert report.setting == (letters[0] if len(set(letters)) == 1 else "mixed")
+    assert report.repeated == report.leaks == sum(repeated)
+    assert report.instances_seen == sum(letter in "AC" for letter in letters)
+    assert report.tasks_seen == sum(letter in "AB" for letter in letters)
+    assert report.harder == 0
+
+    easier = {"A": "", "B": "AC", "C": "AB", "D": "ABC"}
+    harder = {"A": "BCD", "B": "CD", "C": "BD", "D": ""}
+    for claimed in "ABCD":
+        report = audit(train, test, setting=claimed)
+        leaks = [
+            letter in easier[claimed] or (claimed == "A" and same)
+            for letter, same in zip(letters, repeated, strict=True)
+        ]
+        assert report.is_leak.tolist() == leaks
+        assert report.is_harder.tolist() == [letter in harder[claimed] for letter in letters]
+        assert report.leaks == sum(leaks)
+        assert ("does not hold" in report.message) == bool(report.leaks or report.harder)
+        assert str(report).startswith(report.message)
+
+
+@settings(max_examples=50, deadline=None)
+@given(cells=st.lists(st.sampled_from(["train", "test", "both", "none"]), min_size=12, max_size=12))
+def test_masks_are_tables_of_their_cells(cells):
+    grid = np.array(["train", "test", *cells]).reshape(2, 7)
+    train, test = np.isin(grid, ["train", "both"]), np.isin(grid, ["test", "both"])
+    by_mask, by_table = audit(train, test, "D"), audit(np.argwhere(train), np.argwhere(test), "D")
+    assert_array_equal(by_mask.settings, by_table.settings)
+    assert repr(by_mask) == repr(by_table)
+
+
+def test_masks_of_another_library():
+    torch = pytest.importorskip("torch")
+    train = np.array([[True, False], [False, False]])
+    assert audit(torch.tensor(train), torch.tensor(~train)).counts == {"A": 0, "B": 1, "C": 1, "D": 1}
+
+
+def test_tables_may_be_of_different_forms():
+    pl = pytest.importorskip("polars")
+    train, test = [(1, "a"), (2, "b")], pl.DataFrame({"i": [1, 3], "j": ["b", "b"]})
+    assert audit(train, test).settings.tolist() == ["A", "B"]
+    assert audit(np.array([[1, 7]]), np.array([[1.0, 8.0]])).settings.tolist() == ["C"]
+    assert audit(np.array([[1, 7]]), [("1", 7)]).settings.tolist() == ["B"]
+    # Through floating point, these two would be one.
+    assert audit(np.array([[2**53, 0]]), np.array([[2**53 + 1, 0]], dtype=np.uint64)).settings.tolist() == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("test", "setting", "message"),
+    [
+        ([(1, 1)], None, "The setting of 1 test pair is A."),
+        ([(1, 1), (2, 2)], None, "The setting of 2 test pairs is mixed (1 A, 1 D)."),
+        ([(0, 0), (1, 0), (1, 1)], None, "The setting of 3 test pairs is A: 2 are in training too."),
+        ([(2, 0), (3, 1)], "row", "Setting B holds for 2 test pairs."),
+        ([(1, 1), (0, 0)], "A", "Setting A does not hold for all 2 test pairs (2 A): 1 leaks, being in training."),
+        (
+            [(2, 0), (1, 1), (2, 2)],
+            "B",
+            "Setting B does not hold for all 3 test pairs (1 A, 1 B, 1 D): 1 leaks, the instance being in training; "
+            "1 is harder, the task being new.",
+        ),
+        (
+            [(0, 2), (1, 1), (2, 2), (3, 3)],
+            "C",
+            "Setting C does not hold for all 4 test pairs (1 A, 1 C, 2 D): 1 leaks, the task being in training; "
+            "2 are harder, the instance being new.",
+        ),
+        (
+            [(0, 2), (1, 1), (2, 2)],
+            "D",
+            "Setting D does not hold for all 3 test pairs (1 A, 1 C, 1 D): 2 leak, 2 by an instance in training, "
+            "1 by a task.",
+        ),
+        (
+            [(0, 2), (2, 1), (1, 1)],
+            "A",
+            "Setting A does not hold for all 3 test pairs (1 A, 1 B, 1 C): 2 are harder, the instance or task being "
+            "new.",
+        ),
+    ],
+)
+def test_the_verdict_is_one_sentence(test, setting, message):
+    assert audit([(0, 0), (0, 1), (1, 0)], test, setting).message == message
+
+
+def test_what_is_shown():
+    report = audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], "A")
+    assert repr(report) == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, repeated=1, leaks=1)"
+    assert str(report).splitlines()[1:] == [
+        "  setting  new                test pairs",
+        "  A        only the pair               2",
+        "  B        instance                    1",
+        "  C        task                        0",
+        "  D        instance and task           0",
+        "  3 training pairs, 1 test pair among them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ([], [(1, 1)], "train is empty"),
+        ([(1, 1)], [], "test is empty"),
+        (np.zeros((2, 2), dtype=bool), np.ones((2, 2), dtype=bool), "train is empty"),
+        (np.ones((2, 2), dtype=bool), np.ones((2, 3), dtype=bool), r"train and test are \(2, 2\) and \(2, 3\)"),
+        (np.ones((2, 2), dtype=bool), [(1, 1)], r"train and test are \(2, 2\) and list"),
+        (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"a mask of the same grid"),
+        ([(1, 1, 1)], [(1, 1)], "train must have two columns"),
+        ([(1, 1), (1, 2)], [(1, 1), (1, None)], "train or test has a missing value in row 1"),
+    ],
+)
+def test_splits_that_are_none(train, test, message):
+    with pytest.raises(ValueError, match=message):
+        audit(train, test)
+
+
+def test_an_unknown_setting():
+    with pytest.raises(ValueError, match="Unknown setting 'E'"):
+        audit([(1, 1)], [(1, 1)], "E")

@@ -1,0 +1,397 @@
+"""Folds of pairs: every pair tested once, nothing in training that the setting forbids."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+
+from dyadlearn.selection.audit import audit
+from dyadlearn.selection.splitters import SettingKFold
+
+
+def full_table(m, q):
+    return [(f"instance {i}", f"task {j}") for i in range(m) for j in range(q)]
+
+
+def random_table(n, m, q, seed=0):
+    """Pairs in any order, some of them twice."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(m, size=n), rng.integers(q, size=n)])
+
+
+def forbidden(setting, pair, test):
+    """Tell, by looking, whether `pair` may not be trained on beside the pairs of `test`."""
+    instances, tasks = {row[0] for row in test}, {row[1] for row in test}
+    return {
+        "A": pair in test,
+        "B": pair[0] in instances,
+        "C": pair[1] in tasks,
+        "D": pair[0] in instances or pair[1] in tasks,
+    }[setting]
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize(("m", "q", "n_splits"), [(7, 5, 2), (6, 6, 3), (5, 9, 5)])
+def test_training_is_all_that_the_setting_allows(setting, shuffle, m, q, n_splits):
+    pairs = full_table(m, q)
+    folds = SettingKFold(setting, n_splits, shuffle=shuffle, random_state=1 if shuffle else None)
+    tested = Counter()
+    unused = []
+    for train, test in folds.split(pairs):
+        held_out = {pairs[row] for row in test}
+        allowed = [row for row, pair in enumerate(pairs) if not forbidden(setting, pair, held_out)]
+        assert train.tolist() == allowed
+        tested.update(test.tolist())
+        unused.append(len(pairs) - len(train) - len(test))
+    assert tested == Counter(range(len(pairs)))
+    assert len(unused) == folds.get_n_splits() == folds.get_n_splits(pairs) == n_splits ** (2 if setting == "D" else 1)
+    assert folds.unused(pairs).tolist() == unused
+    assert all(count > 0 for count in unused) == (setting == "D")
+
+
+@pytest.mark.parametrize("setting", "ABC")
+def test_folds_are_even(setting):
+    m, q, n_splits = 8, 7, 5
+    sizes = []
+    for _, test in SettingKFold(setting, n_splits, random_state=0).split_grid(m, q):
+        sizes.append({"A": test.sum(), "B": test.any(axis=1).sum(), "C": test.any(axis=0).sum()}[setting])
+    assert sum(sizes) == {"A": m * q, "B": m, "C": q}[setting]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_a_grid_is_split_as_the_table_of_its_cells(setting):
+    m, q = 6, 5
+    folds = SettingKFold(setting, 3, random_state=3)
+    in_table = list(folds.split(full_table(m, q)))
+    in_grid = list(folds.split_grid(m, q))
+    assert len(in_table) == len(in_grid)
+    for rows, masks in zip(in_table, in_grid, strict=True):
+        for positions, mask in zip(rows, masks, strict=True):
+            assert mask.shape == (m, q)
+            assert mask.dtype == bool
+            assert_array_equal(positions, np.flatnonzero(mask))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    setting=st.sampled_from("ABCD"),
+    n_splits=st.integers(2, 4),
+    seed=st.integers(0, 2**16),
+    shape=st.tuples(st.integers(4, 7), st.integers(4, 7)),
+    data=st.data(),
+)
+def test_every_row_is_tested_once_and_the_audit_finds_no_leak(setting, n_splits, seed, shape, data):
+    # A grid with so few holes that no side loses a member and no block its training pairs, and with repeated rows.
+    cells = data.draw(st.permutations([(i, j) for i in range(shape[0]) for j in range(shape[1])]))
+    n_holes, n_repeated = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 9))
+    pairs = np.array(cells[n_holes:] + cells[len(cells) - n_repeated :])
+    folds = SettingKFold(setting, n_splits, random_state=seed)
+    tested = np.zeros(len(pairs), dtype=int)
+    unused = folds.unused(pairs)
+    splits = list(folds.split(pairs))
+    assert len(splits) == len(unused) == folds.get_n_splits(pairs)
+    for (train, test), mixed in zip(splits, unused, strict=True):
+        tested[test] += 1
+        report = audit(pairs[train], pairs[test], setting)
+        assert report.leaks == report.repeated == 0
+        assert sum(report.counts.values()) == len(test) > 0
+        assert len(train) + len(test) + mixed == len(pairs)
+        assert not set(train) & set(test)
+    assert_array_equal(tested, 1)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_an_int_seed_repeats_itself_and_another_does_not(setting):
+    pairs = random_table(300, 20, 15)
+
+    def splits(seed):
+        return [np.concatenate(split).tolist() for split in SettingKFold(setting, 3, random_state=seed).split(pairs)]
+
+    assert splits(0) == splits(0)
+    assert splits(0) != splits(1)
+    state = np.random.RandomState(0)
+    assert splits(state) == splits(0)
+    assert splits(state) != splits(0)
+
+
+def test_without_shuffling_folds_follow_the_order_of_the_table():
+    pairs = [("z", 1), ("a", 1), ("z", 2), ("m", 1)]
+    assert [test.tolist() for _, test in SettingKFold("B", 3, shuffle=False).split(pairs)] == [[0, 2], [1], [3]]
+
+
+def test_rows_that_repeat_a_pair_stay_together():
+    pairs = random_table(200, 6, 5)
+    for train, test in SettingKFold("A", 4, random_state=0).split(pairs):
+        assert not {tuple(row) for row in pairs[train]} & {tuple(row) for row in pairs[test]}
+
+
+def test_blocks_without_pairs_are_left_out_in_setting_d():
+    pairs = [(i, j) for i in range(8) for j in range(8) if (i < 4) == (j < 4)]
+    folds = SettingKFold("D", 2, shuffle=False)
+    splits = list(folds.split(pairs))
+    assert len(splits) == folds.get_n_splits(pairs) == 2
+    assert sum(len(test) for _, test in splits) == len(pairs)
+    assert folds.get_n_splits() == 4
+
+
+def test_a_block_with_nothing_to_train_on_is_an_error():
+    pairs = [(i, 0) for i in range(3)] + [(0, j) for j in range(1, 3)]
+    with pytest.raises(ValueError, match="no pair to train on: each of 5 pairs shares"):
+        list(SettingKFold("D", 2, shuffle=False).split(pairs))
+
+
+# -- forms of tables ------------------------------------------------------------------------------------
+
+
+def as_pandas(pairs):
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(pairs, columns=["who", "what"], index=range(100, 100 + len(pairs)))
+
+
+def as_polars(pairs):
+    pl = pytest.importorskip("polars")
+    return pl.DataFrame({"who": [row[0] for row in pairs], "what": [row[1] for row in pairs]})
+
+
+def as_torch(pairs):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(pairs)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("form", [np.array, as_pandas, as_polars, as_torch, tuple])
+def test_every_form_of_a_table_gives_the_same_splits(setting, form):
+    pairs = random_table(80, 7, 6).tolist()
+    folds = SettingKFold(setting, 2, random_state=0)
+    for expected, found in zip(folds.split(pairs), folds.split(form(pairs)), strict=True):
+        assert_array_equal(expected[0], found[0])
+        assert_array_equal(expected[1], found[1])
+
+
+@pytest.mark.parametrize("form", [list, as_pandas, as_polars, lambda pairs: np.array(pairs, dtype=object)])
+def test_ids_are_text_on_one_side_and_numbers_on_the_other(form):
+    numbers = random_table(80, 7, 6).tolist()
+    named = [(f"node {i}", j) for i, j in numbers]
+    folds = SettingKFold("B", 3, random_state=0)
+    for expected, found in zip(folds.split(numbers), folds.split(form(named)), strict=True):
+        assert_array_equal(expected[1], found[1])
+
+
+def test_ids_are_any_hashable_values():
+    pairs = [((1, 2), j) for j in ("x", 3, frozenset({1}))] + [("1", 3), (1, 3), (1.5, "x")]
+    tested = [test.tolist() for _, test in SettingKFold("B", 4, shuffle=False).split(pairs)]
+    assert tested == [[0, 1, 2], [3], [4], [5]]
+
+
+# -- groups -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda labels: pytest.importorskip("pandas").Series(labels)])
+def test_groups_are_held_out_together(form):
+    pairs = random_table(200, 12, 10)
+    groups = [f"family {i % 4}" for i in pairs[:, 0]]
+    task_groups = [int(j) // 3 for j in pairs[:, 1]]
+    by_instance = SettingKFold("B", 3, random_state=0).split(pairs, groups=form(groups))
+    by_task = SettingKFold("C", 3, random_state=0).split(pairs, task_groups=form(task_groups))
+    by_both = SettingKFold("D", 2, random_state=0).split(pairs, None, form(groups), form(task_groups))
+    for splits, labels in (
+        (by_instance, [groups]),
+        (by_task, [task_groups]),
+        (by_both, [groups, task_groups]),
+    ):
+        tested = []
+        for train, test in splits:
+            for label in labels:
+                assert not {label[row] for row in train} & {label[row] for row in test}
+            tested += test.tolist()
+        assert sorted(tested) == list(range(len(pairs)))
+
+
+def test_groups_of_a_grid():
+    groups, task_groups = list("aabbcc"), [0, 1, 0, 1]
+    for train, test in SettingKFold("D", 2, random_state=0).split_grid(6, 4, groups=groups, task_groups=task_groups):
+        for labels, axis in ((np.array(groups), 1), (np.array(task_groups), 0)):
+            held_out = set(labels[test.any(axis=axis)])
+            assert not held_out & set(labels[train.any(axis=axis)])
+            assert set(labels[test.any(axis=axis)]) | set(labels[train.any(axis=axis)]) == set(labels)
+
+
+# -- in scikit-learn --------------------------------------------------------------------------------------
+
+
+class MeanOfKnown(RegressorMixin, BaseEstimator):
+    """Predict a mix of the mean over the instance's and the task's training pairs; new ones get the mean of all."""
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def fit(self, pairs, y):
+        rows = np.asarray(pairs, dtype=object).tolist()
+        self.all_ = float(np.mean(y))
+        self.means_ = [
+            {
+                known: np.mean([value for row, value in zip(rows, y, strict=True) if row[side] == known])
+                for known in {row[side] for row in rows}
+            }
+            for side in (0, 1)
+        ]
+        return self
+
+    def predict(self, pairs):
+        return np.array(
+            [
+                self.share * self.means_[0].get(i, self.all_) + (1 - self.share) * self.means_[1].get(j, self.all_)
+                for i, j in np.asarray(pairs, dtype=object).tolist()
+            ]
+        )
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("form", [list, as_pandas, as_polars])
+def test_scikit_learn_takes_it_as_cv(setting, form):
+    pairs = full_table(6, 5)
+    y = np.random.default_rng(0).normal(size=len(pairs))
+    table, folds = form(pairs), SettingKFold(setting, 2, random_state=0)
+    expected = np.empty(len(pairs))
+    scores = []
+    for train, test in folds.split(pairs):
+        model = MeanOfKnown().fit([pairs[row] for row in train], y[train])
+        expected[test] = model.predict([pairs[row] for row in test])
+        scores.append(-np.mean((expected[test] - y[test]) ** 2))
+    found = cross_validate(MeanOfKnown(), table, y, cv=folds, scoring="neg_mean_squared_error", error_score="raise")
+    assert_array_equal(found["test_score"], scores)
+    assert_array_equal(cross_val_predict(MeanOfKnown(), table, y, cv=folds), expected)
+    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds, error_score="raise").fit(table, y)
+    assert search.n_splits_ == folds.get_n_splits()
+
+
+def test_scikit_learn_passes_groups_on():
+    pairs = np.array([(i, j) for i in range(6) for j in range(5)])
+    y, groups = np.arange(30.0), pairs[:, 0] // 2
+    folds = SettingKFold("B", 3, random_state=0)
+    expected = cross_val_predict(MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, groups=groups)))
+    assert_array_equal(cross_val_predict(MeanOfKnown(), pairs, y, groups=groups, cv=folds), expected)
+    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(pairs, y, groups=groups)
+    assert search.n_splits_ == 3
+
+
+def test_scikit_learn_routes_groups_of_tasks():
+    pairs = np.array([(i, j) for i in range(6) for j in range(6)])
+    y, labels = np.arange(36.0), {"groups": pairs[:, 0] // 2, "task_groups": pairs[:, 1] // 2}
+    folds = SettingKFold("D", 3, random_state=0)
+    expected = cross_val_predict(MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, **labels)))
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_val_predict(MeanOfKnown(), pairs, y, cv=folds, params=labels)
+        search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(pairs, y, **labels)
+    assert_array_equal(found, expected)
+    assert search.n_splits_ == 9
+
+
+def test_it_shows_its_parameters():
+    assert repr(SettingKFold("vertices", 3)) == "SettingKFold(n_splits=3, random_state=None, setting='D', shuffle=True)"
+
+
+# -- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "n_splits", "message"),
+    [
+        ("A", 13, "n_splits=13 folds need at least as many distinct pairs in setting A, found 12"),
+        ("B", 4, "n_splits=4 folds need at least as many instances or groups of them in setting B, found 3"),
+        ("C", 5, "n_splits=5 folds need at least as many tasks or groups of them in setting C, found 4"),
+        ("D", 4, "n_splits=4 folds need at least as many instances or groups of them in setting D, found 3"),
+    ],
+)
+def test_more_folds_than_things_to_deal_out(setting, n_splits, message):
+    folds = SettingKFold(setting, n_splits)
+    with pytest.raises(ValueError, match=message):
+        next(folds.split(full_table(3, 4)))
+    with pytest.raises(ValueError, match=message):
+        next(folds.split_grid(3, 4))
+
+
+@pytest.mark.parametrize("n_splits", [1, 0, 2.0, True, "3"])
+def test_a_number_of_folds_is_a_whole_number_from_two(n_splits):
+    with pytest.raises(ValueError, match="n_splits must be a whole number of at least 2"):
+        SettingKFold("A", n_splits)
+
+
+def test_an_unknown_setting_and_a_seed_without_a_shuffle():
+    with pytest.raises(ValueError, match="Unknown setting 'E'"):
+        SettingKFold("E")
+    with pytest.raises(ValueError, match="random_state has no effect without shuffling"):
+        SettingKFold("A", shuffle=False, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "message"),
+    [
+        ([], ValueError, "pairs is empty"),
+        (np.empty((0, 2)), ValueError, "pairs is empty"),
+        (np.zeros((4, 3)), ValueError, r"two columns \(instance, task\), found shape \(4, 3\)"),
+        (np.zeros(4), ValueError, r"found shape \(4,\)"),
+        ([(1, 2), (1, 2, 3)], ValueError, "two columns .* rows of another form"),
+        (["ab", "cd"], ValueError, "two columns .* rows of another form"),
+        ([1, 2], ValueError, "two columns .* rows of another form"),
+        ("abcd", TypeError, "an array, a list of rows or a data frame, found str"),
+        ([(1, 2), (None, 2)], ValueError, "missing value in row 1"),
+        (np.array([(1, 2), (1, 3), (1, np.nan)]), ValueError, "missing value in row 2"),
+        ([(1, 2), ([], 2)], TypeError, "cannot serve as an id"),
+    ],
+)
+def test_tables_that_are_none(pairs, error, message):
+    with pytest.raises(error, match=message):
+        next(SettingKFold("A", 2).split(pairs))
+
+
+@pytest.mark.parametrize("form", [as_pandas, as_polars])
+def test_frames_that_are_no_tables_of_pairs(form):
+    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
+        next(SettingKFold("A", 2).split(form([("a", "x"), (None, "y")])))
+    frame = form([("a", "x"), ("b", "y")])
+    with pytest.raises(ValueError, match=r"two columns \(instance, task\), found shape \(2, 1\)"):
+        next(SettingKFold("A", 2).split(frame[["who"]]))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "string", "category", "float64"])
+def test_missing_ids_of_pandas(dtype):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"who": [1, 2, 3], "what": pd.Series(["1", "2", None]).astype(dtype)})
+    with pytest.raises(ValueError, match="pairs has a missing value in row 2"):
+        next(SettingKFold("A", 2).split(frame))
+
+
+@pytest.mark.parametrize(
+    ("setting", "labels", "message"),
+    [
+        ("A", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting A leaves none out"),
+        ("C", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting C leaves none out"),
+        ("B", {"task_groups": [0, 1, 0, 1]}, "groups of left-out tasks, and setting B leaves none out"),
+        ("B", {"groups": [0, 1]}, r"groups must give one label for each of 4 rows, found shape \(2,\)"),
+        ("B", {"groups": np.zeros((4, 1))}, r"found shape \(4, 1\)"),
+        ("B", {"groups": [0, 0, 1, None]}, "groups has a missing value in row 3"),
+        ("B", {"groups": [0, 1, 1, 1]}, r"same in all rows of one instance, found two groups for 'a' .*row 0"),
+        ("D", {"task_groups": [0, 0, 0, 1]}, r"same in all rows of one task, found two groups for 2 .*row 1"),
+        ("B", {"groups": [0, 0, 0, 0]}, "n_splits=2 folds need .* found 1"),
+    ],
+)
+def test_groups_that_are_none(setting, labels, message):
+    pairs = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    with pytest.raises(ValueError, match=message):
+        next(SettingKFold(setting, 2).split(pairs, **labels))
+
+
+def test_groups_of_a_grid_need_a_label_for_each_row():
+    with pytest.raises(ValueError, match="groups must give one label for each of 3 rows"):
+        next(SettingKFold("B", 2).split_grid(3, 4, groups=[0, 1, 2, 3]))
