@@ -321,9 +321,12 @@ class Smoother:
         product = self.product(labels, rotated)
         return labels - product if self.prefers_residual else product
 
-    def smooth_others(self, labels: Array) -> tuple[Array, Array]:
-        r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p)."""
-        product = self.product(labels)
+    def smooth_others(self, labels: Array, rotated: Array | None = None) -> tuple[Array, Array]:
+        r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p).
+
+        `rotated` is as in `product`.
+        """
+        product = self.product(labels, rotated)
         if self.prefers_residual:
             return labels - product, self.slack[:, None] * labels - product
         return product, product - self.leverage[:, None] * labels

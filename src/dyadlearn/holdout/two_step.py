@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, to_numpy
+from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn.holdout.groups import leave_out
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting
@@ -122,6 +122,6 @@ def check_cells(slack: Array, floor: float) -> None:
     floor : float
         What it must exceed.
     """
-    tight = to_numpy(slack) <= floor
-    if tight.any():
-        raise leverage_error(np.flatnonzero(tight), tight.size, "cells")
+    tight = slack <= floor
+    if bool(namespace(slack).any(tight)):
+        raise leverage_error(np.flatnonzero(to_numpy(tight)), tight.shape[0] * tight.shape[1], "cells")

@@ -33,7 +33,9 @@ class Progress:
             from rich.console import Console
             from rich.progress import Progress as Bar
 
-            self._bar = Bar(console=Console(stderr=True), transient=True)
+            console = Console(stderr=True)
+            # On a terminal the bar goes when it is done; in a file only its last state is written.
+            self._bar = Bar(console=console, transient=console.is_terminal)
             self._bar.start()
             self._task = self._bar.add_task(self.title, total=self.total)
         return self

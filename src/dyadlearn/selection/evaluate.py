@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import to_numpy
 from dyadlearn._frames import write_rows
 from dyadlearn.holdout import holdout
+from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["evaluate"]
@@ -19,7 +18,7 @@ __all__ = ["evaluate"]
 def evaluate(
     model: Any,
     settings: Iterable[str | Setting] = "ABCD",
-    scoring: str | Callable[[np.ndarray, np.ndarray], float] = "neg_mean_squared_error",
+    scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
 ) -> Any:
     """Score the hold-out predictions of one fitted model in several settings.
 
@@ -28,13 +27,16 @@ def evaluate(
     model : fitted estimator
     settings : iterable of settings, default="ABCD"
         Letters or aliases. A model without tasks is scored in those of A and B that are asked for.
-    scoring : "neg_mean_squared_error" or callable, default="neg_mean_squared_error"
-        A function of the labels and the held-out predictions, both of shape (m, q); greater is better.
+    scoring : str or callable, default="neg_mean_squared_error"
+        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
+        shape (m, q); greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D,
+        per instance for B, per task for C.
 
     Returns
     -------
-    frame with columns ``setting``, ``new``, ``score``
-        One row per setting. It is of the library the labels came in, else of pandas or polars,
+    frame with columns ``setting``, ``new``, ``score``, ``undefined``
+        One row per setting; the last column counts the instances or tasks for which the metric is undefined and
+        that were left out. It is of the library the labels came in, else of pandas or polars,
         whichever is installed.
 
     Examples
@@ -54,22 +56,16 @@ def evaluate(
         wanted = [setting for setting in wanted if not setting.new_task]
         if not wanted:
             raise ValueError("This model knows nothing of tasks: only settings A and B can be evaluated.")
-    score = _scorer(scoring)
-    labels = to_numpy(problem.Y)
-    scores = [score(labels, to_numpy(holdout(problem, setting))) for setting in wanted]
+    judge = scorer(scoring)
+    scores, undefined = [], []
+    for setting in wanted:
+        prepared = judge.prepare(problem.Y, setting=setting)
+        scores.append(float(prepared(holdout(problem, setting))))
+        undefined.append(prepared.n_undefined)
     columns: dict[str, list[Any]] = {
         "setting": [setting.value for setting in wanted],
         "new": [setting.description for setting in wanted],
         "score": scores,
+        "undefined": undefined,
     }
     return write_rows(columns, model._grid.kind)
-
-
-def _scorer(
-    scoring: str | Callable[[np.ndarray, np.ndarray], float],
-) -> Callable[[np.ndarray, np.ndarray], float]:
-    if callable(scoring):
-        return scoring
-    if scoring == "neg_mean_squared_error":
-        return lambda Y, F: -float(np.mean((Y - F) ** 2))
-    raise ValueError(f'scoring must be "neg_mean_squared_error" or a function of (Y, F), found {scoring!r}.')

@@ -28,12 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._array import Array, epsilon, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._frames import in_order
 from dyadlearn._validation import check_alpha
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
 from dyadlearn.holdout.kronecker import kronecker_new_both
-from dyadlearn.holdout.two_step import Members
+from dyadlearn.holdout.two_step import Members, check_cells, common_floor
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.selection._progress import Progress
 from dyadlearn.settings import Setting, as_setting
@@ -94,7 +95,12 @@ def landscape(
     >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
-    problem: Problem = model if isinstance(model, Problem) else model._problem()
+    if isinstance(model, Problem):
+        problem = model
+    else:
+        problem, grid = model._problem(), model._grid
+        groups = in_order(groups, grid.instance_ids, None, "groups")
+        task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     if problem.task_spectrum is None:
         wanted = [setting for setting in wanted if not setting.new_task] or wanted
@@ -227,8 +233,7 @@ class _Transposed:
         return self.score.n_undefined
 
     def __call__(self, F: Array) -> Array:
-        xp = namespace(F)
-        return self.score(xp.permute_dims(F, (0, 2, 1)))
+        return self.score(namespace(F).permute_dims(F, (0, 2, 1)) if F.ndim == 3 else F.T)
 
 
 class _Grids:
@@ -243,12 +248,12 @@ class _Grids:
         self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
     ) -> Iterator[tuple[int, Setting, Array]]:
         """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
-        if (self.grouped and Setting.A not in settings) or (len(settings) == 1 and settings[0] is not Setting.A):
+        if Setting.A in settings and (self.grouped or len(settings) == 1):  # A knows no groups, the others do
+            yield from self._pairs(sides, tasks)
+            settings = [setting for setting in settings if setting is not Setting.A]
+        if self.grouped or len(settings) == 1:
             yield from self._separate(sides, tasks, settings)
-        else:
-            if self.grouped:  # A knows no groups, the others do
-                yield from self._separate(sides, tasks, [setting for setting in settings if setting is not Setting.A])
-                settings = [Setting.A]
+        elif settings:
             yield from self._derived(sides, tasks, settings)
 
     def _left_out(self, sides: Sequence[Smoother]) -> Array:
@@ -278,37 +283,57 @@ class _Grids:
                 operator = _task_operator(side, setting.new_task, self.task_members)
                 yield index, setting, _product(new if setting.new_instance else known, operator)
 
+    def _pairs(self, sides: Sequence[Smoother], tasks: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield setting A alone, from the off-diagonal hats."""
+        left = zeros((len(sides), *self.Y.shape), self.Y)
+        for index, side in enumerate(sides):
+            left[index, ...] = side.smooth_others(self.Y, self.rotated)[1]
+        for index, side in enumerate(tasks):
+            others = side.smooth_others(self.Y.T)[1].T
+            stack = _product(left, side.hat())
+            for a, rows in enumerate(sides):
+                _divide_pairs(stack[a, ...], rows, side, others)
+            yield index, Setting.A, stack
+
     def _derived(
         self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
     ) -> Iterator[tuple[int, Setting, Array]]:
-        """Every setting from one product."""
-        xp = namespace(self.Y)
-        left = _Grids(self.Y, self.rotated, None, None)._left_out(sides)
-        e_k = xp.stack([side.slack for side in sides])[:, :, None]
-        h_k = xp.stack([side.leverage for side in sides])[:, :, None]
+        """Every setting from one product; grid by grid, so that what is derived stays in the cache."""
+        left = self._left_out(sides)
+        known = zeros(left.shape, left) if Setting.C in settings else None
         for index, side in enumerate(tasks):
-            e_g, h_g = side.slack, side.leverage
             both = _product(left, _task_operator(side, True, None))
             if Setting.D in settings:
                 yield index, Setting.D, both
             half = side.leave_one_out(self.Y.T).T
-            if Setting.C in settings:
-                known = both * e_k
-                known += h_k * half
+            if known is not None:
+                for a, rows in enumerate(sides):
+                    known[a, ...] = rows.slack[:, None] * both[a, ...] + rows.leverage[:, None] * half
                 yield index, Setting.C, known
             if Setting.A in settings or Setting.B in settings:
-                both *= e_g
-                both += left * h_g
-                if Setting.B in settings:
-                    yield index, Setting.B, both
+                for a in range(len(sides)):
+                    both[a, ...] *= side.slack
+                    both[a, ...] += side.leverage * left[a, ...]
+            if Setting.B in settings:
+                yield index, Setting.B, both
             if Setting.A in settings:
-                weight = h_k * e_g
-                both *= e_k
-                both += weight * half
-                weight += e_k
-                # Where both regularisations are zero this is 0/0, and settled afterwards.
-                both /= xp.where(weight > 0, weight, xp.ones_like(weight))
+                others = half * side.slack
+                for a, rows in enumerate(sides):
+                    both[a, ...] *= rows.slack[:, None]
+                    _divide_pairs(both[a, ...], rows, side, others)
                 yield index, Setting.A, both
+
+
+def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
+    """Turn H°_k Y H_g into setting A, in place; `others` is Y H°_g."""
+    if rows.contrast is not None and columns.contrast is not None:
+        return  # both regularisations are zero: 0/0, settled afterwards
+    h = rows.leverage[:, None]
+    slack = rows.slack[:, None] + h * columns.slack
+    if floor := common_floor(rows, columns):
+        check_cells(slack, floor)
+    grid += h * others
+    grid /= slack
 
 
 def _product(stack: Array, operator: Array) -> Array:
@@ -342,28 +367,33 @@ def _squared_errors(
     """Return mean squared errors of B, C or D without a single grid point."""
     xp = namespace(Y)
     (m, q), total = Y.shape, float(xp.sum(Y * Y))
+    # Where less than this share of the terms is left of their sum, too few digits are: ten of sixteen, three of seven.
+    doubtful = 1e-6 if epsilon(Y) < 1e-10 else 1e-3
     rotated = sides[0].spectrum.rotate(Y)
     grids = _Grids(Y, rotated, members, task_members)
-    result: dict[str, np.ndarray] = {}
+    result = {setting.value: np.empty((len(sides), len(tasks))) for setting in settings}
     operators = {
-        new: [_task_operator(side, new, task_members) for side in tasks]
+        new: xp.stack([_task_operator(side, new, task_members) for side in tasks])
         for new in {setting.new_task for setting in settings}
     }
-    squares = {new: [operator @ operator.T for operator in found] for new, found in operators.items()}
+    shape = (len(tasks), q * q)
+    flat = {new: xp.reshape(stack, shape) for new, stack in operators.items()}
+    squares = {new: xp.reshape(stack @ xp.matrix_transpose(stack), shape) for new, stack in operators.items()}
+    sizes = {new: to_numpy(xp.sum(found * found, axis=1)) ** 0.5 for new, found in squares.items()}
     for new_instance in {setting.new_instance for setting in settings}:
-        here = [setting for setting in settings if setting.new_instance == new_instance]
-        errors = {setting: np.empty((len(sides), len(tasks))) for setting in here}
         for row, side in enumerate(sides):
             left = (grids._left_out([side]) if new_instance else grids._smoothed([side]))[0, ...]
-            gram, cross = left.T @ left, left.T @ Y
-            for setting in here:
-                for column, operator in enumerate(operators[setting.new_task]):
-                    square = squares[setting.new_task][column]
-                    error = float(xp.sum(gram * square)) - 2.0 * float(xp.sum(cross * operator)) + total
-                    if error < 1e-6 * total:  # nothing but cancellation is left: look at the predictions
-                        error = float(xp.sum((left @ operator - Y) ** 2))
-                    errors[setting][row, column] = error / (m * q)
-        result |= {setting.value: found for setting, found in errors.items()}
+            gram, cross = (xp.reshape(left.T @ right, (q * q,)) for right in (left, Y))
+            size = float(xp.sum(gram * gram)) ** 0.5
+            for setting in settings:
+                if setting.new_instance != new_instance:
+                    continue
+                errors = to_numpy(squares[setting.new_task] @ gram - 2.0 * (flat[setting.new_task] @ cross)) + total
+                for column in np.flatnonzero(errors < doubtful * np.maximum(total, size * sizes[setting.new_task])):
+                    # Little but cancellation is left of the closed form: look at the predictions.
+                    operator = operators[setting.new_task][int(column), ...]
+                    errors[column] = float(xp.sum((left @ operator - Y) ** 2))
+                result[setting.value][row, :] = errors / (m * q)
     return result
 
 

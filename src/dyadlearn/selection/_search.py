@@ -1,0 +1,181 @@
+"""What the searching estimators share: fit the sides once, score every regularisation, keep the best."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from dyadlearn._array import Array
+from dyadlearn._frames import Ids, in_order
+from dyadlearn._validation import check_choice
+from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.holdout import holdout
+from dyadlearn.metrics import scorer
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models._solve import coefficients
+from dyadlearn.selection.landscape import checked_alphas, landscape
+from dyadlearn.selection.refine import refined_alphas
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["RidgeSearch", "grid_of"]
+
+
+class RidgeSearch(PairwiseRidge):
+    """Base of the searching estimators: fit the sides once, score every regularisation, keep the best."""
+
+    alphas: Any
+    setting: str
+    scoring: Any
+    kernel_grid: Sequence[dict[str, Any]] | None
+    progress: bool | None
+
+    alpha_: Any
+    task_alpha_: Any
+    best_score_: float
+    landscape_: np.ndarray
+    holdout_: Any
+
+    _sides_tried: list[Side]
+    _task_sides_tried: list[Side | None]
+
+    def fit(self, X: Any, y: Any, tasks: Any = None, groups: Any = None, task_groups: Any = None) -> Self:
+        """Fit the model and choose its regularisation.
+
+        Parameters
+        ----------
+        X, y, tasks : as in the model without search
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Instances and tasks that are left out together.
+
+        Returns
+        -------
+        self
+        """
+        self._group_labels = (groups, task_groups)
+        try:
+            return super().fit(X, y, tasks)
+        finally:
+            del self._group_labels
+
+    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
+        self._sides_tried = _sides(rows, self._spec(), self.kernel_grid, ids, names, "instance")
+        return self._sides_tried[0]
+
+    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
+        grid = getattr(self, "task_kernel_grid", None)
+        if rows is None:
+            self._task_sides_tried = [None]
+        else:
+            self._task_sides_tried = list(_sides(rows, self._task_spec(), grid, ids, names, "task"))
+        return self._task_sides_tried[0]
+
+    def _check_params(self) -> None:
+        as_setting(self.setting)
+        scorer(self.scoring)
+        check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        self._grids()
+        if any(self._is_free()) and self.scoring != "neg_mean_squared_error":
+            raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
+
+    def _is_free(self) -> list[bool]:
+        """Tell which of the two regularisations may move between and beyond the values of the grid."""
+        return [isinstance(grid, str) for grid in (self.alphas, getattr(self, "task_alphas", None))]
+
+    def _grids(self) -> tuple[list[float], list[float] | None]:
+        """Return the values of one or two regularisations."""
+        return grid_of(self.alphas, "alphas"), None
+
+    def _solve(self) -> Self:
+        setting = as_setting(self.setting)
+        groups, task_groups = self._group_labels
+        labels = {
+            "groups": in_order(groups, self._grid.instance_ids, None, "groups"),
+            "task_groups": in_order(task_groups, self._grid.task_ids, None, "task_groups"),
+        }
+        alphas, task_alphas = self._grids()
+        found = []
+        self.alpha_, self.task_alpha_ = alphas[0], None if task_alphas is None else task_alphas[0]
+        for side in self._sides_tried:
+            for task_side in self._task_sides_tried:
+                self._side, self._task_side = side, task_side
+                scores = landscape(
+                    self._make_problem(), alphas, task_alphas, [setting], self.scoring, progress=self.progress, **labels
+                )
+                found.append(scores[setting.value])
+        stack = np.stack(found)
+        place = np.unravel_index(int(np.nanargmax(stack)), stack.shape)
+        first, second = divmod(int(place[0]), len(self._task_sides_tried))
+        self._side, self._task_side = self._sides_tried[first], self._task_sides_tried[second]
+        shape = (len(self._sides_tried), len(self._task_sides_tried), *stack.shape[1:])
+        searched = len(self._sides_tried) * len(self._task_sides_tried) > 1
+        self.landscape_ = stack.reshape(shape) if searched else stack[0]
+        self.best_score_ = float(stack[place])
+        self.alpha_ = alphas[place[1]]
+        _warn_at_edge(place[1], alphas, "alpha", self.alphas)
+        self.task_alpha_ = None  # without tasks there is nothing to regularise
+        if stack.ndim == 3 and task_alphas is not None:
+            self.task_alpha_ = task_alphas[place[2]]
+            _warn_at_edge(place[2], task_alphas, "task_alpha", self.task_alphas)
+        self._refine(labels)
+        del self._sides_tried, self._task_sides_tried
+        return self._finish(setting, labels)
+
+    def _refine(self, labels: dict[str, Any]) -> None:
+        """Search between the values of the grid where that was asked for."""
+        if not any(self._is_free()):
+            return
+        problem = self._make_problem()
+        best = refined_alphas(problem, as_setting(self.setting), self._is_free(), labels)
+        self.alpha_, self.best_score_ = best.alpha, best.score
+        if problem.method == "two_step":
+            self.task_alpha_ = best.task_alpha
+
+    def _finish(self, setting: Setting, labels: dict[str, Any]) -> Self:
+        problem = self._make_problem()
+        self._coefficients, self._fitted_problem = coefficients(problem), problem
+        used = {
+            "groups": labels["groups"] if setting.new_instance else None,
+            "task_groups": labels["task_groups"] if setting.new_task else None,
+        }
+        self.holdout_ = self._grid.restore(holdout(problem, setting, **used))
+        return self
+
+
+def _sides(
+    rows: Array,
+    spec: KernelSpec,
+    grid: Sequence[dict[str, Any]] | None,
+    ids: Ids | None,
+    names: Ids | None,
+    name: str,
+) -> list[Side]:
+    """Decompose a side once for each set of kernel parameters."""
+    if grid is None:
+        return [fit_side(rows, spec, ids, names, name)]
+    if not grid:
+        raise ValueError(f"The grid of {name} kernel parameters is empty: give at least one dict.")
+    return [fit_side(rows, replace(spec, params=params), ids, names, name) for params in grid]
+
+
+def grid_of(alphas: Any, name: str) -> list[float]:
+    if isinstance(alphas, str):
+        if alphas != "auto":
+            raise ValueError(f'{name} must be a sequence of numbers or "auto", found {alphas!r}.')
+        alphas = None
+    return checked_alphas(alphas, name)
+
+
+def _warn_at_edge(index: Any, alphas: Sequence[float], name: str, given: Any) -> None:
+    order = sorted(alphas)
+    if len(order) > 1 and not isinstance(given, str) and alphas[int(index)] in (order[0], order[-1]):
+        warnings.warn(
+            f"The best {name}, {alphas[int(index)]:g}, is on the edge of the grid ({order[0]:g} … {order[-1]:g}): "
+            "widen it, or take it that this side wants no (or full) regularisation.",
+            GridEdgeWarning,
+            stacklevel=6,
+        )

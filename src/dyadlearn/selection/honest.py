@@ -1,0 +1,359 @@
+r"""Scores that may be reported: not chosen on the cells they are computed on, and with an interval.
+
+The best of many scores is optimistic, since luck takes part in the choice: with held-out scores :math:`s(\lambda)`,
+
+.. math:: \mathbb{E}\,\max_\lambda s(\lambda) \;\ge\; \max_\lambda \mathbb{E}\,s(\lambda) .
+
+`nested_score` chooses without the cells that are scored; `bootstrap_interval` tells how far a score may be off because
+other instances or tasks could have been drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from dyadlearn._array import Array, as_array_of, take_rows, to_numpy
+from dyadlearn._frames import Ids, in_order, read_table
+from dyadlearn._validation import check_choice, check_finite_labels, check_same_library
+from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.labels import read_labels
+from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.models._inputs import align_side, check_sizes
+from dyadlearn.models._side import KernelSpec, check_rows
+from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.selection._progress import Progress
+from dyadlearn.selection._search import RidgeSearch
+from dyadlearn.selection.splitters import SettingKFold
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Interval", "NestedScore", "bootstrap_interval", "nested_score"]
+
+
+@dataclass(frozen=True, eq=False)
+class NestedScore:
+    """What a search is worth on cells that it did not see.
+
+    Attributes
+    ----------
+    score : float
+        Of all held-out predictions together.
+    setting : str
+    fold_scores : array of shape (n_folds,)
+        Of each fold's predictions alone; NaN where the metric is undefined there.
+    alphas : array of shape (n_folds,), or (n_folds, q) with one regularisation per task
+        What was chosen in each fold.
+    task_alphas : array of shape (n_folds,) or None
+        The same for the tasks, where the model has such a regularisation.
+    predictions : array or frame of shape (m, q)
+        Every cell as predicted by the fold that left it out, in the form the labels came in.
+    """
+
+    score: float
+    setting: str
+    fold_scores: np.ndarray
+    alphas: np.ndarray
+    task_alphas: np.ndarray | None
+    predictions: Any
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score and how far it may be off.
+
+    Attributes
+    ----------
+    score : float
+        Of the grid itself.
+    low, high : float
+        Ends of the interval.
+    level : float
+        The share of resamples in it.
+    n_resamples : int
+        Resamples that have a score.
+    n_undefined : int
+        Resamples where the metric is undefined, left out.
+    """
+
+    score: float
+    low: float
+    high: float
+    level: float
+    n_resamples: int
+    n_undefined: int
+
+    def __str__(self) -> str:
+        return f"{self.score:.4g} ({100 * self.level:g} % interval {self.low:.4g} … {self.high:.4g})"
+
+
+def nested_score(
+    search: RidgeSearch,
+    X: Any,
+    y: Any,
+    tasks: Any = None,
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    n_splits: int = 5,
+    random_state: Any = None,
+) -> NestedScore:
+    """Score a search on cells that had no part in its choices.
+
+    Folds of instances (setting B), of tasks (C) or blocks of both (D) are left out in turn. In each the whole
+    search runs on what remains, without the cells of a left-out instance or task, and the model that it
+    chooses predicts the left-out cells. All predictions are scored together.
+
+    Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
+    would have to be evaluated for every regularisation and every row within the fold, which costs more than
+    one decomposition per fold.
+
+    Parameters
+    ----------
+    search : TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
+        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score.
+    X, y, tasks
+        As in its `fit`.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together, by the folds and by the search within them.
+    n_splits : int, default=5
+        Number of folds of each side that is cut; setting D has their square of blocks.
+    random_state : int, RandomState or None, default=None
+        Deals the instances and tasks to the folds.
+
+    Returns
+    -------
+    NestedScore
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidgeCV
+    >>> from dyadlearn.selection.honest import nested_score
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> search = TwoStepRidgeCV(setting="D")
+    >>> found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
+    ((4,), True)
+    """
+    if not isinstance(search, RidgeSearch):
+        raise TypeError(
+            "search must be an estimator that chooses its regularisation, such as TwoStepRidgeCV, found "
+            f"{type(search).__name__}."
+        )
+    setting = as_setting(search.setting)
+    if setting is Setting.A:
+        raise ValueError(
+            "A nested score in setting A leaves single pairs out of the grid, and incomplete labels are not "
+            "supported: ask for setting B, C or D."
+        )
+    if setting.new_task and tasks is None:
+        raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
+    grid, task_side = read_labels(y), None
+    side, ids = _read_side(X, grid.instance_ids, search._spec(), "X", "the rows of Y")
+    grid = replace(grid, instance_ids=ids)
+    if tasks is not None:
+        task_side, ids = _read_side(
+            unwrap_tasks(tasks), grid.task_ids, search._task_spec(), "tasks", "the columns of Y"
+        )
+        grid = replace(grid, task_ids=ids)
+    Y, task_rows = grid.values, None if task_side is None else task_side.values
+    check_same_library({"X": side.values, "Y": Y, "tasks": task_rows})
+    check_sizes(side.values, Y, task_rows)
+    check_finite_labels(Y)
+    groups = in_order(groups, grid.instance_ids, None, "groups")
+    task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
+
+    folds = SettingKFold(setting, n_splits, random_state=random_state)
+    predictions, blocks, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        Progress(folds.get_n_splits(), "Nested folds", search.progress) as bar,
+    ):
+        warnings.simplefilter("always")
+        for train, test in folds.split_grid(*Y.shape, groups=groups, task_groups=task_groups):
+            (seen, known), (new, asked), before = _axes(train), _axes(test), len(caught)
+            inner = clone(search).set_params(progress=False)
+            inner.fit(
+                side.take(seen, seen),
+                _block(Y, seen, known),
+                None if task_side is None else task_side.take(known, known),
+                groups=None if groups is None else to_numpy(groups)[seen],
+                task_groups=None if task_groups is None else to_numpy(task_groups)[known],
+            )
+            asked_rows = task_side.take(asked, known) if task_side is not None and setting.new_task else None
+            predictions[np.ix_(new, asked)] = to_numpy(inner.predict(side.take(new, seen), asked_rows))
+            blocks.append((new, asked))
+            chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+            at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
+            bar.advance()
+    _warn(caught, at_edge, len(blocks))
+    F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
+    score = float(judge(Y, F, setting=setting))
+    alphas, task_alphas = zip(*chosen, strict=True)
+    return NestedScore(
+        score=score,
+        setting=setting.value,
+        fold_scores=np.array(
+            [_score_or_nan(judge, _block(Y, *block), _block(F, *block), setting=setting) for block in blocks]
+        ),
+        alphas=np.array(alphas),
+        task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
+        predictions=grid.restore(F),
+    )
+
+
+def bootstrap_interval(
+    Y: Any,
+    F: Any,
+    scoring: Any = "neg_mean_squared_error",
+    *,
+    setting: str | Setting | None = None,
+    average: str | None = None,
+    over: str = "both",
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> Interval:
+    """Tell how far a score may be off because other instances or tasks could have been drawn.
+
+    Instances, tasks or both are drawn with replacement as often as there are any, the score is computed on the
+    grid of those drawn, and the interval holds the middle share `level` of the scores. Cells are never drawn
+    one by one: those of a row share their instance and those of a column their task, so there is less to
+    learn from them than their number says, and the interval would be too narrow.
+
+    The interval knows nothing of how the predictions were chosen: give it those of `nested_score`, or of a
+    regularisation that was fixed beforehand.
+
+    Parameters
+    ----------
+    Y : array or frame of shape (m, q)
+        Labels; NaN where not observed.
+    F : array or frame of shape (m, q)
+        Predictions that were made without their labels.
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`.
+    setting : str or Setting, default=None
+        Chooses the average: micro in A and D, per instance in B, per task in C.
+    average : {"micro", "instance", "task"}, default=None
+        The average itself, instead of `setting`.
+    over : {"instances", "tasks", "both"}, default="both"
+        What is drawn: whatever would be another in a repetition of the study.
+    n_resamples : int, default=1000
+    level : float, default=0.95
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Interval
+        Draws where the score is undefined are left out, and counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.selection.honest import bootstrap_interval
+    >>> rng = np.random.default_rng(0)
+    >>> Y = rng.normal(size=(30, 20))
+    >>> print(bootstrap_interval(Y, Y + rng.normal(size=(30, 20)), "r2", over="instances", random_state=0))
+    0.07397 (95 % interval ...)
+    """
+    check_choice(over, "over", ("instances", "tasks", "both"))
+    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
+        raise ValueError(f"n_resamples must be a whole number of at least 1, found {n_resamples!r}.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level must be a number between 0 and 1, found {level!r}.")
+    grid, where = read_labels(Y), as_average(average, setting)
+    stack, shape = read_stack(F, grid)
+    if shape:
+        raise ValueError(f"F must be one grid of predictions, found a stack of shape {shape} of them.")
+    labels, predicted, (m, q) = grid.values, stack[0, ...], grid.values.shape
+    for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
+        if over != spared and count < 2:
+            raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
+    judge = scorer(scoring)
+    prepared = judge.prepare(labels, average=where)
+    score, each = float(prepared(predicted)), None
+    if isinstance(prepared, Metric) and (where, over) in (("instance", "instances"), ("task", "tasks")):
+        # The score of a row does not depend on the other rows: it is computed once.
+        each = np.full(m if over == "instances" else q, np.nan)
+        each[prepared.rows] = to_numpy(prepared.each(predicted))
+    random, scores = check_random_state(random_state), np.empty(int(n_resamples))
+    for resample in range(len(scores)):
+        rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
+        columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
+        if each is None:
+            drawn = _block(labels, rows, columns), _block(predicted, rows, columns)
+            scores[resample] = _score_or_nan(judge, *drawn, average=where)
+        else:
+            own = each[rows if over == "instances" else columns]
+            defined = own[~np.isnan(own)]
+            scores[resample] = defined.mean() if defined.size else np.nan
+    scores = scores[~np.isnan(scores)]
+    if not scores.size:
+        raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(score, float(low), float(high), float(level), scores.size, int(n_resamples) - scores.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What describes one side: features of its rows, or their kernel."""
+
+    values: Array
+    is_kernel: bool
+
+    def take(self, rows: np.ndarray, training: np.ndarray) -> Array:
+        """Return some rows; of a kernel only their values with those of the training rows."""
+        return _block(self.values, rows, training) if self.is_kernel else take_rows(self.values, rows)
+
+
+def _read_side(
+    given: Any, target: Ids | None, spec: KernelSpec, name: str, target_name: str
+) -> tuple[_Rows, Ids | None]:
+    """Return a side in the order of the labels, and its ids."""
+    table, ids = align_side(read_table(given, name), target, spec, name, target_name)
+    values = check_rows(table.values, spec, name)
+    if spec.is_precomputed and values.shape[0] != values.shape[1]:
+        raise KernelError(
+            f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
+        )
+    return _Rows(values, spec.is_precomputed), ids
+
+
+def _axes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and the columns that a block of cells is made of."""
+    return np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+
+
+def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def _score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> float:
+    """Return the score of a part of a grid, NaN where it is undefined; the whole grid is known to have one."""
+    try:
+        return float(judge(Y, F, **average))
+    except ValueError:
+        return float("nan")
+
+
+def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> None:
+    """Pass on what was warned of in the folds: each thing once."""
+    if at_edge:
+        warnings.warn(
+            f"In {at_edge} of {n_folds} folds a best regularisation is on the edge of the grid: widen it.",
+            GridEdgeWarning,
+            stacklevel=3,
+        )
+    others = {(warning.category, warning.filename, warning.lineno): warning for warning in reversed(caught)}
+    for category, filename, line in others:
+        if not issubclass(category, GridEdgeWarning):
+            warnings.warn_explicit(others[category, filename, line].message, category, filename, line)
