@@ -13,11 +13,12 @@ STAMP := $(VENV)/.installed
 # Tests run in WORKERS processes with THREADS threads of linear algebra each.
 WORKERS ?= 2
 THREADS ?= 1
+PYTEST := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q
 # More arguments for pytest, for instance: make test ARGS="-m slow"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench docs clean
+.PHONY: help install demo test lint format bench reproduce docs clean
 
 help: ## show this list
 	@echo "dyadlearn: what make can do"
@@ -41,7 +42,9 @@ demo: $(STAMP) ## fit the three models on the embedded data and show what they p
 	@$(BIN)/dyadlearn demo
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
+	@# scikit-learn checks other array libraries only where scipy was asked to accept them.
+	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api tests/models/test_sklearn.py
+	$(PYTEST) -n $(WORKERS) $(ARGS)
 
 lint: $(STAMP) ## check style, types and floors
 	$(BIN)/ruff check .
@@ -53,9 +56,17 @@ format: $(STAMP) ## put the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure fitting and importing against their targets
-	$(BIN)/python benchmarks/fit.py
+bench: $(STAMP) ## measure importing, fitting, hold-out and selection against their targets
 	$(BIN)/python benchmarks/imports.py
+	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/holdout.py
+	$(BIN)/python benchmarks/landscape.py
+
+reproduce: $(STAMP) ## run the paper's first experiment; quicker: make reproduce ARGS=--quick
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	$(BIN)/python experiments/drug_target.py --json build/drug_target.json --figures build/figures $(ARGS)
+	@echo "The figures are in build/figures, all landscapes in build/drug_target.json"
 
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html

@@ -8,16 +8,11 @@ Each import runs in a fresh interpreter, in turns, after one round that only war
 from __future__ import annotations
 
 import argparse
-import datetime
-import platform
 import statistics
 import subprocess
 import sys
 
-import numpy as np
-import sklearn
-
-import dyadlearn
+from measuring import row, versions
 
 TARGET = 1.5
 
@@ -39,15 +34,9 @@ def main() -> int:
         (import_seconds("dyadlearn"), import_seconds("sklearn.linear_model")) for _ in range(arguments.repeats + 1)
     ][1:]
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
-    ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
-    print("import in a fresh interpreter")
-    print(f"  dyadlearn                {ours:8.3f} s")
-    print(f"  sklearn.linear_model     {theirs:8.3f} s")
-    print(f"  ratio                    {ratio:8.2f}     target <= {TARGET}")
-    print(
-        f"  {datetime.date.today()}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"scikit-learn {sklearn.__version__}, dyadlearn {dyadlearn.__version__}"
-    )
+    print("Import in a fresh interpreter")
+    print(row("dyadlearn over sklearn.linear_model", ratio, f"target <= {TARGET}"))
+    print(versions())
     return int(ratio > TARGET)
 
 

@@ -11,6 +11,7 @@ from sklearn import metrics as sk
 
 from dyadlearn import metrics
 from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer
+from dyadlearn.metrics.ranks import ConcordanceIndex
 from dyadlearn.settings import Setting
 
 
@@ -272,7 +273,12 @@ def test_with_two_labels_concordance_is_the_area_under_the_curve():
     Y = make_labels(BINARY, (7, 6), 9, missing=0.2)
     F = make_predictions("tied", Y.shape, 9)
     for average in AVERAGES:
-        assert concordance_index(Y, F, average=average) == roc_auc(Y, F, average=average)
+        prepared = ConcordanceIndex(Y, average=average)
+        assert prepared._binary is not None
+        assert prepared(F) == roc_auc(Y, F, average=average)
+        # The long way round, which real labels take, comes to the same.
+        prepared._binary = None
+        assert prepared(F) == roc_auc(Y, F, average=average)
 
 
 def test_concordance_where_only_left_out_rows_have_a_third_label():
@@ -325,7 +331,9 @@ def test_best_fraction_is_rounded_up_but_not_for_the_noise_of_floats():
     # 0.07 · 100 is 7.000000000000001 in floating point.
     assert_allclose(metrics.recall_at_k(y, f, 7), 7 / 8)
     assert_allclose(metrics.enrichment_factor(y, -abs(f - f[7]), 0.07), 4 / 7 / 0.08)
-    assert_allclose(metrics.enrichment_factor(y, f, 0.001), 1 / 0.08)
+    # However small the fraction, one cell is the best.
+    for fraction in (0.001, 1e-15):
+        assert_allclose(metrics.enrichment_factor(y, f, fraction), 1 / 0.08)
     assert metrics.enrichment_factor(y, f, 1) == 1.0
 
 
