@@ -24,6 +24,7 @@ __all__ = [
     "Array",
     "as_array_of",
     "available_memory",
+    "detached",
     "eigh",
     "epsilon",
     "float_dtype",
@@ -66,6 +67,11 @@ def namespace(*arrays: Any) -> ModuleType:
 def library(array: Any) -> str:
     """Return the name of the library that `array` belongs to."""
     return type(array).__module__.partition(".")[0] if is_foreign(array) else "numpy"
+
+
+def detached(array: Array) -> Array:
+    """Return an array that takes no part in anybody's differentiation."""
+    return array.detach() if array_api_compat.is_torch_array(array) else array
 
 
 def to_numpy(array: Any) -> np.ndarray:

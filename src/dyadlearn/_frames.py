@@ -130,11 +130,12 @@ def read_table(table: Any, name: str) -> Table:
         return Table(table)
     import narwhals as nw
 
-    columns = getattr(table, "columns", None)
-    column_ids = None
-    if columns is not None:
-        column_ids = make_ids(list(columns), getattr(columns, "name", None), f"The columns of {name}")
-    frame = nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
+    if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
+        # pandas may repeat names, which narwhals refuses in words of its own.
+        make_ids(list(table.columns), None, f"The columns of {name}")
+    frame = nw.from_native(table, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(f"{name} is a lazy frame: collect it first.")
     if not isinstance(frame, nw.DataFrame | nw.Series):
         return Table(table)
     kind = str(frame.implementation.value)
@@ -149,7 +150,6 @@ def read_table(table: Any, name: str) -> Table:
         row_ids = make_ids(frame.get_column(first).to_list(), first, f"Column {first!r} of {name}")
         frame = frame.drop(first)
         del schema[first]
-        column_ids = Ids(tuple(schema))
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
     if text:
         raise ValueError(
@@ -157,7 +157,8 @@ def read_table(table: Any, name: str) -> Table:
             "frame or in the first column of any other."
         )
     native = frame.to_native()
-    return Table(native, row_ids, column_ids, kind)
+    axis = getattr(getattr(native, "columns", None), "name", None)
+    return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
 
 
 def _is_text(dtype: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, available_memory, is_foreign, library, namespace
+from dyadlearn._array import Array, available_memory, detached, is_foreign, library, namespace
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 __all__ = [
@@ -87,6 +87,7 @@ def check_real(array: Array, name: str) -> Array:
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    array = detached(array)
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
 

@@ -201,7 +201,9 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
     pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, tasks=T)
     scaled = StandardScaler().fit_transform(X)
     expected = Model(0.2, kernel="rbf").fit(scaled, Y, tasks=T)
-    assert_allclose(pipeline.predict(X, tasks=T_NEW), expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
+    predicted = pipeline.predict(X, tasks=T_NEW)
+    assert predicted.shape == (M, 4)
+    assert_allclose(predicted, expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
     assert_allclose(pipeline.score(X, Y[:, :4], tasks=T_NEW), expected.score(scaled, Y[:, :4], tasks=T_NEW), rtol=1e-9)
 
 
@@ -226,6 +228,7 @@ def test_a_pipeline_without_metadata_routing():
         pipeline = make_pipeline(StandardScaler(), TwoStepRidge()).fit(X, Y, twostepridge__tasks=T)
         predicted = pipeline.predict(X, tasks=T_NEW)
     scaled = StandardScaler().fit_transform(X)
+    assert predicted.shape == (M, 4)
     assert_allclose(predicted, TwoStepRidge().fit(scaled, Y, tasks=T).predict(scaled, tasks=T_NEW), rtol=1e-9)
 
 
@@ -241,6 +244,7 @@ def test_tasks_that_nobody_requested_are_not_lost_silently():
 def test_the_holder_stands_for_what_it_holds(Model):
     model, held = Model().fit(X, Y, tasks=T), Model().fit(X, Y, tasks=Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
+    assert held.predict(X, tasks=Tasks(T_NEW)).shape == (M, 4)
     assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
     assert_array_equal(
         held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]), model.predict_pairs(X, T_NEW, [(0, 1), (2, 3)])

@@ -131,9 +131,11 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
                 "there is nothing to compute from features."
             )
         if kernel not in _KERNELS:
-            close = difflib.get_close_matches(kernel, _KERNELS, n=1)
+            close = difflib.get_close_matches(kernel, [*_KERNELS, "precomputed"], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise KernelError(f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(_KERNELS)}.")
+            raise KernelError(
+                f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(_KERNELS)}; models also take precomputed."
+            )
         known = inspect.signature(_KERNELS[kernel]).parameters.values()
         names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         unknown = [name for name in params if name not in names]

@@ -180,8 +180,8 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
         return K, gap
     if symmetrize == "error":
         raise KernelError(
-            f"{name} is not symmetric: the largest gap between {name} and its transpose is {gap:.3g}, "
-            f"the tolerance is {tolerance:.3g}; symmetrize='mean' averages the two."
+            f"{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, "
+            f"the tolerance is {tolerance:.3g}; dyadlearn.kernels.repair averages the two."
         )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
@@ -292,7 +292,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[A
             raise KernelError(
                 f"{name} is not positive semi-definite: {negative} of its {n} eigenvalues are negative, the "
                 f"smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g}); "
-                "psd='clip' or psd='shift' repairs it."
+                "dyadlearn.kernels.repair clips them or shifts them up."
             )
         if psd == "shift":
             values = values - smallest

@@ -103,7 +103,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
         dtype = float_dtype(rows, task_rows)
-        rows, labels = cast(rows, dtype), cast(grid.values, dtype)
+        rows = cast(rows, dtype)
+        # The labels are kept and solved for again: they must not change when the caller's array does.
+        labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
         task_rows = None if task_rows is None else cast(task_rows, dtype)
         check_finite_labels(labels)
         check_fit_memory(labels, (rows, spec, "instance"), (task_rows, task_spec, "task"))

@@ -33,6 +33,7 @@ class RidgeSearch(PairwiseRidge):
     scoring: Any
     kernel_grid: Sequence[dict[str, Any]] | None
     progress: bool | None
+    alpha_per_task: bool = False
 
     alpha_: Any
     task_alpha_: Any
@@ -91,6 +92,8 @@ class RidgeSearch(PairwiseRidge):
         return grid_of(self.alphas, "alphas"), None
 
     def _solve(self) -> Self:
+        if self.alpha_per_task:
+            return self._solve_each_task()
         setting = as_setting(self.setting)
         groups, task_groups = self._group_labels
         labels = {
@@ -124,6 +127,9 @@ class RidgeSearch(PairwiseRidge):
         self._refine(labels)
         del self._sides_tried, self._task_sides_tried
         return self._finish(setting, labels)
+
+    def _solve_each_task(self) -> Self:
+        raise NotImplementedError
 
     def _refine(self, labels: dict[str, Any]) -> None:
         """Search between the values of the grid where that was asked for."""

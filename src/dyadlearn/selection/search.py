@@ -307,9 +307,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
         filter = checked_filter(self.filter, "filter")
         return Problem("independent", self._grid.values, self._side.spectrum, alpha, filter=filter)
 
-    def _solve(self) -> Self:
-        if not self.alpha_per_task:
-            return super()._solve()
+    def _solve_each_task(self) -> Self:
         if self.kernel_grid is not None or isinstance(self.alphas, str):
             raise ValueError(
                 "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
