@@ -66,11 +66,11 @@ class TwoStepRidgeCV(RidgeSearch):
     >>> import numpy as np
     >>> from dyadlearn import TwoStepRidgeCV
     >>> rng = np.random.default_rng(0)
-    >>> X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
-    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
-    >>> search = TwoStepRidgeCV(alphas=[0.1, 1, 10, 100], task_alphas=[0.1, 1, 10, 100], setting="D")
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> search = TwoStepRidgeCV(alphas=[0.1, 1, 10, 100], task_alphas=[0.01, 0.1, 1, 10, 100], setting="D")
     >>> search.fit(X, Y, tasks=T).landscape_.shape
-    (4, 4)
+    (4, 5)
     """
 
     def __init__(

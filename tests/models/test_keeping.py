@@ -1,0 +1,29 @@
+"""What a model keeps of what it was given, and what it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dyadlearn import TwoStepRidge
+
+
+def test_labels_overwritten_after_fit_change_nothing():
+    labels = np.arange(12.0).reshape(4, 3)
+    model = TwoStepRidge(alpha=0.5).fit(np.eye(4), labels)
+    expected = model.holdout("B")
+    labels[:] = 0.0
+    model.set_alpha(0.5)
+    np.testing.assert_array_equal(model.holdout("B"), expected)
+
+
+def test_a_lazy_frame_is_refused_by_name():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="X is a lazy frame: collect it first"):
+        TwoStepRidge().fit(pl.LazyFrame({"a": [1.0, 2.0]}), np.ones((2, 1)))
+
+
+def test_gradients_are_left_behind():
+    torch = pytest.importorskip("torch")
+    X = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    assert not TwoStepRidge().fit(X, torch.ones((3, 2), dtype=torch.float64)).predict(X).requires_grad
