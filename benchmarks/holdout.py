@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.kronecker import kronecker_new_both
+from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
 from dyadlearn.spectrum import Spectrum

@@ -8,8 +8,10 @@ from dyadlearn.selection import (
     SettingKFold,
     TwoStepRidgeCV,
     audit,
+    bootstrap_interval,
     evaluate,
     landscape,
+    nested_score,
 )
 
 __version__ = "0.1.0.dev0"
@@ -24,7 +26,9 @@ __all__ = [
     "TwoStepRidge",
     "TwoStepRidgeCV",
     "audit",
+    "bootstrap_interval",
     "evaluate",
     "landscape",
+    "nested_score",
     "verify_holdout",
 ]

@@ -27,6 +27,7 @@ from dyadlearn._array import (
     largest,
     matmul,
     namespace,
+    product_like,
     row_blocks,
     svd,
     to_numpy,
@@ -156,7 +157,7 @@ class Spectrum:
             assert self.components is not None
             assert self._features is not None
             return (self.components.T @ matmul(self._features.T, labels)) / self.values[:, None] ** 0.5
-        return self.vectors.T @ labels
+        return product_like(self.vectors.T, labels)
 
     def training_rows(self, product: Array) -> Array:
         r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
@@ -187,24 +188,23 @@ class Spectrum:
         array of shape (n, q)
         """
         rotated = self.rotate(labels)
-        result = self.vectors @ (weights[:, None] * rotated)
         if self.is_truncated and null_weight != 0:
-            result += null_weight * (labels - self.vectors @ rotated)
-        return result
+            outside = labels - product_like(self.vectors, rotated)
+            return product_like(self.vectors, weights[:, None] * rotated) + null_weight * outside
+        rotated *= weights[:, None]
+        return product_like(self.vectors, rotated)
 
     def matrix(self, weights: Array) -> Array:
         r"""Return :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` of shape (n, n)."""
         return (self.vectors * weights) @ self.vectors.T
 
-    def diagonal(self, weights: Array, null_weight: float = 0.0) -> Array:
+    def diagonal(self, weights: Array) -> Array:
         r"""Return the diagonal of `matrix` without forming it, :math:`(\mathbf{U}\circ\mathbf{U})w`.
 
         Parameters
         ----------
         weights : array of shape (k,) or (k, p)
             One set of weights, or p of them.
-        null_weight : float, default=0.0
-            Weight of what a truncated spectrum leaves out.
 
         Returns
         -------
@@ -213,20 +213,18 @@ class Spectrum:
         n, k = self.vectors.shape
         blocks = list(row_blocks(n, k * itemsize(self.vectors)))
         if len(blocks) == 1:
-            return self._diagonal_rows(blocks[0], weights, null_weight)
+            squares = self.vectors**2
+            return product_like(squares, weights) if weights.ndim == 2 else squares @ weights
         result = zeros((n, *weights.shape[1:]), self.vectors)
         for rows in blocks:
-            result[rows, ...] = self._diagonal_rows(rows, weights, null_weight)
+            result[rows, ...] = self.vectors[rows, :] ** 2 @ weights
         return result
 
-    def _diagonal_rows(self, rows: slice, weights: Array, null_weight: float) -> Array:
-        squares = self.vectors[rows, :] ** 2
-        result = squares @ weights
-        if null_weight and self.is_truncated:
-            xp = namespace(squares)
-            outside = null_weight * xp.clip(1.0 - xp.sum(squares, axis=1), 0.0, 1.0)
-            result += xp.reshape(outside, (-1,) + (1,) * (weights.ndim - 1))
-        return result
+    @cached_property
+    def outside(self) -> Array:
+        r"""Share of each row in the null space that a truncated spectrum leaves out, shape (n,)."""
+        xp = namespace(self.values)
+        return xp.clip(1.0 - self.diagonal(xp.ones_like(self.values)), 0.0, 1.0)
 
     def null_phi(self, filter: SpectralFilter, alpha: float) -> float:
         r"""Return :math:`\varphi(0)`, the filter on what a truncated spectrum leaves out."""
@@ -278,14 +276,24 @@ class Smoother:
     contrast: Array | None = None
 
     @cached_property
+    def _diagonals(self) -> tuple[Array, Array]:
+        """Leverage and slack, in one pass over the eigenvectors."""
+        xp = namespace(self.shrinkage)
+        both = self.spectrum.diagonal(xp.stack([self.shrinkage, self.remainder], axis=1))
+        leverage, slack = both[:, 0], both[:, 1]
+        if self.spectrum.is_truncated:
+            slack = slack + self.spectrum.outside
+        return leverage, slack
+
+    @cached_property
     def leverage(self) -> Array:
         r"""Diagonal of the hat matrix, :math:`\mathbf{h} = (\mathbf{U}\circ\mathbf{U})f`, shape (n,)."""
-        return self.spectrum.diagonal(self.shrinkage)
+        return self._diagonals[0]
 
     @cached_property
     def slack(self) -> Array:
         r"""Diagonal :math:`\mathbf{e} = (\mathbf{U}\circ\mathbf{U})(1-f)` of the residual operator, shape (n,)."""
-        return self.spectrum.diagonal(self.remainder, 1.0)
+        return self._diagonals[1]
 
     @cached_property
     def prefers_residual(self) -> bool:
@@ -400,10 +408,10 @@ class Smoother:
         weights = self.remainder if self.prefers_residual else self.shrinkage
         (n, k), p = self.spectrum.vectors.shape, labels.shape[1]
         if rotated is not None:
-            return self.spectrum.vectors @ (weights[:, None] * rotated)
+            return product_like(self.spectrum.vectors, weights[:, None] * rotated)
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
-        return self.spectrum.matrix(weights) @ labels
+        return product_like(self.spectrum.matrix(weights), labels)
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:

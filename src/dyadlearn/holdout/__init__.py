@@ -8,6 +8,7 @@ from dyadlearn._array import Array
 from dyadlearn.holdout.cells import cells_holdout
 from dyadlearn.holdout.groups import group_members
 from dyadlearn.holdout.kronecker import kronecker_holdout
+from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.networks import network_holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import independent_holdout, two_step_holdout
@@ -51,8 +52,12 @@ def holdout(
         return network_holdout(problem, setting)
     if problem.task_spectrum is None:
         return independent_holdout(problem, members)
-    method = kronecker_holdout if problem.method == "kronecker" else two_step_holdout
-    return method(problem, setting, members, task_members)
+    if problem.method == "two_step":
+        return two_step_holdout(problem, setting, members, task_members)
+    if setting is not Setting.D:
+        return kronecker_holdout(problem, setting, members, task_members)
+    sides = (problem.spectrum, problem.task_spectrum)
+    return kronecker_new_both(*sides, problem.Y, [problem.alpha], members, task_members)[0, ...]
 
 
 def check_arguments(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:

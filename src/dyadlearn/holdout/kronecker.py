@@ -1,4 +1,4 @@
-r"""Hold-out predictions of Kronecker ridge regression, in all four settings.
+r"""Hold-out predictions of Kronecker ridge regression for new pairs, instances or tasks.
 
 With :math:`\rho_{ij} = \lambda/(\sigma_i s_j + \lambda)`, the residual operator is diagonal in the
 rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`:
@@ -8,8 +8,7 @@ division,
 .. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
                 {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
 
-C is its mirror image. D does the same once for each task j, with the spectrum of the tasks
-without j and a prediction for j at the end; it loops over whichever side has fewer rows.
+C is its mirror image.
 
 Columns that are mostly kept are computed from :math:`\rho`, columns that are mostly shrunk from
 :math:`f = \sigma s/(\sigma s + \lambda)`, so that neither end of the regularisation loses digits.
@@ -21,16 +20,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, largest, namespace, svd, take_rows, to_numpy, zeros
-from dyadlearn.holdout.groups import check_group, gather_groups, scatter_rows
+from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy
+from dyadlearn.holdout.groups import check_group, scatter_rows
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import Members, check_cells
-from dyadlearn.kernels.repair import rank_threshold
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
 
-__all__ = ["interpolation_floor", "kronecker_holdout", "kronecker_new_both", "vanishing_residual"]
+__all__ = ["column_weights", "interpolation_floor", "kronecker_holdout", "leave_out_columns", "vanishing_residual"]
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
 # keeps the loop out of Python for small grids and costs nothing for large ones.
@@ -40,7 +38,7 @@ _BLOCK_NUMBERS = 2**17
 def kronecker_holdout(
     problem: Problem, setting: Setting, members: Members = None, task_members: Members = None
 ) -> Array:
-    """Return held-out predictions of Kronecker ridge regression.
+    """Return held-out predictions of Kronecker ridge regression in setting A, B or C.
 
     Parameters
     ----------
@@ -59,9 +57,7 @@ def kronecker_holdout(
         return _new_pairs(*sides, problem.Y, problem.alpha)
     if setting is Setting.B:
         return _new_rows(*sides, problem.Y, problem.alpha, members)
-    if setting is Setting.C:
-        return _new_rows(*sides[::-1], problem.Y.T, problem.alpha, task_members).T
-    return kronecker_new_both(*sides, problem.Y, [problem.alpha], members, task_members)[0, ...]
+    return _new_rows(*sides[::-1], problem.Y.T, problem.alpha, task_members).T
 
 
 def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float) -> Array:
@@ -70,16 +66,14 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
     truncated = spectrum.is_truncated or task_spectrum.is_truncated
     floor = interpolation_floor(alpha, spectrum, task_spectrum)
     rotated = task_spectrum.rotate(spectrum.rotate(Y).T).T
-    kept = int(xp.sum(xp.astype(products > alpha, xp.int64)))
-    if not truncated and 2 * kept > spectrum.n_rows * task_spectrum.n_rows:
+    if not truncated and 2 * _count_above(spectrum.values, task_spectrum.values, alpha) > Y.shape[0] * Y.shape[1]:
         residual = alpha / (products + alpha) if alpha > 0 else vanishing_residual(products)
         slack = _pair_diagonal(spectrum, task_spectrum, residual)
         check_cells(slack, floor)
         rotated *= residual
         held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
-        held_out /= -slack
-        held_out += Y
-        return held_out
+        held_out /= slack
+        return Y - held_out
     shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
     leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
     if truncated or largest(products) <= alpha:
@@ -94,6 +88,14 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
     held_out -= leverage
     held_out /= slack
     return held_out
+
+
+def _count_above(values: Array, task_values: Array, alpha: float) -> int:
+    """Return how many products σs exceed λ, without forming them."""
+    s = np.sort(to_numpy(task_values))
+    positive = to_numpy(values)
+    positive = positive[positive > 0]
+    return int(np.sum(s.size - np.searchsorted(s, alpha / positive, side="right")))
 
 
 def _pair_diagonal(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array) -> Array:
@@ -124,101 +126,13 @@ def vanishing_residual(products: Array) -> Array:
 
 def _new_rows(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float, members: Members) -> Array:
     columns = task_spectrum.rotate(Y.T).T
-    weights, direct = _column_weights(spectrum, task_spectrum.values, [alpha])
+    weights, direct = column_weights(spectrum, task_spectrum.values, [alpha])
     floor = interpolation_floor(alpha, spectrum)
-    held_out = _leave_out_columns(spectrum, weights, direct, columns, spectrum.rotate(columns), members, floor)
+    held_out = leave_out_columns(spectrum, weights, direct, columns, spectrum.rotate(columns), members, floor)
     return held_out @ task_spectrum.vectors.T
 
 
-def kronecker_new_both(
-    spectrum: Spectrum,
-    task_spectrum: Spectrum,
-    Y: Array,
-    alphas: Sequence[float],
-    members: Members = None,
-    task_members: Members = None,
-) -> Array:
-    r"""Return the predictions for pairs whose instance and task were both left out.
-
-    Everything but :math:`\boldsymbol\rho` is shared by all regularisations. Beside the result the
-    work takes about seven arrays of the size of `Y`, however many regularisations there are.
-
-    Parameters
-    ----------
-    spectrum, task_spectrum : Spectrum
-    Y : array of shape (m, q)
-    alphas : sequence of n floats
-    members, task_members : lists of integer arrays, or None
-        Row positions of each group of instances and of tasks.
-
-    Returns
-    -------
-    array of shape (n, m, q)
-    """
-    groups = gather_groups(members, spectrum.n_rows)
-    task_groups = gather_groups(task_members, task_spectrum.n_rows)
-    xp = namespace(Y)
-    if len(groups) < len(task_groups):
-        swapped = kronecker_new_both(task_spectrum, spectrum, Y.T, alphas, task_members, members)
-        return xp.permute_dims(swapped, (0, 2, 1))
-    (m, q), n = Y.shape, len(alphas)
-    gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
-    rotated = spectrum.rotate(Y)
-    held_out = zeros((q, n, m), Y)
-    blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
-    done = 0
-    for group in task_groups:
-        kept = np.delete(np.arange(q), group)
-        if kept.size:
-            values, vectors, cross = _without(task_spectrum, gram, group, kept)
-            columns = take_rows(Y.T, kept).T @ vectors
-            turned = take_rows(rotated.T, kept).T @ vectors
-            for block in blocks:
-                weights, direct = _column_weights(spectrum, values, [alphas[index] for index in block])
-                floor = interpolation_floor(alphas[block[0]], spectrum)
-                part = _leave_out_columns(spectrum, weights, direct, columns, turned, members, floor)
-                predicted = xp.reshape(part, (m * len(block), values.shape[0])) @ (cross / values[:, None])
-                predicted = xp.permute_dims(xp.reshape(predicted, (m, len(block), group.size)), (2, 1, 0))
-                held_out[done : done + group.size, block[0] : block[-1] + 1, :] = predicted
-        done += group.size
-    order = np.argsort(np.concatenate(task_groups))
-    return xp.permute_dims(take_rows(held_out, order), (1, 2, 0))
-
-
-def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
-    """Cut positions of alphas into consecutive blocks; a zero stands alone, having a rule of its own."""
-    blocks: list[list[int]] = []
-    for index, alpha in enumerate(alphas):
-        if blocks and len(blocks[-1]) < size and alpha != 0 and alphas[blocks[-1][0]] != 0:
-            blocks[-1].append(index)
-        else:
-            blocks.append([index])
-    return blocks
-
-
-def _without(
-    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray
-) -> tuple[Array, Array, Array]:
-    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out).
-
-    Null directions are dropped: the kernel of any row with them is zero.
-    """
-    if gram is None:
-        factor = spectrum.vectors * spectrum.values**0.5
-        vectors, roots, right = svd(take_rows(factor, kept))
-        values = roots**2
-        cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
-    else:
-        rows = take_rows(gram, kept)
-        values, vectors = eigh(take_rows(rows.T, kept))
-        cross = vectors.T @ take_rows(rows.T, left_out).T
-    positive = np.flatnonzero(to_numpy(values > rank_threshold(values, spectrum.n_rows)))
-    if positive.size == values.shape[0]:
-        return values, vectors, cross
-    return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
-
-
-def _column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:
+def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:
     r"""Return each rotated column's filter, and which columns take it as shrinkage.
 
     Parameters
@@ -273,7 +187,7 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     return residual[:, None] * seen[None, :], 1.0 - seen
 
 
-def _leave_out_columns(
+def leave_out_columns(
     spectrum: Spectrum,
     weights: Array,
     direct: Array,
@@ -281,6 +195,7 @@ def _leave_out_columns(
     rotated: Array,
     members: Members,
     floor: float,
+    squares: Array | None = None,
 ) -> Array:
     r"""Leave rows out of independent ridge problems, one filter per column.
 
@@ -301,6 +216,8 @@ def _leave_out_columns(
     members : list of integer arrays, or None
     floor : float
         What slacks must exceed; 0 where they cannot vanish.
+    squares : array of shape (m, k), default=None
+        :math:`\mathbf{U}\circ\mathbf{U}`, where it is known already.
 
     Returns
     -------
@@ -315,7 +232,7 @@ def _leave_out_columns(
     if members is not None:
         grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
         return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor)
-    diagonal = spectrum.diagonal(weights)
+    diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
     if n > 1:
         held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
     else:

@@ -34,7 +34,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_rows, fit_side
 from dyadlearn.models._solve import coefficients, dual_coefficients
 from dyadlearn.models._tasks import unwrap_tasks
-from dyadlearn.settings import Setting
+from dyadlearn.settings import Setting, as_setting
 from dyadlearn.vectrick import sandwich, sandwich_at
 
 __all__ = ["PairwiseRidge"]
@@ -258,14 +258,17 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         check_is_fitted(self)
         grid = self._grid
-        held_out = holdout(
-            self._problem(),
-            setting,
+        held_out = self._held_out(
+            as_setting(setting),
             groups=in_order(groups, grid.instance_ids, None, "groups"),
             task_groups=in_order(task_groups, grid.task_ids, None, "task_groups"),
             cells=in_order(cells, grid.instance_ids, grid.task_ids, "cells"),
         )
         return grid.restore(held_out)
+
+    def _held_out(self, setting: Setting, **labels: Any) -> Array:
+        """Return held-out predictions as an array (m, q); groups and cells come in training order."""
+        return holdout(self._problem(), setting, **labels)
 
     @property
     def dual_coef_(self) -> Array:

@@ -2,6 +2,7 @@
 
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.evaluate import evaluate
+from dyadlearn.selection.honest import Interval, NestedScore, bootstrap_interval, nested_score
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV
 from dyadlearn.selection.splitters import SettingKFold
@@ -9,10 +10,14 @@ from dyadlearn.selection.splitters import SettingKFold
 __all__ = [
     "Audit",
     "IndependentTaskRidgeCV",
+    "Interval",
     "KroneckerRidgeCV",
+    "NestedScore",
     "SettingKFold",
     "TwoStepRidgeCV",
     "audit",
+    "bootstrap_interval",
     "evaluate",
     "landscape",
+    "nested_score",
 ]

@@ -8,7 +8,6 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._frames import write_rows
-from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting, as_setting
 
@@ -60,7 +59,7 @@ def evaluate(
     scores, undefined = [], []
     for setting in wanted:
         prepared = judge.prepare(problem.Y, setting=setting)
-        scores.append(float(prepared(holdout(problem, setting))))
+        scores.append(float(prepared(model._held_out(setting))))
         undefined.append(prepared.n_undefined)
     columns: dict[str, list[Any]] = {
         "setting": [setting.value for setting in wanted],

@@ -135,7 +135,7 @@ def nested_score(
     --------
     >>> import numpy as np
     >>> from dyadlearn import TwoStepRidgeCV
-    >>> from dyadlearn.selection.honest import nested_score
+    >>> from dyadlearn import nested_score
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
     >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
@@ -259,7 +259,7 @@ def bootstrap_interval(
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.selection.honest import bootstrap_interval
+    >>> from dyadlearn import bootstrap_interval
     >>> rng = np.random.default_rng(0)
     >>> Y = rng.normal(size=(30, 20))
     >>> print(bootstrap_interval(Y, Y + rng.normal(size=(30, 20)), "r2", over="instances", random_state=0))

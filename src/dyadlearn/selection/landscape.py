@@ -33,7 +33,7 @@ from dyadlearn._frames import in_order
 from dyadlearn._validation import check_alpha
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
-from dyadlearn.holdout.kronecker import kronecker_new_both
+from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.two_step import Members, check_cells, common_floor
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.selection._progress import Progress

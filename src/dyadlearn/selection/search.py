@@ -351,19 +351,14 @@ class IndependentTaskRidgeCV(RidgeSearch):
         together = namespace(pieces[0]).concat(pieces, axis=0)
         return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
 
-    def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
-        """Predict every label of the training grid as if the model had never seen it.
-
-        Parameters and result are those of `IndependentTaskRidge.holdout`.
-        """
+    def _held_out(self, setting: Setting, **labels: Any) -> Array:
         if not self._is_per_task():
-            return super().holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
-        if cells is not None or task_groups is not None:
+            return super()._held_out(setting, **labels)
+        if labels.get("cells") is not None or labels.get("task_groups") is not None:
             raise ValueError(
                 "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
             )
-        groups = in_order(groups, self._grid.instance_ids, None, "groups")
-        return self._grid.restore(self._by_task(lambda part: holdout(part, setting, groups=groups)))
+        return self._by_task(lambda part: holdout(part, setting, **labels))
 
     @property
     def dual_coef_(self) -> Array:

@@ -1,0 +1,422 @@
+"""Nested scores and intervals against loops that say what is meant."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
+from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.selection.honest import Interval, bootstrap_interval, nested_score
+
+GRID = [1e-4, 0.03, 1.0, 30.0, 1e4]
+quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+
+def make_data(m=13, q=10, d=9, r=7, seed=0):
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, d)) / np.sqrt(d), rng.normal(size=(q, r)) / np.sqrt(r)
+    return X, X @ rng.normal(size=(d, r)) @ T.T + 0.5 * rng.normal(size=(m, q)), T
+
+
+def make_search(cls, **options):
+    grids = {"task_alphas": GRID} if cls is TwoStepRidgeCV else {}
+    return cls(GRID, **grids, **options)
+
+
+def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=None):
+    """Return predictions, and what was chosen, of folds that are fitted one by one on arrays that are cut out."""
+    F, chosen, blocks = np.full(Y.shape, np.nan), [], []
+    m, q = Y.shape
+    for _, test in SettingKFold(letter, n_splits, random_state=seed).split_grid(
+        m, q, groups=groups, task_groups=task_groups
+    ):
+        new = [i for i in range(m) if test[i].any()]
+        asked = [j for j in range(q) if test[:, j].any()]
+        seen = [i for i in range(m) if i not in new] if letter in "BD" else list(range(m))
+        known = [j for j in range(q) if j not in asked] if letter in "CD" else list(range(q))
+        kernel = getattr(search, "kernel", None) == "precomputed"
+        task_kernel = getattr(search, "task_kernel", None) == "precomputed"
+        inner = type(search)(**search.get_params()).fit(
+            X[np.ix_(seen, seen)] if kernel else X[seen],
+            Y[np.ix_(seen, known)],
+            tasks=None if T is None else T[np.ix_(known, known)] if task_kernel else T[known],
+            groups=None if groups is None else np.asarray(groups)[seen],
+            task_groups=None if task_groups is None else np.asarray(task_groups)[known],
+        )
+        tasks = None
+        if letter in "CD":
+            tasks = T[np.ix_(asked, known)] if task_kernel else T[asked]
+        assert np.isnan(F[np.ix_(new, asked)]).all()
+        F[np.ix_(new, asked)] = inner.predict(X[np.ix_(new, seen)] if kernel else X[new], tasks)
+        chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+        blocks.append(np.ix_(new, asked))
+    assert not np.isnan(F).any()
+    return F, chosen, blocks
+
+
+@quiet
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@pytest.mark.parametrize("letter", "BCD")
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV])
+def test_nested_equals_a_loop(cls, letter, scoring):
+    X, Y, T = make_data()
+    search = make_search(cls, setting=letter, scoring=scoring)
+    found = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7)
+    F, chosen, blocks = by_hand(search, X, Y, T, letter, 3, 7)
+    assert found.setting == letter
+    assert_allclose(found.predictions, F)
+    assert_allclose(found.score, scorer(scoring)(Y, F, setting=letter))
+    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
+    if cls is TwoStepRidgeCV:
+        assert_array_equal(found.task_alphas, [alpha for _, alpha in chosen])
+    else:
+        assert found.task_alphas is None
+    assert_allclose(
+        found.fold_scores, [scorer(scoring)(Y[block], F[block], setting=letter) for block in blocks], rtol=1e-9
+    )
+    assert len(found.fold_scores) == (9 if letter == "D" else 3)
+    assert not hasattr(search, "alpha_")
+
+
+@quiet
+@pytest.mark.parametrize("per_task", [False, True])
+@pytest.mark.parametrize("with_tasks", [False, True])
+def test_nested_independent_tasks(with_tasks, per_task):
+    X, Y, T = make_data()
+    search = make_search(IndependentTaskRidgeCV, alpha_per_task=per_task)
+    found = nested_score(search, X, Y, tasks=T if with_tasks else None, n_splits=4, random_state=0)
+    F, chosen, _ = by_hand(search, X, Y, None, "B", 4, 0)
+    assert_allclose(found.predictions, F)
+    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
+    assert found.alphas.shape == ((4, 10) if per_task else (4,))
+    assert found.task_alphas is None
+
+
+@quiet
+@pytest.mark.parametrize("letter", "BCD")
+def test_nested_cuts_kernels(letter):
+    X, Y, T = make_data()
+    kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    search = make_search(TwoStepRidgeCV, setting=letter, **kernels)
+    found = nested_score(search, X @ X.T, Y, tasks=T @ T.T, n_splits=3, random_state=7)
+    F, _, _ = by_hand(search, X @ X.T, Y, T @ T.T, letter, 3, 7)
+    assert_allclose(found.predictions, F)
+    linear = nested_score(make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, n_splits=3, random_state=7)
+    assert_array_equal(found.alphas, linear.alphas)
+    assert_allclose(found.predictions, linear.predictions, rtol=1e-6, atol=1e-8)
+
+
+@quiet
+@pytest.mark.parametrize("letter", "BCD")
+def test_nested_respects_groups(letter):
+    X, Y, T = make_data()
+    groups = np.arange(13) // 2 if letter in "BD" else None
+    task_groups = list("aabbccddee") if letter in "CD" else None
+    given = {"groups": groups, "task_groups": task_groups}
+    search = make_search(KroneckerRidgeCV, setting=letter)
+    found = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7, **given)
+    assert_allclose(found.predictions, by_hand(search, X, Y, T, letter, 3, 7, **given)[0])
+
+
+@quiet
+@pytest.mark.parametrize("letter", "BCD")
+def test_held_out_labels_have_no_say(letter):
+    """Whatever the labels of a fold are, what is predicted for it and chosen without it stays."""
+    X, Y, T = make_data()
+    search = make_search(TwoStepRidgeCV, setting=letter)
+    before = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7)
+    splits = SettingKFold(letter, 3, random_state=7).split_grid(*Y.shape)
+    train, test = next(iter(splits))
+    after = nested_score(search, X, np.where(train, Y, -100 * Y), tasks=T, n_splits=3, random_state=7)
+    assert_allclose(np.asarray(after.predictions)[test], before.predictions[test])
+    assert (after.alphas[0], after.task_alphas[0]) == (before.alphas[0], before.task_alphas[0])
+    assert np.abs(after.predictions - before.predictions)[~test].max() > 1
+
+
+@quiet
+def test_nested_kernel_grids_sparse_features_and_vectors():
+    X, Y, T = make_data()
+    grid = [{"gamma": 0.01}, {"gamma": 1.0}]
+    search = make_search(TwoStepRidgeCV, kernel="rbf", kernel_grid=grid)
+    found = nested_score(search, X, Y, tasks=Tasks(T), n_splits=2, random_state=1)
+    assert_allclose(found.predictions, by_hand(search, X, Y, T, "B", 2, 1)[0])
+    search = make_search(TwoStepRidgeCV, setting="D")
+    dense = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=1)
+    cut = nested_score(search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), n_splits=2, random_state=1)
+    assert_allclose(cut.predictions, dense.predictions, rtol=1e-6, atol=1e-8)
+    vector = nested_score(IndependentTaskRidgeCV(GRID), X, Y[:, 0], n_splits=3, random_state=1)
+    assert vector.predictions.shape == (13,)
+    assert_allclose(vector.score, -np.mean((vector.predictions - Y[:, 0]) ** 2))
+
+
+@quiet
+@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+def test_nested_frames_are_aligned_by_id(kernel):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_data()
+    rows, columns = [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)]
+    frames = pd.DataFrame(X, rows), pd.DataFrame(T, columns)
+    if kernel == "precomputed":
+        X, T = X @ X.T, T @ T.T
+        frames = pd.DataFrame(X, rows, rows), pd.DataFrame(T, columns, columns)
+    labels = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
+    groups = pd.Series(np.arange(13) // 2, rows)
+    rng = np.random.default_rng(0)
+    search = make_search(TwoStepRidgeCV, setting="D", kernel=kernel, task_kernel=kernel)
+    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), n_splits=2, random_state=3)
+    found = nested_score(
+        search,
+        frames[0].iloc[rng.permutation(13)],
+        labels,
+        tasks=frames[1].iloc[rng.permutation(10)],
+        groups=groups.iloc[rng.permutation(13)],
+        n_splits=2,
+        random_state=3,
+    )
+    pd.testing.assert_frame_equal(found.predictions, pd.DataFrame(plain.predictions, labels.index, columns))
+    assert_allclose(found.score, plain.score)
+
+
+@quiet
+def test_nested_labels_without_ids_take_those_of_the_sides():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_data()
+    frames = pd.DataFrame(X, [f"i{i}" for i in range(13)]), pd.DataFrame(T, [f"t{j}" for j in range(10)])
+    groups, task_groups = (pd.Series(np.arange(len(frame)) // 2, frame.index) for frame in frames)
+    search = make_search(TwoStepRidgeCV, setting="D")
+    options = {"n_splits": 2, "random_state": 3}
+    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), task_groups=task_groups.to_numpy(), **options)
+    found = nested_score(
+        search, frames[0], Y, tasks=frames[1], groups=groups[::-1], task_groups=task_groups[::-1], **options
+    )
+    assert isinstance(found.predictions, np.ndarray)
+    assert_allclose(found.predictions, plain.predictions)
+
+
+@quiet
+def test_nested_polars():
+    pl = pytest.importorskip("polars")
+    X, Y, T = make_data()
+    rows, columns = [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)]
+    search = make_search(TwoStepRidgeCV, setting="C")
+    found = nested_score(
+        search,
+        pl.DataFrame({"id": rows} | {f"x{k}": X[:, k] for k in range(9)})[::-1],
+        pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)}),
+        tasks=pl.DataFrame({"id": columns} | {f"z{k}": T[:, k] for k in range(7)})[::-1],
+        n_splits=3,
+        random_state=3,
+    )
+    plain = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=3)
+    assert found.predictions.columns == ["id", *columns]
+    assert found.predictions["id"].to_list() == rows
+    assert_allclose(found.predictions.drop("id").to_numpy(), plain.predictions)
+
+
+@quiet
+def test_nested_array_libraries(library):
+    X, Y, T = map(library.asarray, make_data())
+    search = make_search(TwoStepRidgeCV, setting="D")
+    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=3)
+    expected = nested_score(search, *make_data()[:2], tasks=make_data()[2], n_splits=2, random_state=3)
+    assert type(found.predictions) is type(Y)
+    assert found.predictions.dtype == Y.dtype
+    assert_array_equal(found.alphas, expected.alphas)
+    assert_allclose(
+        library.to_numpy(found.predictions), expected.predictions, rtol=100 * library.rtol, atol=library.rtol
+    )
+
+
+@quiet
+def test_folds_without_a_score():
+    X, _, T = make_data()
+    Y = np.zeros((13, 10))
+    Y[:, :3] = 1.0
+    search = make_search(TwoStepRidgeCV, setting="C", scoring="roc_auc")
+    Y[0] = np.arange(10) % 2
+    found = nested_score(search, X, Y, tasks=T, n_splits=5, random_state=0)
+    assert_allclose(found.score, roc_auc(Y, found.predictions, setting="C"))
+    defined = ~np.isnan(found.fold_scores)
+    assert 0 < defined.sum() < 5
+
+
+def test_edges_are_told_once():
+    X, Y, T = make_data()
+    with pytest.warns(GridEdgeWarning, match="In 9 of 9 folds a best regularisation is on the edge") as seen:
+        nested_score(TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"), X, Y, tasks=T, n_splits=3, random_state=0)
+    assert [warning.filename for warning in seen] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, tasks=T, n_splits=3, random_state=0)
+
+
+def test_other_warnings_are_told_once():
+    X, Y, T = make_data()
+    K = X @ X.T - 0.1 * np.eye(13)
+    search = TwoStepRidgeCV([1.0], [1.0], kernel="precomputed")
+    with pytest.warns(KernelRepairWarning, match="indefinite") as seen:
+        nested_score(search, K, Y, tasks=T, n_splits=4, random_state=0)
+    assert len(seen) == 1
+
+
+def test_nested_progress_is_one_bar(capfd):
+    X, Y, T = make_data()
+    nested_score(TwoStepRidgeCV([1.0], [1.0]), X, Y, tasks=T, n_splits=2)
+    assert capfd.readouterr().err == ""
+    nested_score(TwoStepRidgeCV([1.0], [1.0], progress=True), X, Y, tasks=T, n_splits=2)
+    error = capfd.readouterr().err
+    assert error.count("Nested folds") == 1
+    assert "Landscape" not in error
+
+
+@quiet
+def test_the_nested_score_is_not_optimistic():
+    """With labels that are noise no choice helps; the best of many looks as if one did."""
+    rng = np.random.default_rng(0)
+    gammas = [{"gamma": gamma} for gamma in (0.01, 0.1, 1.0, 10.0)]
+    kernels = {"kernel": "rbf", "task_kernel": "rbf", "kernel_grid": gammas, "task_kernel_grid": gammas}
+    search = TwoStepRidgeCV([0.01, 1.0], [0.01, 1.0], setting="D", scoring="roc_auc", **kernels)
+    nested, best = [], []
+    for _ in range(8):
+        X, T, Y = rng.normal(size=(20, 5)), rng.normal(size=(16, 5)), np.sign(rng.normal(size=(20, 16)))
+        nested.append(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0).score)
+        best.append(search.fit(X, Y, tasks=T).best_score_)
+    assert np.mean(best) > 0.53
+    assert abs(np.mean(nested) - 0.5) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("search", "given", "error", "message"),
+    [
+        (TwoStepRidgeCV(setting="A"), {}, ValueError, "setting A leaves single pairs out .* incomplete labels"),
+        (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
+        (TwoStepRidge(), {}, TypeError, "such as TwoStepRidgeCV, found TwoStepRidge"),
+        (IndependentTaskRidgeCV(setting="D"), {}, ValueError, "this model knows nothing of tasks"),
+        (TwoStepRidgeCV(kernel="precomputed"), {}, KernelError, r"X must be a square matrix .* found shape \(13, 9\)"),
+        (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),
+        (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "not observed"),
+        (TwoStepRidgeCV(), {"n_splits": 1}, ValueError, "n_splits must be a whole number of at least 2"),
+        (TwoStepRidgeCV(), {"n_splits": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
+        (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),
+        (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must give one label for each of 13 rows"),
+    ],
+)
+def test_nested_bad_input(search, given, error, message):
+    X, Y, T = make_data()
+    with pytest.raises(error, match=message):
+        nested_score(search, **({"X": X, "y": Y, "tasks": T} | given))
+
+
+def draws(random, m, q, over, n_resamples):
+    """Yield rows and columns as the interval draws them."""
+    for _ in range(n_resamples):
+        rows = random.randint(m, size=m) if over in ("instances", "both") else np.arange(m)
+        columns = random.randint(q, size=q) if over in ("tasks", "both") else np.arange(q)
+        yield rows, columns
+
+
+@pytest.mark.parametrize("over", ["instances", "tasks", "both"])
+@pytest.mark.parametrize("average", ["micro", "instance", "task"])
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_mean_squared_error", "r2", "precision_at_2", "callable"])
+def test_interval_equals_a_loop(scoring, average, over):
+    rng = np.random.default_rng(0)
+    Y = (rng.random((7, 6)) < 0.3).astype(float)
+    Y[0], Y[:, 1] = 0, 0
+    F = rng.normal(size=(7, 6))
+    scoring = (lambda Y, F: float(np.max(Y * F) if Y.any() else np.nan)) if scoring == "callable" else scoring
+    found = bootstrap_interval(Y, F, scoring, average=average, over=over, n_resamples=60, level=0.8, random_state=3)
+    scores, undefined = [], 0
+    for rows, columns in draws(np.random.RandomState(3), 7, 6, over, 60):
+        try:
+            score = scorer(scoring)(Y[rows][:, columns], F[rows][:, columns], average=average)
+        except ValueError:
+            score = np.nan
+        undefined += np.isnan(score)
+        scores += [] if np.isnan(score) else [score]
+    assert_allclose(found.score, scorer(scoring)(Y, F, average=average))
+    assert_allclose((found.low, found.high), np.quantile(scores, [0.1, 0.9]))
+    assert (found.level, found.n_resamples, found.n_undefined) == (0.8, 60 - undefined, undefined)
+
+
+def test_undefined_resamples_are_counted():
+    Y = np.zeros((4, 5))
+    Y[0, :2] = 1
+    F = np.random.default_rng(0).normal(size=(4, 5))
+    for average, over in (("micro", "instances"), ("instance", "instances"), ("instance", "both"), ("task", "tasks")):
+        found = bootstrap_interval(Y, F, "roc_auc", average=average, over=over, n_resamples=50, random_state=0)
+        assert 0 < found.n_undefined < 50
+        assert found.n_undefined + found.n_resamples == 50
+
+
+@pytest.mark.parametrize(("letter", "average"), [("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")])
+def test_the_setting_chooses_the_average(letter, average):
+    rng = np.random.default_rng(0)
+    Y, F = rng.normal(size=(2, 8, 6))
+    options = {"scoring": "r2", "n_resamples": 20, "random_state": 0}
+    assert bootstrap_interval(Y, F, setting=letter, **options) == bootstrap_interval(Y, F, average=average, **options)
+
+
+def test_labels_that_are_not_observed_do_not_count():
+    rng = np.random.default_rng(0)
+    Y, F = rng.normal(size=(2, 8, 6))
+    Y[rng.random((8, 6)) < 0.3] = np.nan
+    found = bootstrap_interval(Y, F, n_resamples=40, random_state=0)
+    F[np.isnan(Y)] = 1e9
+    assert bootstrap_interval(Y, F, n_resamples=40, random_state=0) == found
+
+
+def test_interval_of_frames_and_libraries(library):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    Y, F = rng.normal(size=(2, 8, 6)).astype(library.dtype)
+    expected = bootstrap_interval(Y, F, "r2", n_resamples=20, random_state=0)
+    found = bootstrap_interval(library.asarray(Y), library.asarray(F), "r2", n_resamples=20, random_state=0)
+    assert_allclose(
+        (found.score, found.low, found.high), (expected.score, expected.low, expected.high), rtol=library.rtol
+    )
+    found = bootstrap_interval(pd.DataFrame(Y), pd.DataFrame(F).iloc[::-1, ::-1], "r2", n_resamples=20, random_state=0)
+    assert found == expected
+
+
+def test_the_interval_holds_the_truth_where_rows_are_drawn():
+    """Errors that instances share: an interval over cells would be far too narrow, this one is not."""
+    rng = np.random.default_rng(0)
+    hits = 0
+    options = {"average": "instance", "over": "instances", "n_resamples": 200}
+    for seed in range(60):
+        shared = rng.normal(size=(40, 1))
+        F = shared + 0.1 * rng.normal(size=(40, 30))
+        found = bootstrap_interval(np.zeros((40, 30)), F, **options, random_state=seed)
+        hits += found.low <= -1.01 <= found.high
+    assert 48 <= hits <= 60
+
+
+def test_how_an_interval_reads():
+    assert str(Interval(0.87021, 0.85, 0.88123, 0.95, 1000, 0)) == "0.8702 (95 % interval 0.85 … 0.8812)"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"over": "cells"}, "over must be one of 'instances', 'tasks', 'both', found 'cells'"),
+        ({"n_resamples": 0}, "n_resamples must be a whole number of at least 1, found 0"),
+        ({"n_resamples": 2.5}, "n_resamples must be a whole number"),
+        ({"level": 95}, "level must be a number between 0 and 1, found 95"),
+        ({"F": np.ones((3, 4, 5))}, "F must be one grid of predictions"),
+        ({"F": np.ones((4, 4))}, "a prediction for each of the 4 × 5 labels"),
+        ({"Y": np.ones((1, 5)), "F": np.ones((1, 5))}, "only 1 of the instances that are to be drawn"),
+        ({"Y": np.ones((4, 1)), "F": np.ones((4, 1))}, "only 1 of the tasks that are to be drawn"),
+        ({"setting": "B", "average": "micro"}, "Give average or setting, not both"),
+        ({"scoring": "roc_auc", "Y": np.ones((4, 5))}, "labels of exactly two values"),
+        ({"scoring": lambda Y, F: float("nan")}, "undefined in all 1000 resamples"),
+    ],
+)
+def test_interval_bad_input(given, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap_interval(**({"Y": np.ones((4, 5)), "F": np.ones((4, 5))} | given))

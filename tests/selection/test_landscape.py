@@ -1,0 +1,372 @@
+"""Landscapes against the hold-out predictions of every grid point, scored one by one."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape
+from dyadlearn._array import to_numpy
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.metrics import scorer
+from dyadlearn.selection.landscape import DEFAULT_ALPHAS
+from dyadlearn.spectrum import Spectrum
+
+SHAPES = {"tall": (9, 5), "wide": (5, 9), "square": (6, 6)}
+EXTREME = [1e-10, 1e-3, 0.7, 1e3, 1e10]
+SETTINGS = ["A", "B", "C", "D", "DB", "ABCD"]
+
+
+def worst(Y, F):
+    """Score that no formula knows, and that is not symmetric in instances and tasks."""
+    xp = Y.__array_namespace__() if hasattr(Y, "__array_namespace__") else np
+    return -float(xp.max(xp.sum(xp.abs(Y - F), axis=0)))
+
+
+SCORINGS = {"mse": "neg_mean_squared_error", "auc": "roc_auc", "r2": "r2", "callable": worst}
+
+
+def make_gram(n, rng, rank=None):
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0][:, : rank or n]
+    return (basis * np.geomspace(0.1, 5.0, rank or n)) @ basis.T
+
+
+def make_problem(method, shape, *, seed=0, rank=None, labels=None, put=np.asarray, **others):
+    rng = np.random.default_rng(seed)
+    m, q = (shape[0], shape[0]) if method == "network" else shape
+    instances, tasks = make_gram(m, rng, rank), make_gram(q, rng)
+    Y = rng.normal(size=(m, q)) if labels is None else labels(rng, m, q)
+    if method == "network":
+        Y = Y + Y.T
+    spectrum, task_spectrum = Spectrum.from_gram(put(instances)), Spectrum.from_gram(put(tasks))
+    if method == "network":
+        task_spectrum = spectrum
+    if method == "independent":
+        task_spectrum = None
+    return Problem(method, put(Y), spectrum, 1.0, task_spectrum, 1.0, **others)
+
+
+def binary(rng, m, q):
+    """Return labels of two values, both in every row and column."""
+    return (np.add.outer(np.arange(m), 2 * np.arange(q)) % 3 == 0) * 2.0 - 1.0
+
+
+def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_groups=None):
+    """Return the landscape of one setting from the hold-out predictions of each grid point."""
+    groups = groups if letter in "BD" else None
+    task_groups = task_groups if letter in "CD" else None
+
+    def score(alpha, task_alpha):
+        held_out = holdout(
+            replace(problem, alpha=alpha, task_alpha=task_alpha), letter, groups=groups, task_groups=task_groups
+        )
+        if callable(scoring):
+            return scoring(problem.Y, held_out)
+        return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter)
+
+    if problem.method == "two_step":
+        return np.array([[score(alpha, task_alpha) for task_alpha in task_alphas] for alpha in alphas])
+    return np.array([score(alpha, alpha) for alpha in alphas])
+
+
+def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options):
+    found = landscape(problem, alphas, task_alphas, letters, scoring, **options)
+    known = [letter for letter in letters if problem.task_spectrum is not None or letter in "AB"]
+    assert list(found) == known
+    groups = {name: options.get(name) for name in ("groups", "task_groups")}
+    for letter in known:
+        expected = one_by_one(problem, alphas, task_alphas, letter, scoring, **groups)
+        assert isinstance(found[letter], np.ndarray)
+        assert_allclose(found[letter], expected, rtol=rtol, err_msg=letter)
+    return found
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+@pytest.mark.parametrize("letters", SETTINGS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_two_step_equals_every_grid_point(shape, letters, scoring):
+    labels = binary if scoring == "auc" else None
+    problem = make_problem("two_step", SHAPES[shape], labels=labels)
+    compare(problem, EXTREME, [1e-10, 0.2, 5.0, 1e10], letters, SCORINGS[scoring])
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("method", ["kronecker", "independent", "network"])
+def test_models_of_one_regularisation_equal_every_grid_point(method, shape, scoring):
+    problem = make_problem(method, SHAPES[shape], labels=binary if scoring == "auc" else None)
+    for letters in ("ABCD", "B", "AD") if method != "independent" else ("ABCD", "B", "BA"):
+        compare(problem, EXTREME, EXTREME[:2], letters, SCORINGS[scoring])
+
+
+@pytest.mark.parametrize("letters", SETTINGS)
+@pytest.mark.parametrize("kind", ["singular", "primal"])
+def test_kernels_with_a_null_space(kind, letters):
+    rng = np.random.default_rng(0)
+    problem = make_problem("two_step", (9, 5), rank=6)
+    if kind == "primal":
+        problem = replace(problem, spectrum=Spectrum.from_features(rng.normal(size=(9, 4))))
+    for scoring in ("neg_mean_squared_error", "r2"):
+        compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", "roc_auc"])
+@pytest.mark.parametrize("letters", ["A", "CD", "ABCD"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_groups(shape, letters, scoring):
+    m, q = SHAPES[shape]
+    problem = make_problem("two_step", (m, q), labels=binary if scoring == "roc_auc" else None)
+    groups, task_groups = np.arange(m) % 4, np.array(list("uvwxyzuvw"))[:q]
+    task_groups[1] = task_groups[0]
+    for given in ({"groups": groups}, {"task_groups": task_groups}, {"groups": groups, "task_groups": task_groups}):
+        compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, **given)
+
+
+@pytest.mark.parametrize("method", ["kronecker", "independent"])
+def test_groups_of_models_of_one_regularisation(method):
+    problem = make_problem(method, (8, 6))
+    groups, task_groups = np.arange(8) // 2, [0, 0, 1, 1, 2, 2]
+    compare(problem, [1e-4, 0.5, 1e4], [1.0], "ABCD", "r2", groups=groups, task_groups=task_groups)
+
+
+@pytest.mark.parametrize("method", ["two_step", "kronecker", "independent"])
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "roc_auc", "callable"])
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_array_libraries(library, shape, scoring, method):
+    problem = make_problem(method, SHAPES[shape], labels=binary, put=library.asarray)
+    scoring = worst if scoring == "callable" and "numpy" in library.name else scoring
+    scoring = "r2" if scoring == "callable" else scoring
+    groups = np.arange(SHAPES[shape][0]) % 3
+    for options in ({}, {"groups": groups}):
+        compare(problem, [1e-2, 0.5, 1e2], [1e-2, 5.0], "ABCD", scoring, rtol=library.rtol, **options)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_product_for_all_settings_keeps_the_digits(shape):
+    """Setting by setting there is no other product to be derived from."""
+    problem = make_problem("two_step", SHAPES[shape])
+    # Predictions are as small as 1e-12 there, and the labels must not hide them.
+    kept = []
+    for letters in ("ABCD", "A", "B", "C", "D"):
+        kept.append(landscape(problem, [1e-6, 1e6], [1e-6, 1e6], letters, lambda Y, F: float(np.sum(F * np.abs(F)))))
+    for single in kept[1:]:
+        for letter, scores in single.items():
+            assert_allclose(kept[0][letter], scores, rtol=1e-11, err_msg=letter)
+    for letter, scores in kept[0].items():
+        expected = one_by_one(problem, [1e-6, 1e6], [1e-6, 1e6], letter, lambda Y, F: float(np.sum(F * np.abs(F))))
+        assert_allclose(scores, expected, rtol=1e-11, err_msg=letter)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
+@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
+    problem = make_problem(method, SHAPES[shape])
+    whole = landscape(problem, EXTREME, EXTREME[1:], "ABCD", scoring)
+    size = 8 * 4 * SHAPES[shape][0] * SHAPES[shape][1]
+    for grids in (0, 2, 3):
+        parts = landscape(problem, EXTREME, EXTREME[1:], "ABCD", scoring, max_memory=grids * size)
+        for letter, scores in whole.items():
+            assert_allclose(parts[letter], scores, rtol=1e-12)
+
+
+def test_stacks_stay_within_the_memory():
+    problem = make_problem("two_step", (9, 5))
+    sizes = []
+
+    class Watched(type(scorer("r2"))):
+        def prepare(self, Y, **options):
+            score = super().prepare(Y, **options)
+
+            class Seen:
+                n_undefined = 0
+
+                def __call__(self, F):
+                    sizes.append(F.shape[0] if F.ndim == 3 else 1)
+                    return score(F)
+
+            return Seen()
+
+    watched = Watched("r2", scorer("r2").metric)
+    landscape(problem, EXTREME, [1.0, 2.0], "BD", watched, max_memory=8 * 4 * 45 * 2)
+    assert max(sizes) == 2
+    assert sum(sizes) == 2 * len(EXTREME) * 2
+
+
+@pytest.mark.parametrize("letters", ["A", "C", "DB", "ABCD"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
+def test_no_regularisation_at_all(scoring, shape, letters):
+    problem = make_problem("two_step", SHAPES[shape])
+    compare(problem, [0.0, 0.5], [0.5, 0.0], letters, scoring)
+    compare(make_problem("kronecker", SHAPES[shape]), [0.0, 0.5], [1.0], letters, scoring)
+    if set(letters) & set("AB"):
+        compare(make_problem("independent", SHAPES[shape]), [0.0, 0.5], [1.0], letters, scoring)
+
+
+def test_interpolation_of_one_side_leaves_pairs_to_the_other():
+    """In setting A a side may interpolate as long as the other does not."""
+    rng = np.random.default_rng(1)
+    isolated = np.zeros((6, 6))
+    isolated[0, 0], isolated[1:, 1:] = 1.0, make_gram(5, rng, 3)
+    problem = Problem(
+        "two_step",
+        rng.normal(size=(6, 5)),
+        Spectrum.from_gram(isolated),
+        0.0,
+        Spectrum.from_gram(make_gram(5, rng)),
+        1.0,
+    )
+    compare(problem, [0.0, 1.0], [0.3, 2.0], "A", "r2")
+    wide = Problem("two_step", problem.Y.T, problem.task_spectrum, 1.0, problem.spectrum, 0.0)
+    compare(wide, [0.3, 2.0], [0.0, 1.0], "A", "r2")
+
+
+@pytest.mark.parametrize("letters", ["A", "AB"])
+def test_interpolation_of_both_sides_is_refused(letters):
+    rng = np.random.default_rng(1)
+    isolated = np.zeros((6, 6))
+    isolated[0, 0], isolated[1:, 1:] = 1.0, make_gram(5, rng, 3)
+    spectrum = Spectrum.from_gram(isolated)
+    problem = Problem("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
+    for grid in ([0.0], [0.0, 1.0]):
+        with pytest.raises(LeverageError, match="leverage 1"):
+            landscape(problem, grid, grid, letters, "r2")
+
+
+@pytest.mark.parametrize("filter", [SpectralCutoff(), IteratedTikhonov(3), Landweber()], ids=repr)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_filters(shape, filter):
+    problem = make_problem("two_step", SHAPES[shape], filter=filter)
+    for letters in ("ABCD", "C"):
+        for scoring in ("neg_mean_squared_error", "r2"):
+            compare(problem, [0.3, 1.0, 4.0], [0.01, 1.0], letters, scoring)
+    flipped = make_problem("two_step", SHAPES[shape], task_filter=filter)
+    compare(flipped, [0.01, 1.0], [0.3, 1.0, 4.0], "ABCD", "r2")
+
+
+@pytest.mark.parametrize("put", [np.float64, np.float32])
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3])
+@pytest.mark.parametrize("letter", "BCD")
+def test_squared_errors_near_zero(letter, noise, put):
+    """Labels that the kernels explain all but completely: the closed form cancels, and is not believed."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(40, 30))
+    spectra = [Spectrum.from_gram((side @ side.T).astype(put)) for side in (X, T)]
+    problem = Problem("two_step", Y.astype(put), spectra[0], 1.0, spectra[1], 1.0)
+    grid = [1e-4, 1e-2, 1.0, 1e2]
+    compare(problem, grid, grid, letter, "neg_mean_squared_error", rtol=1e-8 if put is np.float64 else 2e-2)
+
+
+def test_squared_errors_of_large_operators():
+    """Smooth labels and a nearly singular kernel: large entries of the operators cancel in the predictions."""
+    x = np.linspace(0, 1, 14)[:, None]
+    K = np.exp(-3 * (x - x.T) ** 2)
+    Y = np.sin(3 * x) @ np.cos(2 * x[:11]).T
+    problem = Problem("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(K[:11, :11]), 1.0)
+    grid = [1e-12, 1e-9, 1e-6, 1e-3]
+    compare(problem, grid, grid, "BCD", "neg_mean_squared_error", rtol=2e-8)
+
+
+def test_shapes_and_defaults():
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 2)), rng.normal(size=(7, 5))
+    assert tuple(10.0**power for power in range(-7, 7)) == DEFAULT_ALPHAS
+    two = landscape(TwoStepRidge().fit(X, Y, tasks=T))
+    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("ABCD", (14, 14))
+    two = landscape(TwoStepRidge().fit(X, Y, tasks=T), [1, 2, 3], (value for value in (1.0, 2.0)), ["row", "D", "D"])
+    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("BD", (3, 2))
+    one = landscape(KroneckerRidge().fit(X, Y, tasks=T), [1, 2, 3], settings="DA")
+    assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("DA", (3,))
+    for model in (
+        IndependentTaskRidge().fit(X, Y),
+        IndependentTaskRidge().fit(X, Y, tasks=T),
+        TwoStepRidge().fit(X, Y),
+    ):
+        one = landscape(model, [1, 2, 3])
+        assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("AB", (3,))
+
+
+@pytest.mark.parametrize("cls", [TwoStepRidge, KroneckerRidge])
+def test_a_fitted_model_and_its_problem_agree(cls):
+    """Its own regularisation does not matter."""
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 2)), rng.normal(size=(7, 5))
+    found = [landscape(cls(alpha).fit(X, Y, tasks=T), [0.1, 1], [0.3, 2]) for alpha in (0.5, 10.0)]
+    model = cls().fit(X, Y, tasks=T)
+    for alpha, task_alpha in itertools.product([0, 1], [0, 1]):
+        model.set_params(**({"task_alpha": [0.3, 2][task_alpha]} if cls is TwoStepRidge else {}))
+        model.set_alpha([0.1, 1][alpha])
+        for letter, scores in found[0].items():
+            assert_array_equal(found[1][letter], scores)
+            expected = -np.mean((Y - model.holdout(letter)) ** 2)
+            assert_allclose(scores[alpha, task_alpha] if cls is TwoStepRidge else scores[alpha], expected, rtol=1e-10)
+
+
+def test_groups_are_aligned_by_id():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(6, 2)), index=list("abcdef"))
+    Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("abcdef"), columns=list("wxyz"))
+    T = pd.DataFrame(rng.normal(size=(4, 2)), index=list("wxyz"))
+    model = TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T)
+    groups = pd.Series([0, 0, 1, 1, 2, 2], index=list("fadbec"))
+    task_groups = pd.Series([0, 1, 0, 1], index=list("zxyw"))
+    found = landscape(model, [1.0], [1.0], "BCD", groups=groups, task_groups=task_groups)
+    for letter, given in {
+        "B": {"groups": groups},
+        "C": {"task_groups": task_groups},
+        "D": {"groups": groups, "task_groups": task_groups},
+    }.items():
+        expected = -np.mean((Y - model.holdout(letter, **given)).to_numpy() ** 2)
+        assert_allclose(found[letter], [[expected]])
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "message"),
+    [
+        ("two_step", {"alphas": []}, "alphas is empty"),
+        ("two_step", {"task_alphas": []}, "task_alphas is empty"),
+        ("kronecker", {"alphas": []}, "alphas is empty"),
+        ("two_step", {"alphas": [1.0, -1.0]}, "alphas must be a finite number of at least 0, found -1"),
+        ("two_step", {"task_alphas": [float("nan")]}, "task_alphas must be a finite number"),
+        ("two_step", {"settings": "AE"}, "Unknown setting 'E'"),
+        ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
+        ("two_step", {"scoring": "roc_auc"}, "two values"),
+        ("two_step", {"groups": [1, 2]}, "groups must give one label for each of 7 rows"),
+        ("two_step", {"task_groups": [1, 2]}, "task_groups must give one label for each of 5 rows"),
+        ("independent", {"settings": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
+        ("network", {"groups": [0] * 7, "settings": "B"}, "A network leaves out one edge or vertex at a time"),
+    ],
+)
+def test_bad_input(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        landscape(make_problem(problem, (7, 5)), **options)
+
+
+def test_steps_that_ignore_alpha_have_no_landscape():
+    problem = make_problem("two_step", (7, 5), filter=Landweber(n_iter=3))
+    with pytest.raises(ValueError, match=r"Landweber\(n_iter=3\) does not depend on alpha"):
+        landscape(problem)
+    with pytest.raises(ValueError, match=r"Landweber\(n_iter=3\) does not depend on alpha"):
+        landscape(make_problem("two_step", (7, 5), task_filter=Landweber(n_iter=3)))
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
+    problem = make_problem(method, SHAPES[shape])
+    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2")
+    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2", progress=False)
+    assert capfd.readouterr() == ("", "")
+    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2", progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "Landscape" in err

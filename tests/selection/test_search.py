@@ -1,0 +1,428 @@
+"""The searching estimators against brute force: every value fitted on its own."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
+from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
+from dyadlearn.metrics import scorer
+
+GRID = [1e-4, 0.03, 1.0, 30.0, 1e4]
+MODELS = {"two_step": (TwoStepRidgeCV, TwoStepRidge), "kronecker": (KroneckerRidgeCV, KroneckerRidge)}
+
+
+def make_data(m=14, q=11, d=20, r=15, noise=1.0, seed=0):
+    """Return features and labels that want some, not all, regularisation on both sides."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, d)) / np.sqrt(d), rng.normal(size=(q, r)) / np.sqrt(r)
+    return X, X @ rng.normal(size=(d, r)) @ T.T + noise * rng.normal(size=(m, q)), T
+
+
+def search_for(name, **options):
+    grids = {"alphas": GRID, "task_alphas": GRID} if name == "two_step" else {"alphas": GRID}
+    return MODELS[name][0](**(grids | options))
+
+
+def plain(name, search, **options):
+    """Return the model without search, at the values the search has found."""
+    alphas = {"alpha": search.alpha_} | ({"task_alpha": search.task_alpha_} if name == "two_step" else {})
+    return MODELS[name][1](**alphas, **options)
+
+
+def brute_force(name, X, Y, T, letter, scoring="neg_mean_squared_error", **groups):
+    """Return (score, alphas) of each point of the grid, each fitted and held out by itself."""
+    points = itertools.product(GRID, GRID) if name == "two_step" else ((alpha,) for alpha in GRID)
+    judge = scorer(scoring)
+    return [
+        (judge(Y, MODELS[name][1](*point).fit(X, Y, tasks=T).holdout(letter, **groups), setting=letter), point)
+        for point in points
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_best_of_all_is_chosen(name, letter, scoring):
+    X, Y, T = make_data()
+    search = search_for(name, setting=letter, scoring=scoring).fit(X, Y, tasks=T)
+    points = brute_force(name, X, Y, T, letter, scoring)
+    score, best = max(points)
+    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
+    assert search.landscape_.shape == ((5, 5) if name == "two_step" else (5,))
+    assert (search.alpha_, search.task_alpha_)[: len(best)] == best
+    assert_allclose(search.best_score_, score)
+    assert search.best_score_ == search.landscape_.max()
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_refitted_at_the_optimum(name, letter, kernel):
+    X, Y, T = make_data(d=6, r=5) if kernel == "linear" else make_data()
+    new_X, new_T = X[:4] + 0.1, T[:3] - 0.1
+    if kernel == "precomputed":
+        X, T, new_X, new_T = X @ X.T, T @ T.T, new_X @ X.T, new_T @ T.T
+    kernels = {"kernel": kernel, "task_kernel": kernel}
+    search = search_for(name, setting=letter, **kernels).fit(X, Y, tasks=T)
+    model = plain(name, search, **kernels).fit(X, Y, tasks=T)
+    assert_allclose(search.predict(new_X, new_T), model.predict(new_X, new_T), rtol=1e-10)
+    assert_allclose(search.predict(new_X), model.predict(new_X), rtol=1e-10)
+    assert_allclose(search.predict_pairs(new_X, new_T, [(1, 2)]), model.predict(new_X, new_T)[[1], [2]])
+    assert_allclose(search.dual_coef_, model.dual_coef_, rtol=1e-10)
+    assert_allclose(search.holdout_, model.holdout(letter), rtol=1e-10)
+    for other in "ABCD":
+        assert_allclose(search.holdout(other), model.holdout(other), rtol=1e-10)
+    if kernel == "linear":
+        assert_allclose(search.coef_, model.coef_, rtol=1e-10)
+    assert_allclose(search.score(new_X, Y[:4, :3], tasks=new_T), model.score(new_X, Y[:4, :3], tasks=new_T))
+    assert_allclose(search.best_score_, -np.mean((search.holdout_ - Y) ** 2))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
+    X, Y, T = make_data()
+    calls = []
+    original = np.linalg.eigh
+    monkeypatch.setattr("dyadlearn.spectrum.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix))
+    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
+    search_for(name, setting="B", **kernels).fit(X, Y, tasks=T)
+    assert sorted(calls) == [(11, 11), (14, 14)]
+    calls.clear()
+    gammas = [{"gamma": gamma} for gamma in (0.1, 1.0, 3.0)]
+    search_for(name, setting="B", **kernels, kernel_grid=gammas, task_kernel_grid=gammas[:2]).fit(X, Y, tasks=T)
+    assert sorted(calls) == [(11, 11)] * 2 + [(14, 14)] * 3
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("letter", "BCD")
+@pytest.mark.parametrize("name", MODELS)
+def test_kernel_parameters_join_the_search(name, letter):
+    X, Y, T = make_data()
+    gammas, task_gammas = [{"gamma": value} for value in (1e-3, 0.5, 50.0)], [{"gamma": value} for value in (1e-2, 5.0)]
+    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
+    search = search_for(name, setting=letter, **kernels, kernel_grid=gammas, task_kernel_grid=task_gammas)
+    search.fit(X, Y, tasks=T)
+    best = -np.inf
+    for (i, params), (j, task_params) in itertools.product(enumerate(gammas), enumerate(task_gammas)):
+        single = search_for(name, setting=letter, **kernels, kernel_params=params, task_kernel_params=task_params)
+        single.fit(X, Y, tasks=T)
+        assert_allclose(search.landscape_[i, j], single.landscape_)
+        if single.best_score_ > best:
+            best, winner = single.best_score_, single
+    assert_allclose(search.best_score_, best)
+    assert search.kernel_params_ == winner.kernel_params
+    assert search.task_kernel_params_ == winner.task_kernel_params
+    assert (search.alpha_, search.task_alpha_) == (winner.alpha_, winner.task_alpha_)
+    assert_allclose(search.predict(X[:3] + 0.1, T[:2]), winner.predict(X[:3] + 0.1, T[:2]))
+    assert_allclose(search.holdout_, winner.holdout_)
+    assert not hasattr(search, "_sides_tried")
+
+
+def test_kernel_parameters_without_tasks():
+    X, Y, _ = make_data()
+    gammas = [{"gamma": value} for value in (1e-3, 0.3, 1.0)]
+    search = IndependentTaskRidgeCV(GRID, kernel="rbf", kernel_grid=gammas).fit(X, Y)
+    assert search.landscape_.shape == (3, 1, 5)
+    assert search.best_score_ == search.landscape_.max()
+    assert search.kernel_params_ == gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
+
+
+def test_the_edge_of_the_grid():
+    X, Y, T = make_data()
+    with pytest.warns(
+        GridEdgeWarning, match=r"best alpha, 0.001, is on the edge of the grid \(0.0001 … 0.001\)"
+    ) as seen:
+        TwoStepRidgeCV([1e-4, 1e-3], [0.1, 0.3, 1, 3, 10], setting="D").fit(X, Y, tasks=T)
+    assert [warning.filename for warning in seen] == [__file__]
+    with pytest.warns(GridEdgeWarning, match=r"best task_alpha, 1e\+08, is on the edge"):
+        TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, tasks=T)
+    with pytest.warns(GridEdgeWarning, match="best alpha"):
+        KroneckerRidgeCV([1e-4, 1e-3], setting="D").fit(X, Y, tasks=T)
+    with pytest.warns(GridEdgeWarning, match="best alpha") as seen:  # whatever the order of the values
+        IndependentTaskRidgeCV([1e-3, 1e-5, 1e-4]).fit(X, Y)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
+def test_no_warning_inside_the_grid():
+    X, Y, T = make_data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = TwoStepRidgeCV([1e-9, 0.1, 1, 3, 1e9], [1e9, 1e-9, 0.1, 1], setting="D").fit(X, Y, tasks=T)
+        assert 1e-9 < found.alpha_ < 1e9
+        assert 1e-9 < found.task_alpha_ < 1e9
+        # A single value is no grid with edges.
+        TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
+        # Beyond the edge of its grid "auto" goes by itself: predictions of the wrong sign are best not made.
+        beyond = KroneckerRidgeCV("auto", setting="B").fit(
+            np.ones((3, 1)), np.array([[1.0], [-1.0], [0.1]]), tasks=[[1.0]]
+        )
+        assert beyond.landscape_.argmax() == 13
+        assert beyond.alpha_ > 1e6
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("name", MODELS)
+def test_auto_refines_the_grid(name, letter):
+    X, Y, T = make_data(noise=0.5)
+    auto = {"alphas": "auto"} | ({"task_alphas": "auto"} if name == "two_step" else {})
+    refined = MODELS[name][0](**auto, setting=letter).fit(X, Y, tasks=T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        coarse = MODELS[name][0](setting=letter).fit(X, Y, tasks=T)
+        fine = np.geomspace(1e-5, 1e3, 41)
+        grids = {"alphas": fine} | ({"task_alphas": fine} if name == "two_step" else {})
+        finest = MODELS[name][0](**grids, setting=letter).fit(X, Y, tasks=T)
+    assert_array_equal(refined.landscape_, coarse.landscape_)
+    assert refined.best_score_ > coarse.best_score_
+    assert refined.best_score_ >= finest.best_score_ * (1 + 1e-6)
+    assert_allclose(refined.best_score_, finest.best_score_, rtol=0.02)
+    assert_allclose(refined.best_score_, -np.mean((refined.holdout_ - Y) ** 2))
+    assert_allclose(refined.predict(X, T), plain(name, refined).fit(X, Y, tasks=T).predict(X, T))
+
+
+def test_auto_on_one_side_only():
+    X, Y, T = make_data(noise=0.5)
+    refined = TwoStepRidgeCV("auto", [0.01, 0.1, 1.0, 10.0], setting="C").fit(X, Y, tasks=T)
+    assert refined.task_alpha_ in (0.1, 1.0)
+    assert refined.alpha_ not in [10.0**power for power in range(-7, 7)]
+    assert refined.best_score_ > refined.landscape_.max()
+    refined = TwoStepRidgeCV("auto").fit(X, Y)
+    assert refined.task_alpha_ is None
+    assert refined.best_score_ > refined.landscape_.max()
+
+
+def test_auto_with_groups():
+    X, Y, T = make_data(noise=0.5)
+    groups = np.arange(14) // 2
+    refined = KroneckerRidgeCV("auto", setting="B").fit(X, Y, tasks=T, groups=groups)
+    assert_allclose(refined.best_score_, -np.mean((refined.holdout("B", groups=groups) - Y) ** 2))
+    assert refined.best_score_ > refined.landscape_.max()
+
+
+def test_auto_is_for_squared_error():
+    X, Y, T = make_data()
+    for search in (
+        TwoStepRidgeCV("auto", scoring="r2"),
+        TwoStepRidgeCV(GRID, "auto", scoring="r2"),
+        KroneckerRidgeCV("auto", scoring="r2"),
+        IndependentTaskRidgeCV("auto", scoring=lambda Y, F: 0.0),
+    ):
+        with pytest.raises(ValueError, match='needs scoring="neg_mean_squared_error"'):
+            search.fit(X, Y, tasks=T)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@pytest.mark.parametrize("groups", [None, np.arange(14) % 5])
+def test_a_regularisation_for_each_task(groups, scoring):
+    X, Y, T = make_data()
+    Y[:, ::2] += 5 * np.random.default_rng(1).normal(size=Y[:, ::2].shape)
+    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, Y, tasks=T, groups=groups)
+    assert search.landscape_.shape == (5, 11)
+    assert len(set(search.alpha_)) > 1
+    assert_allclose(search.best_score_, search.landscape_.max(axis=0).mean())
+    for task in range(11):
+        single = IndependentTaskRidgeCV(GRID, scoring=lambda Y, F: scorer(scoring)(Y, F, average="micro"))
+        single.fit(X, Y[:, task], groups=groups)
+        assert search.alpha_[task] == single.alpha_
+        assert_allclose(search.landscape_[:, task], single.landscape_)
+        assert_allclose(search.predict(X[:3] + 0.1)[:, task], single.predict(X[:3] + 0.1))
+        assert_allclose(search.dual_coef_[:, task], single.dual_coef_)
+        assert_allclose(search.holdout_[:, task], single.holdout_)
+        assert_allclose(search.holdout("B", groups=groups)[:, task], single.holdout("B", groups=groups))
+    with pytest.raises(ValueError, match="cells and task_groups are not supported"):
+        search.holdout("A", cells=np.zeros(Y.shape))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_regularisation_for_each_task_in_other_libraries(library):
+    X, Y, _ = make_data()
+    expected = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y)
+    found = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(library.asarray(X), library.asarray(Y))
+    assert_array_equal(found.alpha_, expected.alpha_)
+    assert_allclose(library.to_numpy(found.holdout_), expected.holdout_, rtol=10 * library.rtol, atol=10 * library.rtol)
+
+
+def test_a_regularisation_for_each_task_and_what_does_not_go_with_it():
+    X, Y, _ = make_data()
+    for options, message in (
+        ({"alphas": "auto"}, "searches alphas only"),
+        ({"kernel_grid": [{}]}, "searches alphas only"),
+        ({"setting": "D"}, "setting A or B"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            IndependentTaskRidgeCV(alpha_per_task=True, **options).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("name", MODELS)
+def test_groups_are_left_out_together(name, letter):
+    X, Y, T = make_data()
+    groups, task_groups = np.arange(14) % 4, list("uuvvwwxxyyz")
+    search = search_for(name, setting=letter).fit(X, Y, tasks=T, groups=groups, task_groups=task_groups)
+    used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
+    points = brute_force(name, X, Y, T, letter, **used)
+    assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
+    assert_allclose(search.holdout_, plain(name, search).fit(X, Y, tasks=T).holdout(letter, **used))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_frames_are_aligned_by_id(name):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_data()
+    rows, columns = [f"i{i}" for i in range(14)], [f"t{j}" for j in range(11)]
+    frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
+    groups, task_groups = pd.Series(np.arange(14) // 3, rows), pd.Series(np.arange(11) // 3, columns)
+    expected = search_for(name, setting="D").fit(X, Y, tasks=T, groups=groups.array, task_groups=task_groups.array)
+    rng = np.random.default_rng(0)
+    found = search_for(name, setting="D").fit(
+        frames[0].iloc[rng.permutation(14)],
+        frames[1],
+        tasks=frames[2].iloc[rng.permutation(11)],
+        groups=groups.iloc[rng.permutation(14)],
+        task_groups=task_groups.iloc[rng.permutation(11)],
+    )
+    assert_allclose(found.landscape_, expected.landscape_)
+    pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
+    found = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(
+        frames[0].iloc[rng.permutation(14)], frames[1], groups=groups.iloc[rng.permutation(14)]
+    )
+    expected = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y, groups=groups.array)
+    pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_array_libraries(name, library):
+    X, Y, T = make_data()
+    expected = search_for(name, setting="D").fit(X, Y, tasks=T)
+    found = search_for(name, setting="D").fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T))
+    assert isinstance(found.landscape_, np.ndarray)
+    assert (found.alpha_, found.task_alpha_) == (expected.alpha_, expected.task_alpha_)
+    assert type(found.holdout_) is type(library.asarray(Y))
+    assert_allclose(library.to_numpy(found.holdout_), expected.holdout_, rtol=10 * library.rtol, atol=10 * library.rtol)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_without_tasks_all_are_the_same():
+    X, Y, _ = make_data()
+    independent = IndependentTaskRidgeCV(GRID).fit(X, Y)
+    for search in (TwoStepRidgeCV(GRID), KroneckerRidgeCV(GRID)):
+        search.fit(X, Y)
+        assert_array_equal(search.landscape_, independent.landscape_)
+        assert search.alpha_ == independent.alpha_
+        assert search.task_alpha_ is None
+        assert search.task_kernel_params_ is None
+        assert_array_equal(search.holdout_, independent.holdout_)
+    vector = IndependentTaskRidgeCV(GRID).fit(X, Y[:, 0])
+    assert vector.holdout_.shape == (14,)
+    assert vector.predict(X).shape == (14,)
+    model = IndependentTaskRidge(vector.alpha_).fit(X, Y[:, 0])
+    assert_allclose(vector.holdout_, model.holdout("B"))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_filters():
+    X, Y, T = make_data()
+    grid = [0.2, 0.5, 1.0, 2.0]
+    search = TwoStepRidgeCV(grid, grid, setting="B", filter=SpectralCutoff(), task_filter=IteratedTikhonov(2))
+    search.fit(X, Y, tasks=T)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_, filter=SpectralCutoff(), task_filter=IteratedTikhonov(2))
+    assert_allclose(search.holdout_, model.fit(X, Y, tasks=T).holdout("B"))
+    assert_allclose(search.best_score_, -np.mean((model.holdout("B") - Y) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (TwoStepRidgeCV(setting="E"), "Unknown setting 'E'"),
+        (TwoStepRidgeCV(scoring="acuracy"), "Unknown scoring 'acuracy'"),
+        (TwoStepRidgeCV([]), "alphas is empty"),
+        (TwoStepRidgeCV(task_alphas=[]), "task_alphas is empty"),
+        (TwoStepRidgeCV([-1.0]), "alphas must be a finite number of at least 0"),
+        (TwoStepRidgeCV("best"), "alphas must be a sequence of numbers or \"auto\", found 'best'"),
+        (TwoStepRidgeCV(repair="mend"), "repair must be one of 'clip', 'shift', 'error', found 'mend'"),
+        (TwoStepRidgeCV(filter=Landweber(3)), r"Landweber\(n_iter=3\) does not depend on alpha"),
+        (TwoStepRidgeCV(kernel_grid=[]), "grid of instance kernel parameters is empty"),
+        (KroneckerRidgeCV(task_kernel_grid=[]), "grid of task kernel parameters is empty"),
+        (KroneckerRidgeCV(kernel="rbf", kernel_grid=[{"gama": 1.0}]), "gama"),
+        (IndependentTaskRidgeCV(setting="D"), "Setting D leaves out tasks, but this model knows nothing of tasks"),
+    ],
+)
+def test_bad_input_leaves_the_estimator_as_it_was(search, message):
+    X, Y, T = make_data()
+    params = search.get_params()
+    with pytest.raises(ValueError, match=message):
+        search.fit(X, Y, tasks=T)
+    assert vars(search) == vars(type(search)(**params))
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+
+
+@pytest.mark.parametrize("letter", "CD")
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV])
+def test_new_tasks_need_tasks(cls, letter):
+    X, Y, _ = make_data()
+    with pytest.raises(ValueError, match=f"Setting {letter} leaves out tasks.*fit it with tasks="):
+        cls(setting=letter).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV])
+def test_a_failed_fit_leaves_what_was_fitted(cls):
+    X, Y, T = make_data()
+    search = cls(GRID).fit(X, Y, tasks=T)
+    before, predicted = dict(vars(search)), search.predict(X)
+    for bad in ({"y": Y[:5]}, {"groups": [1, 2]}, {"X": X * np.nan}):
+        with pytest.raises(ValueError):
+            search.fit(**({"X": X, "y": Y, "tasks": T} | bad))
+        assert vars(search).keys() == before.keys()
+        assert all(vars(search)[name] is value for name, value in before.items())
+        assert_array_equal(search.predict(X), predicted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GridEdgeWarning):
+            search.set_params(alphas=[1e-5, 1e-4]).fit(X, Y, tasks=T)
+    assert_array_equal(search.predict(X), predicted)
+    assert not clone(search).__sklearn_is_fitted__()
+
+
+# The data of these checks often want no regularisation or all of it, which is rightly said; one of them
+# centres a precomputed kernel entry by entry, which makes it indefinite.
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
+@parametrize_with_checks(
+    [
+        TwoStepRidgeCV(),
+        TwoStepRidgeCV(kernel="precomputed"),
+        KroneckerRidgeCV(),
+        KroneckerRidgeCV(kernel="precomputed"),
+        IndependentTaskRidgeCV(),
+        IndependentTaskRidgeCV(kernel="precomputed"),
+        IndependentTaskRidgeCV(alpha_per_task=True),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
