@@ -76,7 +76,7 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
         return Y - held_out
     shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
     leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
-    if truncated or largest(products) <= alpha:
+    if truncated or largest(leverage) <= 0.9:  # the difference keeps all digits but one
         slack = 1.0 - leverage
     else:
         residual = alpha / (products + alpha) if alpha > 0 else 1.0 - shrinkage

@@ -65,8 +65,7 @@ def kronecker_new_both(
         return xp.permute_dims(swapped, (0, 2, 1))
     (m, q), n = Y.shape, len(alphas)
     gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
-    # One task to a row, so that leaving tasks out copies whole rows.
-    tasks, rotated = xp.asarray(Y.T, copy=True), xp.asarray(spectrum.rotate(Y).T, copy=True)
+    rotated = spectrum.rotate(Y)
     held_out = zeros((q, n, m), Y)
     blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
     floors = [interpolation_floor(alphas[block[0]], spectrum) for block in blocks]
@@ -78,11 +77,14 @@ def kronecker_new_both(
         if not kept.size:
             return
         values, vectors, cross = _without(task_spectrum, gram, group, kept)
-        left, turned_left = take_rows(tasks, kept).T, take_rows(rotated, kept).T
+        # With rows of zeros for the tasks that are out, the labels need not be copied without them.
+        where = np.full(q, kept.size)
+        where[kept] = np.arange(kept.size)
+        vectors = take_rows(xp.concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0), where)
         predicted = zeros((n, m, group.size), Y)
         for start in range(0, values.shape[0], width):
             chunk = slice(start, min(start + width, values.shape[0]))
-            columns, turned = left @ vectors[:, chunk], turned_left @ vectors[:, chunk]
+            columns, turned = Y @ vectors[:, chunk], rotated @ vectors[:, chunk]
             ending = cross[chunk, :] / values[chunk, None]
             for block, floor in zip(blocks, floors, strict=True):
                 weights, direct = column_weights(spectrum, values[chunk], [alphas[index] for index in block])

@@ -122,6 +122,6 @@ def check_cells(slack: Array, floor: float) -> None:
     floor : float
         What it must exceed.
     """
-    tight = slack <= floor
-    if bool(namespace(slack).any(tight)):
-        raise leverage_error(np.flatnonzero(to_numpy(tight)), tight.shape[0] * tight.shape[1], "cells")
+    if float(namespace(slack).min(slack)) <= floor:
+        tight = to_numpy(slack) <= floor
+        raise leverage_error(np.flatnonzero(tight), tight.size, "cells")
