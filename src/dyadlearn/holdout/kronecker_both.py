@@ -69,7 +69,7 @@ def kronecker_new_both(
     held_out = zeros((q, n, m), Y)
     blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
     floors = [interpolation_floor(alphas[block[0]], spectrum) for block in blocks]
-    width = max(64, _BLOCK_NUMBERS // m)
+    width = max(192, _BLOCK_NUMBERS // m)
     squares = spectrum.vectors**2
 
     def leave_out(group: np.ndarray) -> None:

@@ -206,7 +206,7 @@ def _two_step(
     scores = {setting.value: np.empty((len(alphas), len(task_alphas))) for setting in scorers}
     closed = [setting for setting in scorers if squared and setting is not Setting.A]
     if closed:
-        found = _squared_errors(Y, sides, tasks, closed, members, task_members)
+        found = _squared_errors(Y, sides, tasks, closed, members, task_members, per_grid)
         scores |= {letter: -errors for letter, errors in found.items()}
     left = {setting: score for setting, score in scorers.items() if setting not in closed}
     if not left:
@@ -363,6 +363,7 @@ def _squared_errors(
     settings: Sequence[Setting],
     members: Members,
     task_members: Members,
+    per_grid: int,
 ) -> dict[str, np.ndarray]:
     """Return mean squared errors of B, C or D without a single grid point."""
     xp = namespace(Y)
@@ -379,22 +380,33 @@ def _squared_errors(
     shape = (len(tasks), q * q)
     flat = {new: xp.reshape(stack, shape) for new, stack in operators.items()}
     squares = {new: xp.reshape(stack @ xp.matrix_transpose(stack), shape) for new, stack in operators.items()}
-    sizes = {new: to_numpy(xp.sum(found * found, axis=1)) ** 0.5 for new, found in squares.items()}
+    sizes = {new: _norms(found) for new, found in squares.items()}
+    step = max(1, 2 * per_grid * m // q)
     for new_instance in {setting.new_instance for setting in settings}:
-        for row, side in enumerate(sides):
-            left = (grids._left_out([side]) if new_instance else grids._smoothed([side]))[0, ...]
-            gram, cross = (xp.reshape(left.T @ right, (q * q,)) for right in (left, Y))
-            size = float(xp.sum(gram * gram)) ** 0.5
+        products = grids._left_out if new_instance else grids._smoothed
+        for start in range(0, len(sides), step):
+            rows = slice(start, min(start + step, len(sides)))
+            grams, crosses = zeros((rows.stop - start, q * q), Y), zeros((rows.stop - start, q * q), Y)
+            for row, side in enumerate(sides[rows]):
+                left = products([side])[0, ...]
+                grams[row, :], crosses[row, :] = (xp.reshape(left.T @ right, (-1,)) for right in (left, Y))
             for setting in settings:
                 if setting.new_instance != new_instance:
                     continue
-                errors = to_numpy(squares[setting.new_task] @ gram - 2.0 * (flat[setting.new_task] @ cross)) + total
-                for column in np.flatnonzero(errors < doubtful * np.maximum(total, size * sizes[setting.new_task])):
+                new = setting.new_task
+                errors = to_numpy(grams @ squares[new].T) - 2.0 * to_numpy(crosses @ flat[new].T) + total
+                terms = np.maximum(total, _norms(grams)[:, None] * sizes[new])
+                for row, column in np.argwhere(errors < doubtful * terms):
                     # Little but cancellation is left of the closed form: look at the predictions.
-                    operator = operators[setting.new_task][int(column), ...]
-                    errors[column] = float(xp.sum((left @ operator - Y) ** 2))
-                result[setting.value][row, :] = errors / (m * q)
+                    left = products([sides[start + int(row)]])[0, ...]
+                    operator = operators[new][int(column), ...]
+                    errors[row, column] = float(xp.sum((left @ operator - Y) ** 2))
+                result[setting.value][rows, :] = errors / (m * q)
     return result
+
+
+def _norms(rows: Array) -> np.ndarray:
+    return to_numpy(namespace(rows).sum(rows * rows, axis=1)) ** 0.5
 
 
 def _settle_interpolation(
