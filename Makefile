@@ -75,4 +75,4 @@ docs: $(STAMP) ## build the documentation in docs/_build/html
 clean: ## remove everything that make made, .venv too
 	rm -rf $(VENV) build dist docs/_build docs/generated
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -256,28 +256,29 @@ class _Grids:
         elif settings:
             yield from self._derived(sides, tasks, settings)
 
-    def _left_out(self, sides: Sequence[Smoother]) -> Array:
-        """Return the stack of LY, shape (n, m, q)."""
-        stack = zeros((len(sides), *self.Y.shape), self.Y)
-        for index, side in enumerate(sides):
-            if self.members is None:
-                stack[index, ...] = side.leave_one_out(self.Y, self.rotated)
-            else:
-                stack[index, ...] = leave_out(side, self.Y, self.members)
-        return stack
+    def left_out(self, side: Smoother) -> Array:
+        """Return LY, shape (m, q)."""
+        if self.members is None:
+            return side.leave_one_out(self.Y, self.rotated)
+        return leave_out(side, self.Y, self.members)
 
-    def _smoothed(self, sides: Sequence[Smoother]) -> Array:
+    def smoothed(self, side: Smoother) -> Array:
+        """Return HY, shape (m, q)."""
+        return side.smooth(self.Y, self.rotated)
+
+    def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
+        """Return one product for each side, shape (n, m, q)."""
         stack = zeros((len(sides), *self.Y.shape), self.Y)
         for index, side in enumerate(sides):
-            stack[index, ...] = side.smooth(self.Y, self.rotated)
+            stack[index, ...] = product(side)
         return stack
 
     def _separate(
         self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
     ) -> Iterator[tuple[int, Setting, Array]]:
         """One product for each setting: nothing else is computed."""
-        new = self._left_out(sides) if any(setting.new_instance for setting in settings) else None
-        known = self._smoothed(sides) if Setting.C in settings else None
+        new = self._stack(self.left_out, sides) if any(setting.new_instance for setting in settings) else None
+        known = self._stack(self.smoothed, sides) if Setting.C in settings else None
         for index, side in enumerate(tasks):
             for setting in settings:
                 operator = _task_operator(side, setting.new_task, self.task_members)
@@ -285,9 +286,7 @@ class _Grids:
 
     def _pairs(self, sides: Sequence[Smoother], tasks: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
         """Yield setting A alone, from the off-diagonal hats."""
-        left = zeros((len(sides), *self.Y.shape), self.Y)
-        for index, side in enumerate(sides):
-            left[index, ...] = side.smooth_others(self.Y, self.rotated)[1]
+        left = self._stack(lambda side: side.smooth_others(self.Y, self.rotated)[1], sides)
         for index, side in enumerate(tasks):
             others = side.smooth_others(self.Y.T)[1].T
             stack = _product(left, side.hat())
@@ -299,7 +298,7 @@ class _Grids:
         self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
     ) -> Iterator[tuple[int, Setting, Array]]:
         """Every setting from one product; grid by grid, so that what is derived stays in the cache."""
-        left = self._left_out(sides)
+        left = self._stack(self.left_out, sides)
         known = zeros(left.shape, left) if Setting.C in settings else None
         for index, side in enumerate(tasks):
             both = _product(left, _task_operator(side, True, None))
@@ -383,12 +382,12 @@ def _squared_errors(
     sizes = {new: _norms(found) for new, found in squares.items()}
     step = max(1, 2 * per_grid * m // q)
     for new_instance in {setting.new_instance for setting in settings}:
-        products = grids._left_out if new_instance else grids._smoothed
+        product = grids.left_out if new_instance else grids.smoothed
         for start in range(0, len(sides), step):
             rows = slice(start, min(start + step, len(sides)))
             grams, crosses = zeros((rows.stop - start, q * q), Y), zeros((rows.stop - start, q * q), Y)
             for row, side in enumerate(sides[rows]):
-                left = products([side])[0, ...]
+                left = product(side)
                 grams[row, :], crosses[row, :] = (xp.reshape(left.T @ right, (-1,)) for right in (left, Y))
             for setting in settings:
                 if setting.new_instance != new_instance:
@@ -398,7 +397,7 @@ def _squared_errors(
                 terms = np.maximum(total, _norms(grams)[:, None] * sizes[new])
                 for row, column in np.argwhere(errors < doubtful * terms):
                     # Little but cancellation is left of the closed form: look at the predictions.
-                    left = products([sides[start + int(row)]])[0, ...]
+                    left = product(sides[start + int(row)])
                     operator = operators[new][int(column), ...]
                     errors[row, column] = float(xp.sum((left @ operator - Y) ** 2))
                 result[setting.value][rows, :] = errors / (m * q)
@@ -406,7 +405,8 @@ def _squared_errors(
 
 
 def _norms(rows: Array) -> np.ndarray:
-    return to_numpy(namespace(rows).sum(rows * rows, axis=1)) ** 0.5
+    # Products of single rows need no array of squares.
+    return to_numpy(rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5
 
 
 def _settle_interpolation(
