@@ -43,7 +43,7 @@ demo: $(STAMP) ## fit the three models on the embedded data and show what they p
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.
-	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api tests/models/test_sklearn.py
+	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api_input tests/models/test_sklearn.py tests/selection/test_search.py
 	$(PYTEST) -n $(WORKERS) $(ARGS)
 
 lint: $(STAMP) ## check style, types and floors
