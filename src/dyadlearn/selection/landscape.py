@@ -349,7 +349,7 @@ def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
     if members is None:
         side = side.scaled()
         side.check_slack()
-        return (side.off_diagonal() / side.slack[:, None]).T
+        return side.off_diagonal() / side.slack  # the transpose of L, since the hat is symmetric
     xp = namespace(side.shrinkage)
     identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
     return xp.matrix_transpose(leave_out(side, identity, members))
@@ -387,8 +387,13 @@ def _squared_errors(
             rows = slice(start, min(start + step, len(sides)))
             grams, crosses = zeros((rows.stop - start, q * q), Y), zeros((rows.stop - start, q * q), Y)
             for row, side in enumerate(sides[rows]):
-                left = product(side)
-                grams[row, :], crosses[row, :] = (xp.reshape(left.T @ right, (-1,)) for right in (left, Y))
+                if new_instance:
+                    left = product(side)
+                    gram, cross = left.T @ left, left.T @ Y
+                else:  # HY is diagonal in the rotated labels, and need not be formed
+                    kept, half = (weights[:, None] * rotated for weights in (side.shrinkage, side.shrinkage**0.5))
+                    gram, cross = kept.T @ kept, half.T @ half
+                grams[row, :], crosses[row, :] = xp.reshape(gram, (-1,)), xp.reshape(cross, (-1,))
             for setting in settings:
                 if setting.new_instance != new_instance:
                     continue
