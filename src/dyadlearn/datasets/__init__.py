@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from dyadlearn.datasets.davis import fetch_davis
 from dyadlearn.datasets.debtags import debtags_kernels, load_debtags
 from dyadlearn.datasets.dyads import make_dyads
+from dyadlearn.datasets.hummingbird import load_hummingbird
+from dyadlearn.datasets.kiba import fetch_kiba
+from dyadlearn.datasets.lshtc import load_lshtc, load_lshtc3, read_hierarchy, read_libsvm_batches, scan_libsvm
 from dyadlearn.datasets.yamanishi import fetch_yamanishi
 
-__all__ = ["debtags_kernels", "fetch_yamanishi", "load_debtags", "make_dyads"]
+__all__ = [
+    "debtags_kernels",
+    "fetch_davis",
+    "fetch_kiba",
+    "fetch_yamanishi",
+    "load_debtags",
+    "load_hummingbird",
+    "load_lshtc",
+    "load_lshtc3",
+    "make_dyads",
+    "read_hierarchy",
+    "read_libsvm_batches",
+    "scan_libsvm",
+]

@@ -1,0 +1,213 @@
+"""Kinase inhibitors and how strongly they bind: Davis and others (2011)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from dyadlearn._frames import Ids
+from dyadlearn._validation import check_choice
+from dyadlearn.datasets._home import find_file, resolve_home
+from dyadlearn.datasets._tables import drug_target_bunch, find_all, obtain, read_ids, read_numbers, read_texts
+from dyadlearn.datasets.yamanishi import _read_matrix
+from dyadlearn.kernels import normalize
+
+__all__ = ["fetch_davis"]
+
+#: Where the publisher of the similarities keeps the files.
+ADDRESS = "http://staff.cs.utu.fi/~aatapa/data/DrugTarget/"
+FOLDER = "davis"
+
+# The publisher's tables have no ids: those of their rows and columns are in two files of their own. The second name
+# of a file is what others who pass the data on call it.
+_PUBLISHED = {
+    "labels": (
+        "drug-target_interaction_affinities_Kd__Davis_et_al.2011.txt",
+        "drug-target_interaction_affinities_Kd__Davis_et_al.2011v1.txt",
+    ),
+    "drug_ids": ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
+    "target_ids": ("target_gene_names.txt", "proteins.txt"),
+}
+
+DESCR = """\
+Kinase inhibitors and the kinases they bind
+===========================================
+
+{drugs} drugs and {targets} kinases (human, their mutants and phosphorylated forms; a few of other organisms), every
+pair measured: Kd, the concentration in nM at which half of the kinase is bound. 10,000 nM stands for "no binding seen"
+and fills {share:.1f} % of the cells. The labels are {labels}.
+
+Similarity of drugs ({drug_similarity}): the Tanimoto coefficient of their structure's keys, by PubChem (2D), or of
+their circular fingerprints (ECFP4). Similarity of kinases: Smith-Waterman scores of their sequences; "WS" divides them
+by the root of the product of each kinase's score with itself, which makes a positive semi-definite kernel;
+"WS_normalized" is the publisher's own normalisation, which is indefinite: use `dyadlearn.kernels.repair`. Mutants have
+the sequence of the wild type, so that many kinases are equal by their similarity.
+
+M. I. Davis and others: Comprehensive analysis of kinase inhibitor selectivity. Nature Biotechnology 29 (2011),
+1046-1051. Similarities: T. Pahikkala and others: Toward more realistic drug-target interaction predictions. Briefings
+in Bioinformatics 16 (2015), 325-337.
+{address}
+"""
+
+
+def fetch_davis(
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    instances: str = "targets",
+    labels: str = "pKd",
+    drug_similarity: str = "2D",
+    target_similarity: str = "WS",
+    as_frame: bool = False,
+    download: bool = True,
+) -> Bunch:
+    r"""Fetch the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
+
+    Labels are, unless asked otherwise,
+
+    .. math:: \mathrm{pK_d} = 9 - \log_{10} (K_d / \mathrm{nM}),
+
+    so that more is stronger; 5 stands for "no binding seen" (69.6 % of the cells).
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        Folder that holds the files, itself or in a folder ``davis``. By default the one that the environment variable
+        ``DYADLEARN_DATA`` names, else one in the user's cache. Files, plain or gzipped, are either tables with ids
+        (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
+        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's own; what lacks of those
+        is downloaded from the publisher's address.
+    instances : {"targets", "proteins", "drugs"}, default="targets"
+        What the rows of the grid are; the others are the tasks. Proteins are the targets.
+    labels : {"pKd", "Kd"}, default="pKd"
+        Whether to take the logarithm, or leave nM.
+    drug_similarity : {"2D", "ECFP4"}, default="2D"
+        By the keys of PubChem or by circular fingerprints.
+    target_similarity : {"WS", "WS_normalized"}, default="WS"
+        ``"WS"``: Smith–Waterman scores, each divided by the root of the product of both proteins' scores with
+        themselves (positive semi-definite, of rank 384). ``"WS_normalized"``: normalised by the publisher
+        (109 negative eigenvalues), in shares of 1.
+    as_frame : bool, default=False
+        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+    download : bool, default=True
+        Whether to download files that are not there.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        Y : ndarray or DataFrame of shape (m, q)
+            How strongly each pair binds.
+        K : ndarray or DataFrame of shape (m, m)
+            Similarities of the instances, in the order of `Y`.
+        G : ndarray or DataFrame of shape (q, q)
+            The same for the tasks.
+        instance_names, task_names : ndarray of shape (m,), (q,)
+            The ids: PubChem's for drugs, genes with their variant for kinases.
+        smiles, sequences : dict of str to str
+            The structure of each drug and the sequence of each kinase where ``smiles.tsv`` and ``proteins.tsv`` lie
+            beside the others (the publisher has none), else empty.
+        DESCR : str
+            What the data are and where they come from.
+
+    See Also
+    --------
+    dyadlearn.kernels.repair : makes kernels of the similarities.
+
+    Examples
+    --------
+    Tables with ids, of one drug and two kinases:
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dyadlearn.datasets import fetch_davis
+    >>> tables = {
+    ...     "kd_nM.tsv": "\tABL1\tAAK1\n5291\t10\t10000\n",
+    ...     "drug_similarity_2D.tsv": "\t5291\n5291\t1\n",
+    ...     "target_similarity_WS.tsv": "\tAAK1\tABL1\nAAK1\t400\t30\nABL1\t30\t900\n",
+    ... }
+    >>> with TemporaryDirectory() as folder:
+    ...     for name, text in tables.items():
+    ...         _ = Path(folder, name).write_text(text)
+    ...     data = fetch_davis(data_home=folder)
+    >>> data.Y
+    array([[8.],
+           [5.]])
+    >>> data.K
+    array([[1.  , 0.05],
+           [0.05, 1.  ]])
+    """
+    check_choice(instances, "instances", ("targets", "proteins", "drugs"))
+    check_choice(labels, "labels", ("pKd", "Kd"))
+    check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
+    check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
+    home = resolve_home(data_home)
+    kinds = drug_similarity, target_similarity
+    if find_file(home, FOLDER, "kd_nM.tsv"):
+        drugs, targets, Y, (drug_scores, target_scores) = _read_tables(home, *kinds)
+    else:
+        drugs, targets, Y, (drug_scores, target_scores) = _read_published(home, *kinds, download)
+    odd = np.argwhere(Y <= 0)
+    if odd.size:
+        row, column = odd[0]
+        raise ValueError(
+            f"Kd of {drugs.labels[row]} and {targets.labels[column]} is {Y[row, column]:g}: expected positive numbers."
+        )
+    return drug_target_bunch(
+        9 - np.log10(Y) if labels == "pKd" else Y,
+        (drugs, drug_scores),
+        (targets, normalize(target_scores) if target_similarity == "WS" else target_scores),
+        instances=instances,
+        as_frame=as_frame,
+        owner="fetch_davis",
+        smiles=read_texts(find_file(home, FOLDER, "smiles.tsv") or find_file(home, FOLDER, "ligands_can.txt")),
+        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
+        DESCR=DESCR.format(
+            drugs=len(drugs),
+            targets=len(targets),
+            share=100 * np.mean(Y == 10_000),
+            labels="pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
+            drug_similarity=drug_similarity,
+            address=ADDRESS,
+        ),
+    )
+
+
+def _read_tables(
+    home: Path, drug_similarity: str, target_similarity: str
+) -> tuple[Ids, Ids, np.ndarray, list[np.ndarray]]:
+    """Return the ids, the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
+    names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
+    paths = find_all(names, home=home, folder=FOLDER, title="'davis'", source="tables with ids")
+    grid, *similarities = (_read_matrix(path) for path in paths)
+    sides = grid.rows, grid.columns
+    return *sides, grid.values, [own.ordered(ids) for own, ids in zip(similarities, sides, strict=True)]
+
+
+def _read_published(
+    home: Path, drug_similarity: str, target_similarity: str, download: bool
+) -> tuple[Ids, Ids, np.ndarray, list[np.ndarray]]:
+    """Return the same from the publisher's tables without ids."""
+    files = [
+        *_PUBLISHED.values(),
+        (f"drug-drug_similarities_{drug_similarity}.txt",),
+        (f"target-target_similarities_{target_similarity}.txt",),
+    ]
+    paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'davis'", download=download)
+    drugs, targets = read_ids(paths[1]), read_ids(paths[2])
+    tables = [read_numbers(path) for path in (paths[0], *paths[3:])]
+    shapes = (len(drugs), len(targets)), (len(drugs), len(drugs)), (len(targets), len(targets))
+    for path, table, shape in zip((paths[0], *paths[3:]), tables, shapes, strict=True):
+        if table.shape != shape:
+            raise ValueError(
+                f"{path} has shape {table.shape}, expected {shape}: {paths[1].name} has {len(drugs)} ids and "
+                f"{paths[2].name} has {len(targets)}."
+            )
+    Y, *similarities = tables
+    if target_similarity == "WS_normalized" and similarities[1].diagonal().max() > 1:
+        # The publisher counts in per cent.
+        similarities[1] /= 100
+    return drugs, targets, Y, similarities

@@ -1,0 +1,287 @@
+"""Kinase inhibitors: from the real files, and from small ones in both layouts."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.datasets import davis, fetch_davis
+from dyadlearn.exceptions import IdError
+
+KD = np.array([[10.0, 10000, 1], [10000, 0.1, 1000]])
+DRUGS = {"2D": np.array([[1, 0.6], [0.6, 1]]), "ECFP4": np.array([[1, 0.1], [0.1, 1]])}
+WS = np.array([[400.0, 30, 40], [30, 900, 60], [40, 60, 1600]])
+COSINES = np.array([[1, 0.05, 0.05], [0.05, 1, 0.05], [0.05, 0.05, 1]])
+NORMALIZED = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
+DRUG_IDS, TARGET_IDS = ["11314340", "24889392"], ["AAK1", "ABL1(E255K)p", "ABL2"]
+
+
+def table(values, rows, columns):
+    lines = ["\t".join(["", *columns]), *("\t".join([r, *map(str, v)]) for r, v in zip(rows, values, strict=True))]
+    return "\n".join(lines) + "\n"
+
+
+def bare(values):
+    return "".join(" ".join(map(str, row)) + "\n" for row in values)
+
+
+# Each similarity is in an order of its own.
+TABLES = {
+    "kd_nM.tsv": table(KD, DRUG_IDS, TARGET_IDS),
+    "drug_similarity_2D.tsv": table(DRUGS["2D"][::-1], DRUG_IDS[::-1], DRUG_IDS),
+    "drug_similarity_ECFP4.tsv": table(DRUGS["ECFP4"], DRUG_IDS, DRUG_IDS),
+    "target_similarity_WS.tsv": table(WS[:, ::-1], TARGET_IDS, TARGET_IDS[::-1]),
+    "target_similarity_WS_normalized.tsv": table(NORMALIZED, TARGET_IDS, TARGET_IDS),
+}
+# The publisher's: numbers alone, per cent where normalised.
+PUBLISHED = {
+    "drug-target_interaction_affinities_Kd__Davis_et_al.2011.txt": bare(KD),
+    "drug_PubChem_CIDs.txt": "\n".join(DRUG_IDS) + "\n",
+    "target_gene_names.txt": "\n".join(TARGET_IDS) + "\n",
+    "drug-drug_similarities_2D.txt": bare(DRUGS["2D"]),
+    "drug-drug_similarities_ECFP4.txt": bare(DRUGS["ECFP4"]),
+    "target-target_similarities_WS.txt": bare(WS),
+    "target-target_similarities_WS_normalized.txt": bare(100 * NORMALIZED),
+}
+NEEDED = [name for name in PUBLISHED if "ECFP4" not in name and "normalized" not in name]
+
+
+def write(folder, files, pack=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        content = text.encode()
+        (folder / (name + ".gz" * pack)).write_bytes(gzip.compress(content) if pack else content)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch, tmp_path_factory):
+    """Keep every test away from the real server and from the user's own folders."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(davis, "ADDRESS", f"http://127.0.0.1:{closed.getsockname()[1]}/")
+    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(variable, "127.0.0.1")
+
+
+# -- real files ---------------------------------------------------------------------------------------------
+
+
+def test_the_published_grid(shared_data):
+    data = fetch_davis(data_home=shared_data, download=False)
+    assert data.Y.shape == (442, 68)
+    assert data.K.shape == (442, 442)
+    assert data.G.shape == (68, 68)
+    assert round(100 * np.mean(data.Y == 5), 1) == 69.6
+    assert data.Y.min() == 5
+    assert_allclose(data.Y.max(), 9 - np.log10(0.016))
+    values = np.linalg.eigvalsh(data.K)
+    assert np.sum(values > 1e-9 * values[-1]) == 384
+    assert values[0] > -1e-9 * values[-1]
+    assert_allclose(np.diag(data.K), 1, rtol=1e-14)
+    assert set(data.smiles) == set(data.task_names)
+    assert set(data.sequences) == set(data.instance_names)
+    assert "AAK1" in data.instance_names
+    for fact in ("68 drugs", "442 kinases", "69.6 %", "pKd", "http://"):
+        assert fact in data.DESCR
+
+
+def test_the_published_options(shared_data):
+    data = fetch_davis(
+        data_home=shared_data / "davis",
+        instances="drugs",
+        labels="Kd",
+        drug_similarity="ECFP4",
+        target_similarity="WS_normalized",
+        download=False,
+    )
+    assert data.Y.shape == (68, 442)
+    assert np.sum(data.Y == 10_000) == 20_931
+    values = np.linalg.eigvalsh(data.G)
+    assert np.sum(values < -1e-9) == 109
+    assert_allclose(values[0], -2.6, atol=0.05)
+    assert data.instance_names[0] == "11314340"
+    assert_allclose(data.K[0, 1], 0.104348)
+    assert_allclose(data.G[0, 1], 0.45481928)
+    assert data.Y[0, 0] == 43
+
+
+# -- small files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [TABLES, PUBLISHED])
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("folder", [".", "davis"])
+def test_both_layouts(tmp_path, layout, pack, folder):
+    write(tmp_path / folder, layout, pack)
+    data = fetch_davis(data_home=tmp_path, download=False)
+    assert_allclose(data.Y, np.array([[8, 5, 9], [5, 10, 6]]).T, rtol=1e-12)
+    assert_allclose(data.K, COSINES, rtol=1e-12)
+    assert_array_equal(data.G, DRUGS["2D"])
+    assert data.instance_names.tolist() == TARGET_IDS
+    assert data.task_names.tolist() == DRUG_IDS
+    assert data.smiles == data.sequences == {}
+
+
+@pytest.mark.parametrize("layout", [TABLES, PUBLISHED])
+def test_options(tmp_path, layout):
+    write(tmp_path, layout)
+    data = fetch_davis(
+        data_home=tmp_path,
+        instances="drugs",
+        labels="Kd",
+        drug_similarity="ECFP4",
+        target_similarity="WS_normalized",
+    )
+    assert_array_equal(data.Y, KD)
+    assert_array_equal(data.K, DRUGS["ECFP4"])
+    assert_allclose(data.G, NORMALIZED, rtol=1e-12)
+    assert data.instance_names.tolist() == DRUG_IDS
+    proteins = fetch_davis(data_home=tmp_path, instances="proteins", labels="Kd")
+    assert_array_equal(proteins.Y, KD.T)
+
+
+def test_names_that_others_give_to_the_files(tmp_path):
+    grid = NEEDED[0]
+    write(tmp_path, {name: PUBLISHED[name] for name in NEEDED[3:]})
+    write(tmp_path, {grid.replace(".2011", ".2011v1"): PUBLISHED[grid]})
+    write(tmp_path, {"ligands_can.txt": '{"11314340": "C", "24889392": "CC"}'})
+    write(tmp_path, {"proteins.txt": '{"AAK1": "MKK", "ABL1(E255K)p": "PFW", "ABL2": "MVL"}'})
+    data = fetch_davis(data_home=tmp_path, labels="Kd", download=False)
+    assert_array_equal(data.Y, KD.T)
+    assert data.instance_names.tolist() == TARGET_IDS
+    assert data.smiles == {"11314340": "C", "24889392": "CC"}
+    assert data.sequences["ABL2"] == "MVL"
+
+
+def test_structures_and_sequences_where_their_files_are(tmp_path):
+    write(tmp_path, TABLES | {"smiles.tsv": "drug\tsmiles\n11314340\tC\n24889392\tCC\n", "proteins.tsv": "AAK1\tMKK\n"})
+    data = fetch_davis(data_home=tmp_path)
+    assert data.smiles == {"11314340": "C", "24889392": "CC"}
+    assert data.sequences == {"AAK1": "MKK"}
+    write(tmp_path, {"proteins.tsv": "AAK1 MKK\n"})
+    with pytest.raises(ValueError, match=r"proteins.tsv, line 1: expected an id, a tab and a text, found 'AAK1 MKK'"):
+        fetch_davis(data_home=tmp_path)
+
+
+def test_frames_carry_the_ids(tmp_path):
+    pd = pytest.importorskip("pandas")
+    data = fetch_davis(data_home=write(tmp_path, TABLES), labels="Kd", as_frame=True)
+    assert isinstance(data.Y, pd.DataFrame)
+    assert_array_equal(data.Y.loc["ABL2"].to_numpy(), KD[:, 2])
+    assert list(data.K.columns) == list(data.Y.index) == TARGET_IDS
+    assert list(data.G.index) == list(data.Y.columns) == DRUG_IDS
+
+
+def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"fetch_davis\(as_frame=True\) needs pandas.*as_frame=False"):
+        fetch_davis(data_home=write(tmp_path, TABLES), as_frame=True)
+
+
+# -- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("instances", "instances must be one of 'targets', 'proteins', 'drugs', found 'x'"),
+        ("labels", "labels must be one of 'pKd', 'Kd', found 'x'"),
+        ("drug_similarity", "drug_similarity must be one of '2D', 'ECFP4', found 'x'"),
+        ("target_similarity", "target_similarity must be one of 'WS', 'WS_normalized', found 'x'"),
+    ],
+)
+def test_unknown_words(argument, message):
+    with pytest.raises(ValueError, match=message):
+        fetch_davis(**{argument: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (NEEDED[0], "10 100\n1 2\n", r"shape \(2, 2\), expected \(2, 3\): drug_PubChem_CIDs.txt has 2 ids and target_"),
+        (NEEDED[0], "10 100 1\n1 2\n", "line 2: expected 3 numbers, as in the first line, found 2"),
+        (NEEDED[0], "10 1oo 1\n1 2 3\n", "line 1: '1oo' is not a number"),
+        (NEEDED[0], "10 nan 1\n1 2 3\n", "line 1: 'nan' is not a number"),
+        (NEEDED[0], "\n\n", "holds no table: expected numbers"),
+        (NEEDED[0], "10 100 1\n1 0 2\n", r"Kd of 24889392 and ABL1\(E255K\)p is 0: expected positive numbers"),
+        (NEEDED[3], bare(np.eye(3)), r"drug-drug_similarities_2D.txt has shape \(3, 3\), expected \(2, 2\)"),
+        (NEEDED[4], bare(np.eye(2)), r"target-target_similarities_WS.txt has shape \(2, 2\), expected \(3, 3\)"),
+        ("drug_PubChem_CIDs.txt", '{"11314340": ', "drug_PubChem_CIDs.txt is damaged or no JSON"),
+    ],
+)
+def test_malformed_files_of_the_publisher(tmp_path, name, text, message):
+    write(tmp_path, PUBLISHED | {name: text})
+    with pytest.raises(ValueError, match=message):
+        fetch_davis(data_home=tmp_path)
+
+
+def test_ids_that_do_not_match(tmp_path):
+    text = TABLES["target_similarity_WS.tsv"].replace("ABL2", "ABL3")
+    write(tmp_path, TABLES | {"target_similarity_WS.tsv": text})
+    with pytest.raises(IdError, match=r"rows of target_similarity_WS.tsv and the adjacency matrix .*'ABL2'.*'ABL3'"):
+        fetch_davis(data_home=tmp_path)
+    write(tmp_path / "other", PUBLISHED | {"drug_PubChem_CIDs.txt": "1\n1\n"})
+    with pytest.raises(IdError, match=r"drug_PubChem_CIDs.txt has repeated ids: '1'"):
+        fetch_davis(data_home=tmp_path / "other")
+
+
+def test_a_truncated_file(tmp_path):
+    write(tmp_path, TABLES, pack=True)
+    path = tmp_path / "kd_nM.tsv.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(ValueError, match="kd_nM.tsv.gz is damaged or no text .*: put a good copy in its place"):
+        fetch_davis(data_home=tmp_path)
+
+
+def test_missing_tables_are_named(tmp_path):
+    write(tmp_path, {"kd_nM.tsv": TABLES["kd_nM.tsv"]})
+    with pytest.raises(FileNotFoundError, match="'davis' is not in .*drug_similarity_2D.tsv, target_similarity_WS.tsv"):
+        fetch_davis(data_home=tmp_path)
+
+
+# -- downloads ----------------------------------------------------------------------------------------------
+
+
+def test_missing_files_are_not_downloaded_unasked(tmp_path):
+    write(tmp_path, {NEEDED[0]: PUBLISHED[NEEDED[0]]})
+    with pytest.raises(FileNotFoundError, match="'davis' is not in .* download=False") as caught:
+        fetch_davis(data_home=tmp_path, download=False)
+    for part in (*NEEDED[1:], davis.ADDRESS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
+        assert part in str(caught.value)
+    assert NEEDED[0] not in str(caught.value)
+
+
+def test_a_dead_server_says_what_to_put_where(tmp_path):
+    with pytest.raises(ConnectionError, match="Could not download .*Kd__Davis.* .*refused") as caught:
+        fetch_davis(data_home=tmp_path)
+    for part in (", ".join(NEEDED), davis.ADDRESS, str(tmp_path / "davis"), "DYADLEARN_DATA"):
+        assert part in str(caught.value)
+
+
+def test_missing_files_are_downloaded_once(tmp_path, server, monkeypatch):
+    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
+    monkeypatch.setattr(davis, "ADDRESS", server.address)
+    write(tmp_path, {NEEDED[0]: PUBLISHED[NEEDED[0]]}, pack=True)
+    for _ in range(2):
+        assert_array_equal(fetch_davis(data_home=tmp_path, labels="Kd").Y, KD.T)
+    assert [name for name, _ in server.asked] == NEEDED[1:]
+    fetch_davis(data_home=tmp_path, drug_similarity="ECFP4")
+    assert [name for name, _ in server.asked] == [*NEEDED[1:], "drug-drug_similarities_ECFP4.txt"]
+
+
+def test_a_page_of_apology_is_not_kept(tmp_path, server, monkeypatch):
+    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
+    server.files["target_gene_names.txt"] = b"\n<html>This page has moved.</html>\n"
+    monkeypatch.setattr(davis, "ADDRESS", server.address)
+    with pytest.raises(ConnectionError, match="target_gene_names.txt is a page now, not the file. Get .* by other"):
+        fetch_davis(data_home=tmp_path)
+    assert not (tmp_path / "davis" / "target_gene_names.txt").exists()
+    server.files["target_gene_names.txt"] = PUBLISHED["target_gene_names.txt"].encode()
+    assert_array_equal(fetch_davis(data_home=tmp_path, labels="Kd").Y, KD.T)

@@ -1,0 +1,265 @@
+"""KIBA scores: from the real archive, and from small files in both layouts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.datasets import fetch_kiba, kiba
+from dyadlearn.exceptions import IdError
+
+SCORES = np.array([[11.1, np.nan], [np.nan, 0.0], [12.25, 13.5]])
+TARGETS = np.array([[1, 0.25], [0.25, 1]])
+DRUGS = np.array([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
+BITS = np.zeros((3, 2048), dtype=np.uint8)
+BITS[0, :3] = BITS[1, 1:4] = BITS[2, 2040:] = 1
+SMILES = {"CHEMBL1": "CCO", "CHEMBL2": "CC[C@H](C)N", "CHEMBL3": "c1ccccc1"}
+SEQUENCES = {"O00141": "MTV", "O00311": "MEA"}
+ARCHIVE = {
+    "kiba": SCORES.astype(np.float32),
+    "drug_ecfp4_bits": np.packbits(BITS, axis=1),
+    "target_sim": TARGETS,
+    "drug_ids": np.array(list(SMILES)),
+    "target_ids": np.array(list(SEQUENCES)),
+}
+
+
+def bare(values):
+    # As published, with a tab at the end of every line.
+    return "".join("".join(f"{value}\t" for value in row) + "\n" for row in values)
+
+
+PUBLISHED = {
+    "kiba_binding_affinity_v2.txt": bare(SCORES),
+    "ligands_iso.txt": json.dumps(SMILES),
+    "proteins.txt": json.dumps(SEQUENCES),
+    "kiba_target_sim.txt": bare(TARGETS),
+    "kiba_drug_sim.txt": bare(DRUGS),
+}
+
+
+def write(folder, files, pack=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        content = text.encode()
+        (folder / (name + ".gz" * pack)).write_bytes(gzip.compress(content) if pack else content)
+    return folder
+
+
+def write_archive(folder, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "kiba.npz", **{key: value for key, value in (ARCHIVE | changes).items() if value is not None})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch, tmp_path_factory):
+    """Keep every test away from the real server and from the user's own folders."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(kiba, "ADDRESS", f"http://127.0.0.1:{closed.getsockname()[1]}/")
+    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(variable, "127.0.0.1")
+
+
+# -- the real archive ---------------------------------------------------------------------------------------
+
+
+def test_the_published_grid(shared_data):
+    data = fetch_kiba(data_home=shared_data, download=False)
+    assert data.Y.shape == (2111, 229)
+    assert data.Y.dtype == np.float64
+    observed = np.isfinite(data.Y)
+    assert observed.sum() == 118_254
+    assert round(100 * observed.mean(), 1) == 24.5
+    assert observed.sum(axis=0).min() > 10
+    assert observed.sum(axis=1).min() > 10
+    assert np.sum(data.Y == 0) == 1
+    assert data.fingerprints.shape == (2111, 2048)
+    assert set(np.unique(data.fingerprints)) == {0, 1}
+    assert 2111 - len(np.unique(data.fingerprints, axis=0)) == 51
+    assert data.K.shape == (2111, 2111)
+    assert_array_equal(np.diag(data.K), 1)
+    a, b = data.fingerprints[3].astype(bool), data.fingerprints[17].astype(bool)
+    assert_allclose(data.K[3, 17], (a & b).sum() / (a | b).sum())
+    assert data.G.shape == (229, 229)
+    assert np.linalg.eigvalsh(data.G)[0] > 0.05
+    assert list(data.smiles) == list(data.instance_names)
+    assert list(data.sequences) == list(data.task_names)
+    for fact in ("2,111 drugs", "229 kinases", "118,254 pairs (24.5 %)", kiba.ADDRESS):
+        assert fact in data.DESCR
+
+
+def test_fingerprints_of_the_archive_are_those_of_the_structures(shared_data):
+    pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
+    data = fetch_kiba(data_home=shared_data, download=False)
+    some = kiba.make_ids(data.instance_names[:200].tolist(), None, "drugs")
+    assert_array_equal(kiba._fingerprints(some, data.smiles), data.fingerprints[:200])
+
+
+# -- small files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", [".", "kiba"])
+def test_an_archive(tmp_path, folder):
+    write_archive(tmp_path / folder)
+    data = fetch_kiba(data_home=tmp_path, download=False)
+    assert_allclose(data.Y, SCORES, rtol=1e-6)
+    assert_array_equal(data.K, DRUGS)
+    assert_array_equal(data.G, TARGETS)
+    assert_array_equal(data.fingerprints, BITS)
+    assert data.instance_names.tolist() == list(SMILES)
+    assert data.task_names.tolist() == list(SEQUENCES)
+    assert data.smiles == data.sequences == {}
+
+
+@pytest.mark.parametrize("word", ["targets", "proteins"])
+def test_targets_as_instances(tmp_path, word):
+    data = fetch_kiba(data_home=write_archive(tmp_path), instances=word)
+    assert_allclose(data.Y, SCORES.T, rtol=1e-6)
+    assert_array_equal(data.K, TARGETS)
+    assert_array_equal(data.G, DRUGS)
+    assert data.instance_names.tolist() == list(SEQUENCES)
+    assert_array_equal(data.fingerprints, BITS)
+
+
+def test_structures_beside_an_archive(tmp_path):
+    write_archive(tmp_path)
+    # The last column has the stereochemistry.
+    write(
+        tmp_path,
+        {"ligands.tsv": "CHEMBL1\tCCO\tCCO\nCHEMBL2\tCCCN\tC[C@H](C)N\n", "proteins.tsv": "O00141\tMTV\n"},
+        True,
+    )
+    data = fetch_kiba(data_home=tmp_path)
+    assert data.smiles == {"CHEMBL1": "CCO", "CHEMBL2": "C[C@H](C)N"}
+    assert data.sequences == {"O00141": "MTV"}
+
+
+def test_frames_carry_the_ids(tmp_path):
+    pytest.importorskip("pandas")
+    data = fetch_kiba(data_home=write_archive(tmp_path), as_frame=True)
+    assert data.Y.loc["CHEMBL3", "O00311"] == 13.5
+    assert list(data.K.index) == list(SMILES)
+    assert list(data.G.columns) == list(SEQUENCES)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_the_published_texts(tmp_path, pack):
+    data = fetch_kiba(data_home=write(tmp_path, PUBLISHED, pack), drug_similarity="published", download=False)
+    assert_array_equal(data.Y, SCORES)
+    assert_array_equal(data.K, DRUGS)
+    assert_array_equal(data.G, TARGETS)
+    assert data.fingerprints is None
+    assert data.instance_names.tolist() == list(SMILES)
+    assert data.smiles == SMILES
+    assert data.sequences == SEQUENCES
+
+
+def test_fingerprints_from_the_published_texts(tmp_path):
+    pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
+    texts = {name: text for name, text in PUBLISHED.items() if name != "kiba_drug_sim.txt"}
+    data = fetch_kiba(data_home=write(tmp_path, texts), download=False)
+    assert data.fingerprints.shape == (3, 2048)
+    assert data.fingerprints.dtype == np.uint8
+    assert_array_equal(np.diag(data.K), 1)
+    wrong = json.dumps(SMILES | {"CHEMBL2": "C("})
+    write(tmp_path, {"ligands_iso.txt": wrong})
+    with pytest.raises(IdError, match="1 structures are no valid SMILES, the first that of CHEMBL2"):
+        fetch_kiba(data_home=tmp_path)
+
+
+def test_without_rdkit_there_are_ways_out(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(
+        ImportError, match=r"needs kiba.npz, or rdkit .*: install it, or use drug_similarity='published'"
+    ):
+        fetch_kiba(data_home=write(tmp_path, PUBLISHED))
+
+
+# -- bad input ----------------------------------------------------------------------------------------------
+
+
+def test_unknown_words():
+    with pytest.raises(ValueError, match="instances must be one of 'drugs', 'targets', 'proteins', found 'x'"):
+        fetch_kiba(instances="x")
+    with pytest.raises(ValueError, match="drug_similarity must be one of 'ECFP4', 'published', found '2D'"):
+        fetch_kiba(drug_similarity="2D")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"target_sim": None},
+            "kiba.npz lacks the arrays target_sim: found kiba, drug_ecfp4_bits, drug_ids, target_ids",
+        ),
+        (
+            {"kiba": SCORES.T},
+            r"kiba of .*kiba.npz has shape \(2, 3\), expected \(3, 2\) by the ids of drugs and targets",
+        ),
+        ({"drug_ecfp4_bits": BITS}, r"drug_ecfp4_bits of .* has shape \(3, 2048\), expected \(3, 256\)"),
+        ({"drug_ecfp4_bits": np.zeros((3, 256))}, r"must be bytes \(uint8\), found float64"),
+        ({"drug_ids": np.array(["a", "b", "a"])}, "drug_ids of .*kiba.npz has repeated ids: 'a'"),
+        ({"kiba": np.array([[None]])}, "kiba.npz is damaged or no npz archive"),
+    ],
+)
+def test_malformed_archives(tmp_path, changes, message):
+    write_archive(tmp_path, **changes)
+    with pytest.raises(ValueError, match=message):
+        fetch_kiba(data_home=tmp_path)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_truncated_archive(tmp_path, pack):
+    path = write_archive(tmp_path) / "kiba.npz"
+    content = path.read_bytes()
+    if pack:
+        path.unlink()
+        path, content = tmp_path / "kiba.npz.gz", gzip.compress(content)
+        path.write_bytes(content)
+        assert_array_equal(fetch_kiba(data_home=tmp_path).K, DRUGS)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="is damaged or no npz archive .*: put a good copy in its place"):
+        fetch_kiba(data_home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("kiba_binding_affinity_v2.txt", bare(SCORES.T), r"v2.txt has shape \(2, 3\), expected \(3, 2\)"),
+        ("kiba_binding_affinity_v2.txt", "1\tinf\n", "line 1: 'inf' is not a number"),
+        ("kiba_target_sim.txt", "1\tnan\n", "line 1: 'nan' is not a number"),
+        ("kiba_target_sim.txt", bare(DRUGS), r"kiba_target_sim.txt has shape \(3, 3\), expected \(2, 2\)"),
+        ("kiba_drug_sim.txt", bare(TARGETS), r"kiba_drug_sim.txt has shape \(2, 2\), expected \(3, 3\)"),
+        ("proteins.txt", '{"O00141": "MTV"', "proteins.txt is damaged or no JSON"),
+    ],
+)
+def test_malformed_texts(tmp_path, name, text, message):
+    write(tmp_path, PUBLISHED | {name: text})
+    with pytest.raises(ValueError, match=message):
+        fetch_kiba(data_home=tmp_path, drug_similarity="published")
+
+
+def test_a_dead_server_says_what_to_put_where(tmp_path):
+    with pytest.raises(ConnectionError, match="Could not download .*kiba_binding_affinity_v2.txt .*refused") as caught:
+        fetch_kiba(data_home=tmp_path)
+    for part in (*list(PUBLISHED)[:-1], kiba.ADDRESS, str(tmp_path / "kiba"), "DYADLEARN_DATA"):
+        assert part in str(caught.value)
+    with pytest.raises(FileNotFoundError, match="'kiba' is not in .* download=False.*kiba_drug_sim.txt"):
+        fetch_kiba(data_home=tmp_path, drug_similarity="published", download=False)
+
+
+def test_texts_are_downloaded_once(tmp_path, server, monkeypatch):
+    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
+    monkeypatch.setattr(kiba, "ADDRESS", server.address)
+    for _ in range(2):
+        assert_array_equal(fetch_kiba(data_home=tmp_path, drug_similarity="published").Y, SCORES)
+    assert [name for name, _ in server.asked] == list(PUBLISHED)
