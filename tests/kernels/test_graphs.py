@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.exceptions import IdError
-from dyadlearn.kernels import graph_distance_kernel
+from dyadlearn.exceptions import IdError, KernelError, NotEnoughMemoryError
+from dyadlearn.kernels import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
 
 
 def floyd(edges, nodes, scale):
@@ -155,3 +155,187 @@ def test_edges_of_the_wrong_width_are_refused(edges, found):
 def test_no_nodes_are_refused():
     with pytest.raises(ValueError, match="nodes must hold at least one label"):
         graph_distance_kernel([("a", "b")], [])
+
+
+ONTOLOGY = [("thing", "toy"), ("thing", "vehicle"), ("toy", "toy car"), ("vehicle", "toy car"), ("toy", "doll")]
+
+
+def slow_ancestors(edges, node):
+    return {node}.union(*(slow_ancestors(edges, parent) for parent, child in edges if child == node))
+
+
+def random_ontology(n: int, seed: int) -> list[tuple[int, int]]:
+    rng = np.random.default_rng(seed)
+    return [(int(parent), child) for child in range(1, n) for parent in rng.integers(child, size=2)]
+
+
+@pytest.mark.parametrize("edges", [ONTOLOGY, random_ontology(25, 0), random_ontology(60, 1)], ids=["toys", "25", "60"])
+def test_shared_ancestors_are_counted(edges):
+    nodes = sorted({label for edge in edges for label in edge}, key=str)[::-2]
+    ancestors = [slow_ancestors(edges, node) for node in nodes]
+    K = shared_ancestors_kernel(edges, nodes)
+    assert_allclose(K, [[len(a & b) / len(a | b) for b in ancestors] for a in ancestors], rtol=1e-14)
+    assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+
+
+def test_ancestors_by_hand_and_from_frames():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"parent": [edge[0] for edge in ONTOLOGY], "child": [edge[1] for edge in ONTOLOGY]}
+    expected = [[1, 2 / 5, 1 / 4], [2 / 5, 1, 1 / 3], [1 / 4, 1 / 3, 1]]
+    for edges in (
+        ONTOLOGY,
+        ONTOLOGY[::-1] * 2,
+        np.array(ONTOLOGY),
+        pandas.DataFrame(columns),
+        polars.DataFrame(columns),
+    ):
+        assert_allclose(shared_ancestors_kernel(edges, ["toy car", "doll", "thing"]), expected, rtol=1e-15)
+
+
+def test_circles_and_other_mistakes_in_an_ontology_are_told():
+    with pytest.raises(
+        ValueError, match="no term may be its own ancestor, .* circle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')"
+    ):
+        shared_ancestors_kernel([("a", "b"), ("b", "c"), ("c", "b")], ["a"])
+    with pytest.raises(ValueError, match=r"edges must have 2 columns \(two nodes\), found rows of width 3"):
+        shared_ancestors_kernel([("a", "b", 1.0)], ["a"])
+    with pytest.raises(IdError, match="1 of 1 nodes are in no edge: 'c'"):
+        shared_ancestors_kernel([("a", "b")], ["c"])
+
+
+def random_network(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    weights = np.where(rng.random((n, n)) < 0.3, rng.random((n, n)), 0.0)
+    weights[n // 2, :] = weights[:, n // 2] = 0.0
+    return np.triu(weights) + np.triu(weights, 1).T
+
+
+def slow_diffusion(A, kind, beta, normalized):
+    """Follow the definitions, with the exponential as the limit of many small steps."""
+    n = len(A)
+    L = np.array([[sum(A[i]) * (i == j) - A[i, j] for j in range(n)] for i in range(n)])
+    if normalized:
+        degree = [sum(row) for row in A]
+        L = np.array(
+            [
+                [L[i, j] / math.sqrt(degree[i] * degree[j]) if degree[i] * degree[j] else 0.0 for j in range(n)]
+                for i in range(n)
+            ]
+        )
+    if kind == "regularized_laplacian":
+        return np.linalg.inv(np.eye(n) + beta * L)
+    step = np.eye(n) - beta * L / 2**30
+    for _ in range(30):
+        step = step @ step
+    return step
+
+
+@pytest.mark.parametrize("kind", ["heat", "regularized_laplacian"])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(("n", "beta"), [(1, 1.0), (6, 0.5), (15, 3.0), (15, 0.0)])
+def test_diffusion_follows_its_definition(library, kind, normalized, n, beta):
+    A = random_network(n, seed=n)
+    K = diffusion_kernel(library.asarray(A), kind=kind, beta=beta, normalized=normalized)
+    assert type(K) is type(library.asarray(A))
+    K = library.to_numpy(K)
+    assert K.dtype == library.dtype
+    tolerance = 1e-5 if library.dtype == "float32" else 1e-7
+    assert_allclose(K, slow_diffusion(A, kind, beta, normalized), rtol=tolerance, atol=tolerance)
+    assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-6
+    # What flows is neither made nor lost, and nothing reaches the member without edges.
+    if not normalized:
+        assert_allclose(K.sum(axis=1), 1, rtol=1e-5)
+    assert_allclose(np.delete(K[n // 2], n // 2), 0, atol=1e-6)
+
+
+def test_diffusion_by_hand():
+    # One edge: L = [[1, -1], [-1, 1]] has eigenvalues 0 and 2.
+    edge = np.array([[0, 1], [1, 0]])
+    near, far = (1 + math.exp(-2 * 0.7)) / 2, (1 - math.exp(-2 * 0.7)) / 2
+    assert_allclose(diffusion_kernel(edge, beta=0.7), [[near, far], [far, near]], rtol=1e-14)
+    expected = np.array([[1.7, 0.7], [0.7, 1.7]]) / 2.4
+    assert_allclose(diffusion_kernel(edge, beta=0.7, kind="regularized_laplacian"), expected, rtol=1e-14)
+    # A loop changes the normalised Laplacian only: degree 4 and 1.
+    looped = np.array([[3, 1], [1, 0]])
+    assert_allclose(diffusion_kernel(looped, beta=0.7), diffusion_kernel(edge, beta=0.7), rtol=1e-14)
+    expected = np.linalg.inv([[5 / 4, -1 / 2], [-1 / 2, 2]])
+    assert_allclose(diffusion_kernel(looped, kind="regularized_laplacian", normalized=True), expected, rtol=1e-14)
+
+
+def test_edges_and_matrices_are_the_same_network():
+    from scipy.sparse import coo_matrix, csr_array
+
+    A = random_network(9, seed=4)
+    np.fill_diagonal(A, 0)
+    rows, columns = np.nonzero(np.triu(A))
+    K = diffusion_kernel(A)
+    names = [f"v{i}" for i in range(9)]
+    edges = [(names[i], names[j], A[i, j]) for i, j in zip(rows, columns, strict=True)]
+    # Edges may be told in both directions, and lighter ones beside them do not count.
+    told = [*edges, *[(b, a, weight) for a, b, weight in edges], (*edges[0][:2], edges[0][2] / 2)]
+    wanted = [7, 0, 3]
+    for some in (edges, told):
+        assert_allclose(
+            diffusion_kernel(some, [names[i] for i in wanted]), K[np.ix_(wanted, wanted)], rtol=1e-12, atol=1e-15
+        )
+    unweighted = diffusion_kernel([edge[:2] for edge in edges], [names[i] for i in wanted])
+    assert_allclose(unweighted, diffusion_kernel(A > 0)[np.ix_(wanted, wanted)], rtol=1e-12, atol=1e-15)
+    for sparse in (csr_array(A), coo_matrix(A)):
+        assert_array_equal(diffusion_kernel(sparse), K)
+
+
+def test_frames_of_a_network_keep_their_ids():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    A = random_network(4, seed=2)
+    K = diffusion_kernel(A)
+    names = list("abcd")
+    frame = pandas.DataFrame(A, names, names)
+    answer = diffusion_kernel(frame[["c", "a", "d", "b"]])
+    assert answer.index.to_list() == answer.columns.to_list() == names
+    assert_array_equal(answer, K)
+    answer = diffusion_kernel(polars.DataFrame({"node": names} | {name: A[:, j] for j, name in enumerate(names)}))
+    assert answer.columns == ["node", *names]
+    assert_array_equal(answer[names].to_numpy(), K)
+    with pytest.raises(IdError, match="'x'"):
+        diffusion_kernel(frame.rename(columns={"a": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "message"),
+    [
+        (np.ones((3, 2)), KernelError, r"square adjacency matrix, found shape \(3, 2\); for edges, say which nodes"),
+        ([[0, 1], [2, 0]], KernelError, "graph must be symmetric, but an edge differs by 1 between its two directions"),
+        ([[0, -1], [-1, 0]], ValueError, "weights of graph must not be negative, found -1"),
+        ([[0, np.nan], [np.nan, 0]], ValueError, "NaN"),
+        ([[0, "x"], ["x", 0]], ValueError, "graph holds text where numbers belong"),
+        (np.empty((0, 0)), ValueError, "graph is empty"),
+    ],
+)
+def test_what_is_no_network_is_refused(graph, error, message):
+    with pytest.raises(error, match=message):
+        diffusion_kernel(graph)
+
+
+def test_bad_edges_and_parameters_of_diffusion_are_refused():
+    edges = [("a", "b")]
+    with pytest.raises(ValueError, match="kind must be one of 'heat', 'regularized_laplacian', found 'cold'"):
+        diffusion_kernel(edges, ["a"], kind="cold")
+    with pytest.raises(ValueError, match="beta must be a finite number of at least 0, found -1"):
+        diffusion_kernel(edges, ["a"], beta=-1)
+    with pytest.raises(ValueError, match="third column of edges must hold weights"):
+        diffusion_kernel([("a", "b", "heavy")], ["a"])
+    with pytest.raises(ValueError, match="weights of edges must be finite and non-negative, found -2"):
+        diffusion_kernel([("a", "b", -2)], ["a"])
+    with pytest.raises(IdError, match="1 of 1 nodes are in no edge: 'z'"):
+        diffusion_kernel(edges, ["z"])
+
+
+def test_diffusion_that_does_not_fit_is_refused(monkeypatch):
+    from sys import modules
+
+    monkeypatch.setattr(modules["dyadlearn._validation"], "available_memory", lambda _: 100)
+    for graph in ((np.zeros((2, 2)),), ([("a", "b")], ["a"])):
+        with pytest.raises(NotEnoughMemoryError, match="Diffusion between 2 nodes needs"):
+            diffusion_kernel(*graph)

@@ -1,28 +1,36 @@
 """From features, graphs and similarity matrices to kernels.
 
 `gram` computes a kernel by its name or with a callable; `Sum` and `Product` combine kernels; `repair` makes a
-similarity matrix symmetric and positive semi-definite.
+similarity matrix symmetric and positive semi-definite. Kernels for the nodes of graphs and the tips of trees are
+here too; `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
 from __future__ import annotations
 
 from dyadlearn.kernels.combine import Product, Sum, normalize, weighted_product, weighted_sum
 from dyadlearn.kernels.gram import gram, kernel_names
-from dyadlearn.kernels.graphs import graph_distance_kernel
+from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
 from dyadlearn.kernels.repair import repair
+from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, tree_distance_kernel
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
 __all__ = [
     "Product",
     "Sum",
+    "Tree",
+    "brownian_kernel",
     "delta",
+    "diffusion_kernel",
     "gram",
     "graph_distance_kernel",
     "kernel_names",
     "minmax",
     "normalize",
+    "read_newick",
     "repair",
+    "shared_ancestors_kernel",
     "tanimoto",
+    "tree_distance_kernel",
     "weighted_product",
     "weighted_sum",
 ]

@@ -1,20 +1,25 @@
-"""Kernels between the nodes of a graph, such as the labels of a hierarchy."""
+"""Kernels between the nodes of a graph: labels of a hierarchy, terms of an ontology, members of a network."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from dyadlearn._array import is_foreign, row_blocks, to_numpy
-from dyadlearn.exceptions import IdError
+from dyadlearn._array import Array, eigh, is_sparse, namespace, row_blocks, with_diagonal
+from dyadlearn._frames import read_table, write_table
+from dyadlearn._validation import check_alpha, check_choice, check_matrix, check_memory
+from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels._labels import listed, places
 from dyadlearn.kernels.repair import average_transpose
+from dyadlearn.kernels.vectors import tanimoto
 
-__all__ = ["graph_distance_kernel"]
+__all__ = ["diffusion_kernel", "graph_distance_kernel", "shared_ancestors_kernel"]
 
 
 def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0) -> np.ndarray:
@@ -57,19 +62,12 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
            [0.368, 1.   , 0.368],
            [0.368, 0.368, 1.   ]])
     """
-    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     if not isinstance(scale, Real) or not 0 < scale < math.inf:
         raise ValueError(f"scale must be a positive number, found {scale!r}.")
-    starts, ends, lengths = _columns(edges)
-    position: dict[Any, int] = {}
-    for label in (*starts, *ends):
-        position.setdefault(label, len(position))
-    wanted = _positions(nodes, position)
-
-    tail = np.array([position[label] for label in starts])
-    head = np.array([position[label] for label in ends])
+    tail, head, lengths, position = _columns(edges, "length")
+    wanted = places(nodes, position, "nodes", "in no edge")
     # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
     order = np.lexsort((lengths, head, tail))
     tail, head, lengths = tail[order], head[order], lengths[order]
@@ -84,46 +82,201 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     return np.asarray(average_transpose(K))
 
 
-def _columns(edges: Any) -> tuple[list[Any], list[Any], np.ndarray]:
-    """Return the two ends and the lengths of all edges."""
+def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> np.ndarray:
+    r"""Similarity of the terms of a hierarchy or ontology by the ancestors they share.
+
+    .. math:: K_{ij} = \frac{|A_i \cap A_j|}{|A_i \cup A_j|}
+
+    A_i holds the term i itself, its parents, their parents and so on. A term may have several parents. It is positive
+    semi-definite, also where `graph_distance_kernel` is not.
+
+    Parameters
+    ----------
+    edges : array, sequence or frame of shape (n_edges, 2)
+        A parent and a child each, which may be anything hashable. Frames are pandas' or polars'.
+    nodes : sequence of length n
+        The terms wanted, in the order of the answer, each in at least one edge.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Symmetric, ones on the diagonal.
+
+    Raises
+    ------
+    IdError
+        If `nodes` repeats a term or names one that is in no edge.
+    ValueError
+        If the edges are not two columns, or a term is its own ancestor.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels import shared_ancestors_kernel
+    >>> ontology = [("thing", "toy"), ("thing", "vehicle"), ("toy", "toy car"), ("vehicle", "toy car")]
+    >>> shared_ancestors_kernel(ontology, ["toy", "vehicle", "toy car"]).round(2)
+    array([[1.  , 0.33, 0.5 ],
+           [0.33, 1.  , 0.5 ],
+           [0.5 , 0.5 , 1.  ]])
+    """
+    tail, head, _, position = _columns(edges, None)
+    wanted = places(nodes, position, "nodes", "in no edge")
+    parents: dict[int, set[int]] = {}
+    for parent, child in zip(tail.tolist(), head.tolist(), strict=True):
+        parents.setdefault(child, set()).add(parent)
+    ancestors: dict[int, set[int]] = {}
+    try:
+        for node in TopologicalSorter(parents).static_order():
+            ancestors[node] = {node}.union(*(ancestors[parent] for parent in parents.get(node, ())))
+    except CycleError as error:
+        labels = list(position)
+        circle = " → ".join([repr(labels[node]) for node in error.args[1]][:10])
+        raise ValueError(f"no term may be its own ancestor, but edges go in a circle: {circle}.") from None
+    rows = [sorted(ancestors[node]) for node in wanted.tolist()]
+    indices = np.array([ancestor for row in rows for ancestor in row], dtype=np.int32)
+    ends = np.cumsum([0, *map(len, rows)])
+    return np.asarray(tanimoto(csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position)))))
+
+
+def diffusion_kernel(
+    graph: Any,
+    nodes: Iterable[Any] | None = None,
+    *,
+    kind: str = "heat",
+    beta: float = 1.0,
+    normalized: bool = False,
+) -> Any:
+    r"""Similarity of the members of a network by how much flows from one to the other.
+
+    With the adjacency matrix A, the degrees D on a diagonal and the Laplacian L = D − A, or
+    :math:`D^{-1/2} L D^{-1/2}` if `normalized`,
+
+    .. math:: K = \exp(-\beta L) \quad \text{("heat")}, \qquad
+              K = (I + \beta L)^{-1} \quad \text{("regularized_laplacian")}.
+
+    Both are positive semi-definite, and members without a path between them have similarity 0. Edges have no
+    direction. A loop from a member to itself changes nothing but, if `normalized`, its degree.
+
+    Parameters
+    ----------
+    graph : matrix of shape (n, n), or edges of shape (n_edges, 2) or (n_edges, 3)
+        Without `nodes`, a symmetric adjacency matrix of non-negative weights: an array of any library, a sparse matrix
+        or a frame. With `nodes`, an array, sequence or frame of edges: two labels, and optionally a weight (1 where
+        there is none). Of several edges between two nodes the heaviest counts.
+    nodes : sequence of length n, optional
+        The labels wanted, in the order of the answer, each in at least one edge. The graph may have more of them.
+    kind : {"heat", "regularized_laplacian"}, default="heat"
+    beta : float, default=1.0
+        How far it flows; 0 gives the identity.
+    normalized : bool, default=False
+        Whether members with many edges count no more than others.
+
+    Returns
+    -------
+    array or frame of shape (n, n)
+        In the library of an adjacency matrix, and with its ids if that is a frame; a numpy array for edges.
+
+    Raises
+    ------
+    IdError
+        If `nodes` repeats a label or names one that is in no edge, or the rows and columns of a frame differ.
+    KernelError
+        If an adjacency matrix is not square or not symmetric.
+    ValueError
+        If a weight is negative or not finite, or a parameter is out of range.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels import diffusion_kernel
+    >>> diffusion_kernel([("a", "b"), ("b", "c")], ["a", "b", "c"], kind="regularized_laplacian")
+    array([[0.625, 0.25 , 0.125],
+           [0.25 , 0.5  , 0.25 ],
+           [0.125, 0.25 , 0.625]])
+    """
+    check_choice(kind, "kind", ("heat", "regularized_laplacian"))
+    beta = check_alpha(beta, "beta")
+    if nodes is not None:
+        tail, head, weights, position = _columns(graph, "weight")
+        wanted = places(nodes, position, "nodes", "in no edge")
+        check_memory(4 * 8 * len(position) ** 2, None, f"Diffusion between {len(position)} nodes")
+        adjacency = np.zeros((len(position), len(position)))
+        np.maximum.at(adjacency, (tail, head), weights)
+        return _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[np.ix_(wanted, wanted)]
+    table = read_table(graph, "graph")
+    if table.row_ids is not None and table.column_ids is not None:
+        order = table.column_ids.order_as(table.row_ids, "the columns of graph", "the rows of graph")
+        table = table.take(None, order)
+    K = _diffused(_adjacency(table.values), kind, beta, normalized)
+    return K if table.kind is None else write_table(K, table.row_ids, table.row_ids or table.column_ids, table.kind)
+
+
+def _adjacency(graph: Any) -> Array:
+    """Return an adjacency matrix as dense floats, or refuse what is none."""
+    adjacency = check_matrix(graph, "graph", accept_sparse=True)
+    n = adjacency.shape[0]
+    if adjacency.shape[1] != n:
+        raise KernelError(
+            f"graph must be a square adjacency matrix, found shape {tuple(adjacency.shape)}; "
+            "for edges, say which nodes are wanted."
+        )
+    check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
+    adjacency = adjacency.toarray() if is_sparse(adjacency) else adjacency
+    xp = namespace(adjacency)
+    if float(xp.min(adjacency)) < 0:
+        raise ValueError(f"weights of graph must not be negative, found {float(xp.min(adjacency)):g}.")
+    gap = float(xp.max(xp.abs(adjacency - adjacency.T)))
+    if gap > 1e-6 * float(xp.max(adjacency)):
+        raise KernelError(
+            f"graph must be symmetric, but an edge differs by {gap:.3g} between its two directions; "
+            "give the mean or the maximum of the matrix and its transpose."
+        )
+    return average_transpose(adjacency)
+
+
+def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Array:
+    """Return the kernel of a symmetric dense adjacency matrix."""
+    xp = namespace(adjacency)
+    degrees = xp.sum(adjacency, axis=1)
+    laplacian = with_diagonal(-adjacency, degrees - xp.linalg.diagonal(adjacency))
+    if normalized:
+        alone = xp.astype(degrees == 0, degrees.dtype)
+        scale = (1.0 - alone) / xp.sqrt(degrees + alone)
+        laplacian = laplacian * (scale[:, None] * scale[None, :])
+    values, vectors = eigh(laplacian)
+    # Rounding leaves the smallest a hair below zero.
+    values = xp.where(values < 0, xp.zeros_like(values), values)
+    flow = xp.exp(-beta * values) if kind == "heat" else 1.0 / (1.0 + beta * values)
+    return average_transpose((vectors * flow[None, :]) @ vectors.T)
+
+
+def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[Any, int]]:
+    """Return the two ends of all edges as positions, their numbers, and the position of every label.
+
+    Parameters
+    ----------
+    edges : array, sequence or frame of shape (n_edges, 2) or (n_edges, 3)
+    number : {"length", "weight"} or None
+        What the third column holds, which is 1 where there is none; None allows no such column.
+    """
     import narwhals as nw
 
     frame: Any = nw.from_native(edges, eager_only=True, pass_through=True)
-    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else _listed(edges)
+    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
-    if widths not in ({2}, {3}):
+    if widths != {2} and (number is None or widths != {3}):
         found = "no edges" if not rows else f"rows of width {', '.join(map(str, sorted(widths)))}"
-        raise ValueError(f"edges must have 2 columns (two nodes) or 3 (and a length), found {found}.")
+        third = "" if number is None else f" or 3 (and a {number})"
+        raise ValueError(f"edges must have 2 columns (two nodes){third}, found {found}.")
     try:
-        lengths = np.array([float(row[2]) for row in rows]) if widths == {3} else np.ones(len(rows))
+        numbers = np.array([float(row[2]) for row in rows]) if widths == {3} else np.ones(len(rows))
     except (TypeError, ValueError):
-        raise ValueError("the third column of edges must hold lengths, found what is no number.") from None
-    if not (np.isfinite(lengths).all() and lengths.min() >= 0):
-        wrong = lengths[~(np.isfinite(lengths) & (lengths >= 0))]
-        raise ValueError(f"lengths of edges must be finite and non-negative, found {wrong[0]:g}.")
-    return [row[0] for row in rows], [row[1] for row in rows], lengths
-
-
-def _positions(nodes: Iterable[Any], position: dict[Any, int]) -> np.ndarray:
-    """Return where the labels `nodes` stand in the graph, (n,)."""
-    labels = _listed(nodes)
-    if not labels:
-        raise ValueError("nodes must hold at least one label, found none.")
-    unknown = [label for label in labels if label not in position]
-    if unknown:
-        raise IdError(f"{len(unknown)} of {len(labels)} nodes are in no edge: {_some(unknown)}.")
-    repeated = [label for label, count in Counter(labels).items() if count > 1]
-    if repeated:
-        raise IdError(f"nodes must be different, but {len(repeated)} are repeated: {_some(repeated)}.")
-    return np.array([position[label] for label in labels])
-
-
-def _listed(values: Any) -> list[Any]:
-    """Return a list; out of an array come Python's own numbers and strings, or lists of them."""
-    array = is_foreign(values) or isinstance(values, np.ndarray)
-    return list(to_numpy(values).tolist()) if array else list(values)
-
-
-def _some(labels: list[Any]) -> str:
-    """List a few labels."""
-    return ", ".join(map(repr, labels[:5])) + (", …" if len(labels) > 5 else "")
+        raise ValueError(f"the third column of edges must hold {number}s, found what is no number.") from None
+    if not (np.isfinite(numbers).all() and numbers.min() >= 0):
+        wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
+        raise ValueError(f"{number}s of edges must be finite and non-negative, found {wrong[0]:g}.")
+    position: dict[Any, int] = {}
+    for row in rows:
+        for label in row[:2]:
+            position.setdefault(label, len(position))
+    tail = np.array([position[row[0]] for row in rows])
+    head = np.array([position[row[1]] for row in rows])
+    return tail, head, numbers, position

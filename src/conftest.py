@@ -1,0 +1,14 @@
+"""The examples in docstrings run only where the optional package that they show is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+NEEDS = {
+    "dyadlearn/distributed.py": ("dask",),
+    "dyadlearn/kernels/chemistry.py": ("rdkit",),
+    "dyadlearn/kernels/sequences.py": ("parasail", "Bio"),
+    "dyadlearn/streams.py": ("polars",),
+}
+
+collect_ignore = [path for path, packages in NEEDS.items() if not any(find_spec(package) for package in packages)]

@@ -1,0 +1,156 @@
+"""Things that come as text, such as molecules and sequences: read with their ids, sifted, written back with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import is_sparse
+from dyadlearn._frames import Ids, make_ids, write_table
+from dyadlearn._validation import check_choice, check_memory
+
+__all__ = ["Strings", "optional_module", "read_strings", "shortened"]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Texts in order, with their ids where they came with any.
+
+    Attributes
+    ----------
+    values : list of length n
+        Strings, and whatever else was found where a string belongs.
+    what : str
+        What messages call them, such as "molecules".
+    ids : Ids or None
+    kind : str or None
+        The library of the frame or series they came in, None for plain sequences.
+    """
+
+    values: list[Any]
+    what: str
+    ids: Ids | None = None
+    kind: str | None = None
+
+    @property
+    def labels(self) -> list[Hashable]:
+        """The ids, or positions where there are none."""
+        return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
+
+    def sift(self, wrong: Mapping[int, str], on_error: str | None) -> tuple[Strings, np.ndarray]:
+        """Refuse or leave out what is not valid; return the rest and its positions, (n_kept,).
+
+        Parameters
+        ----------
+        wrong : mapping of int to str
+            Positions of the texts that are not valid, and why.
+        on_error : {"raise", "drop"} or None
+            None raises too, where leaving out is not possible.
+        """
+        if on_error is not None:
+            check_choice(on_error, "on_error", ("raise", "drop"))
+        kept = np.array([position for position in range(len(self.values)) if position not in wrong], dtype=np.intp)
+        if not wrong:
+            return self, kept
+        labels = self.labels
+        name = "" if self.ids else "position "
+        listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
+        shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
+        message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
+        if on_error == "drop" and len(kept):
+            warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=3)
+            ids = Ids(tuple(labels[position] for position in kept), self.ids.name if self.ids else None)
+            return Strings([self.values[position] for position in kept], self.what, ids, self.kind), kept
+        hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
+        raise ValueError(f"{message}. Correct or remove them{hint}.")
+
+    def write(self, values: Any, column_ids: Ids | None) -> Any:
+        """Return a matrix (n, d) in the kind of container the texts came in, with their ids."""
+        if self.kind is None:
+            return values
+        if is_sparse(values):
+            # As models compute on floats, that is what the frame will cost.
+            purpose = f"A frame of {values.shape[1]} columns (a plain list would give a sparse matrix)"
+            check_memory(8 * values.shape[0] * values.shape[1], None, purpose)
+            values = values.toarray()
+        return write_table(values, self.ids, column_ids, self.kind)
+
+
+def read_strings(texts: Any, what: str, ids: Sequence[Hashable] | None = None) -> Strings:
+    """Read texts and their ids out of whatever holds them.
+
+    Parameters
+    ----------
+    texts : sequence, mapping of id to text, series, or frame with one column of text
+        The ids of a pandas series or frame are its index. In another frame of two columns the first holds ids.
+    what : str
+        What messages call the texts.
+    ids : sequence, optional
+        One per text, where `texts` has none of its own.
+    """
+    found = _read(texts, what)
+    if not found.values:
+        raise ValueError(f"There are no {what}: found an empty {type(texts).__name__}.")
+    if ids is None:
+        return found
+    if found.ids is not None:
+        raise ValueError(f"ids were given twice: the {what} come with ids of their own.")
+    labels = list(ids)
+    if len(labels) != len(found.values):
+        raise ValueError(f"ids must name each of the {len(found.values)} {what}, found {len(labels)}.")
+    return Strings(found.values, what, make_ids(labels, None, "ids"), found.kind)
+
+
+def _read(texts: Any, what: str) -> Strings:
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"{what} must be several: put a single text into a list.")
+    if isinstance(texts, Mapping):
+        return Strings(list(texts.values()), what, make_ids(list(texts), None, f"The mapping of {what}"))
+    if isinstance(texts, list | tuple | np.ndarray):
+        array = np.asarray(texts, dtype=object)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise ValueError(f"{what} must be one column of text, found shape {array.shape}.")
+        return Strings(array.tolist(), what)
+    import narwhals as nw
+
+    frame: Any = nw.from_native(texts, eager_only=True, allow_series=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.Series):
+        try:
+            return Strings(list(texts), what)
+        except TypeError:
+            raise TypeError(f"{what} must be a sequence of text, found {type(texts).__name__}.") from None
+    index = nw.maybe_get_index(frame)
+    ids = None if index is None else make_ids(index.tolist(), index.name, f"The index of the {what}")
+    if isinstance(frame, nw.DataFrame):
+        columns = frame.columns
+        if index is None and len(columns) == 2:
+            labels = frame.get_column(columns[0]).to_list()
+            ids = make_ids(labels, columns[0], f"Column {columns[0]!r} of the {what}")
+            columns = columns[1:]
+        if len(columns) != 1:
+            raise ValueError(
+                f"{what} must be one column of text, found {len(columns)} columns; ids belong in the index of a "
+                "pandas frame, or in the first of two columns of any other."
+            )
+        frame = frame.get_column(columns[0])
+    return Strings(frame.to_list(), what, ids, str(frame.implementation.value))
+
+
+def shortened(text: Any) -> str:
+    """Return the beginning of a text, quoted."""
+    return repr(text) if not isinstance(text, str) or len(text) <= 40 else repr(text[:40]) + "…"
+
+
+def optional_module(name: str, package: str, extra: str) -> Any:
+    """Import a module of an optional package, or say how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"This needs {package}, which is not installed: pip install dyadlearn[{extra}]") from error

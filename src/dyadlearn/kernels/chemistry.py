@@ -1,0 +1,232 @@
+"""Molecules: from SMILES to fingerprints, which the Tanimoto kernel compares.
+
+Needs rdkit: ``pip install dyadlearn[chem]``. It is loaded when the first molecule is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.parallel import Parallel, delayed
+
+from dyadlearn._frames import Ids
+from dyadlearn.kernels._strings import Strings, optional_module, read_strings, shortened
+
+__all__ = ["MorganFingerprints", "fingerprints"]
+
+# Molecules that one process reads at a time.
+_BATCH = 2000
+
+
+def fingerprints(
+    smiles: Any,
+    ids: Sequence[Hashable] | None = None,
+    *,
+    radius: int = 2,
+    n_bits: int = 2048,
+    counts: bool = False,
+    on_error: str = "raise",
+    n_jobs: int | None = None,
+) -> tuple[csr_array, list[Hashable]]:
+    r"""Morgan fingerprints of molecules: which circular neighbourhoods of atoms each of them has.
+
+    Every neighbourhood of up to `radius` bonds around every atom is given a number by a hash function h, and
+
+    .. math:: x_b = \bigl|\{\text{neighbourhoods } s : h(s) \equiv b \bmod \text{n\_bits}\}\bigr|,
+              \qquad b = 0, \dots, \text{n\_bits} - 1,
+
+    or 1 for every positive x_b without `counts`. With ``radius=2`` these are known as ECFP4, the diameter being 4.
+
+    Parameters
+    ----------
+    smiles : sequence, mapping of id to SMILES, series, or frame with one column of SMILES
+        n molecules. The ids of a pandas series or frame are its index; in another frame of two columns the first
+        holds them.
+    ids : sequence of length n, optional
+        What the molecules are called, where `smiles` has no ids of its own.
+    radius : int, default=2
+        Bonds between the centre of a neighbourhood and its rim.
+    n_bits : int, default=2048
+        Number of features. Unlike neighbourhoods may fall on the same one, the more often the fewer there are.
+    counts : bool, default=False
+        Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
+    on_error : {"raise", "drop"}, default="raise"
+        What to do with texts that are no molecule: refuse all, or leave those out with a warning. Either names them.
+    n_jobs : int or None, default=None
+        Number of processes, -1 for as many as there are cores. They start slowly and pay from about 10,000 molecules.
+
+    Returns
+    -------
+    features : sparse array of shape (n_kept, n_bits)
+        Zeros and ones, or counts. A few dozen entries of each row are stored.
+    ids : list of length n_kept
+        The ids of the rows, or their positions in `smiles` where there are no ids.
+
+    Raises
+    ------
+    ValueError
+        If a text is no molecule, with the ids of all such, or if a parameter is out of range.
+    ImportError
+        If rdkit is not installed.
+
+    See Also
+    --------
+    MorganFingerprints : the same as a step of a pipeline.
+    dyadlearn.kernels.tanimoto : the kernel for them.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels import tanimoto
+    >>> from dyadlearn.kernels.chemistry import fingerprints
+    >>> features, ids = fingerprints({"ethanol": "CCO", "propanol": "CCCO", "benzene": "c1ccccc1"})
+    >>> features.shape, ids
+    ((3, 2048), ['ethanol', 'propanol', 'benzene'])
+    >>> tanimoto(features).round(2)
+    array([[1.  , 0.56, 0.  ],
+           [0.56, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+    molecules = read_strings(smiles, "molecules", ids)
+    features, wrong = _computed(molecules, radius, n_bits, counts, n_jobs)
+    molecules, kept = molecules.sift(wrong, on_error)
+    return features[kept], molecules.labels
+
+
+class MorganFingerprints(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Turn SMILES into Morgan fingerprints, as the first step of a pipeline.
+
+    A model behind it takes raw SMILES in `fit` and in `predict`, for new molecules too:
+
+    .. math:: K_{ij} = \text{tanimoto}\bigl(x(\text{smiles}_i), x(\text{smiles}_j)\bigr)
+
+    `fingerprints` says what the features are. Nothing is learned from the molecules. A text that is no molecule is
+    refused and named, as a step of a pipeline cannot leave out rows; `fingerprints` can.
+
+    Parameters
+    ----------
+    radius : int, default=2
+        Bonds between the centre of a neighbourhood of atoms and its rim.
+    n_bits : int, default=2048
+        Number of features.
+    counts : bool, default=False
+        Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
+    n_jobs : int or None, default=None
+        Number of processes, -1 for as many as there are cores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import Pipeline
+    >>> from dyadlearn import TwoStepRidge
+    >>> from dyadlearn.kernels.chemistry import MorganFingerprints
+    >>> model = Pipeline([("fingerprint", MorganFingerprints()), ("model", TwoStepRidge(kernel="tanimoto", alpha=0.1))])
+    >>> Y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> model = model.fit(["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1"], Y)
+    >>> model.predict(["CCCCO", "CCc1ccccc1"]).round(1)
+    array([[0.6, 0. ],
+           [0.2, 0.4]])
+    """
+
+    def __init__(self, radius: int = 2, n_bits: int = 2048, counts: bool = False, n_jobs: int | None = None) -> None:
+        self.radius = radius
+        self.n_bits = n_bits
+        self.counts = counts
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n SMILES
+        y : ignored
+        """
+        _check_parameters(self.radius, self.n_bits)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the fingerprints.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n SMILES
+
+        Returns
+        -------
+        sparse array, or frame, of shape (n, n_bits)
+            A frame or series gives a frame with the same ids, anything else a sparse array.
+        """
+        molecules = read_strings(X, "molecules")
+        features, wrong = _computed(molecules, self.radius, self.n_bits, self.counts, self.n_jobs)
+        molecules.sift(wrong, None)
+        return molecules.write(features, Ids(tuple(self.get_feature_names_out())))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features, (n_bits,)."""
+        return np.array([f"bit_{bit}" for bit in range(self.n_bits)], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.requires_fit = False
+        return tags
+
+
+def _check_parameters(radius: Any, n_bits: Any) -> None:
+    for name, value, least in (("radius", radius, 0), ("n_bits", n_bits, 1)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**31:
+            raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
+
+
+def _computed(
+    molecules: Strings, radius: int, n_bits: int, counts: bool, n_jobs: int | None
+) -> tuple[csr_array, dict[int, str]]:
+    """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
+    _check_parameters(radius, n_bits)
+    optional_module("rdkit", "rdkit", "chem")
+    values = molecules.values
+    starts = range(0, len(values), _BATCH)
+    parts = Parallel(n_jobs=n_jobs if len(starts) > 1 else 1)(
+        delayed(_batch)(values[start : start + _BATCH], radius, n_bits, counts) for start in starts
+    )
+    wrong = {
+        start + position: reason
+        for start, (_, mistakes) in zip(starts, parts, strict=True)
+        for position, reason in mistakes.items()
+    }
+    return csr_array(vstack([features for features, _ in parts], format="csr")), wrong
+
+
+def _batch(values: list[Any], radius: int, n_bits: int, counts: bool) -> tuple[csr_array, dict[int, str]]:
+    """Compute the features of some molecules, in a process of its own."""
+    chem = optional_module("rdkit.Chem", "rdkit", "chem")
+    generators = optional_module("rdkit.Chem.rdFingerprintGenerator", "rdkit", "chem")
+    base = optional_module("rdkit.rdBase", "rdkit", "chem")
+    generator = generators.GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
+    found: list[dict[int, int]] = []
+    wrong: dict[int, str] = {}
+    # rdkit writes a line for every molecule it cannot read; the error tells them all at once.
+    with base.BlockLogs():
+        for position, text in enumerate(values):
+            # To rdkit a comment follows a blank, and "C C" would be methane.
+            clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
+            molecule = chem.MolFromSmiles(text.strip()) if clean else None
+            if molecule is not None:
+                found.append(generator.GetCountFingerprint(molecule).GetNonzeroElements())
+            else:
+                found.append({})
+                wrong[position] = shortened(text)
+    bits = np.array([bit for row in found for bit in row], dtype=np.int32)
+    numbers = [number for row in found for number in row.values()]
+    entries = np.array(numbers, dtype=np.int32) if counts else np.ones(len(bits), dtype=np.uint8)
+    ends = np.cumsum([0, *map(len, found)])
+    return csr_array((entries, bits, ends), shape=(len(values), int(n_bits))), wrong

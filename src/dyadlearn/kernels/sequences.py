@@ -1,0 +1,480 @@
+"""Sequences of proteins or genes: read from FASTA files, compared by alignment or by the words they share.
+
+Alignments need parasail or, slower, biopython: ``pip install dyadlearn[bio]``. Either is loaded when the first
+alignment is made; everything else needs neither.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._frames import Ids, make_ids
+from dyadlearn.kernels._alignment import LETTERS, Scoring, alignment_scores, self_scores
+from dyadlearn.kernels._strings import Strings, read_strings, shortened
+from dyadlearn.kernels._words import AMINO_ACIDS, UNKNOWN, check_words, count_words
+from dyadlearn.kernels.combine import normalize
+from dyadlearn.kernels.gram import gram
+
+__all__ = ["KmerCounts", "SmithWaterman", "kmer_counts", "read_fasta", "smith_waterman", "spectrum_kernel"]
+
+
+def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
+    r"""Read the sequences of a FASTA file, plain or gzipped.
+
+    A sequence is called by the first word of its header; lower-case letters become capitals. Lines that begin with a
+    semicolon are comments.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    dict of str to str
+        Sequences by their ids, in the order of the file.
+
+    Raises
+    ------
+    IdError
+        If two sequences have the same id.
+    ValueError
+        If the file is none of this kind, or is cut off.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dyadlearn.kernels.sequences import read_fasta
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "proteins.fasta")
+    ...     _ = path.write_text(">P1 a peptide\nMKV\nLLA\n>P2\nMKVLA\n")
+    ...     read_fasta(path)
+    {'P1': 'MKVLLA', 'P2': 'MKVLA'}
+    """
+    data = Path(path).read_bytes()
+    try:
+        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8-sig")
+    except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read as a FASTA file: {error}.") from error
+    names: list[str] = []
+    parts: list[list[str]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if line.startswith(">"):
+            words = line[1:].split(maxsplit=1)
+            if not words:
+                raise ValueError(f"line {number} of {path} is a header without an id.")
+            names.append(words[0])
+            parts.append([])
+        elif not line or line.startswith(";"):
+            continue
+        elif not parts:
+            raise ValueError(f"{path} is no FASTA file: its first line must begin with '>', found {shortened(line)}.")
+        else:
+            parts[-1].append("".join(line.split()).upper())
+    if not names:
+        raise ValueError(f"{path} holds no sequences.")
+    make_ids(names, None, str(path))
+    return dict(zip(names, map("".join, parts), strict=True))
+
+
+def smith_waterman(
+    sequences: Any,
+    ids: Sequence[Hashable] | None = None,
+    *,
+    matrix: str = "BLOSUM62",
+    gap_open: float = 10.0,
+    gap_extend: float = 0.5,
+    normalized: bool = True,
+    on_error: str = "raise",
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> tuple[np.ndarray, list[Hashable]]:
+    r"""Similarity of proteins by their best local alignments (Smith and Waterman).
+
+    .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}
+
+    s_ij is the highest score of any alignment of a part of i with a part of j. The result is symmetric but, being a
+    maximum, not always positive semi-definite: models mend that, and so does `dyadlearn.kernels.repair`.
+
+    Parameters
+    ----------
+    sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
+        n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its index; in another
+        frame of two columns the first holds them. Letters are the amino acids, B, Z, X and ``*``;
+        write the rare U and O as X.
+    ids : sequence of length n, optional
+        What the proteins are called, where `sequences` has no ids of its own.
+    matrix : str, default="BLOSUM62"
+        Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
+    gap_open, gap_extend : float, default=10.0, 0.5
+        What the first letter of a gap costs, and every further one.
+    normalized : bool, default=True
+        Whether to divide by the root of the scores of each with itself; otherwise the scores are returned.
+    on_error : {"raise", "drop"}, default="raise"
+        What to do with sequences that are empty or have other letters: refuse all, or leave those out with a warning.
+        Either names them.
+    n_jobs : int or None, default=None
+        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Returns
+    -------
+    K : ndarray of shape (n_kept, n_kept)
+    ids : list of length n_kept
+        The ids of the rows, or their positions in `sequences` where there are no ids.
+
+    Raises
+    ------
+    ValueError
+        If a sequence is not valid, with the ids of all such, or if a parameter is out of range.
+    ImportError
+        If neither parasail nor biopython is installed.
+
+    See Also
+    --------
+    SmithWaterman : the same as a step of a pipeline, for new sequences too.
+    spectrum_kernel : much faster, and always positive semi-definite.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import smith_waterman
+    >>> K, ids = smith_waterman({"a": "MKVLAAGG", "b": "MKVLAAG", "c": "WWPWW"})
+    >>> K.round(2)
+    array([[1.  , 0.92, 0.  ],
+           [0.92, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+    scoring = Scoring(matrix, gap_open, gap_extend)
+    proteins = _valid(read_strings(sequences, "sequences", ids), LETTERS, on_error)
+    scores = alignment_scores(proteins.values, None, scoring, n_jobs=n_jobs, progress=progress)
+    return normalize(scores) if normalized else scores, proteins.labels
+
+
+def kmer_counts(
+    sequences: Any,
+    ids: Sequence[Hashable] | None = None,
+    *,
+    k: int = 3,
+    alphabet: str = AMINO_ACIDS,
+    unknown: str = UNKNOWN,
+    on_error: str = "raise",
+) -> tuple[csr_array, list[Hashable]]:
+    r"""Count the words of k letters in each sequence.
+
+    .. math:: x_w = \bigl|\{p : \text{the sequence has } w \text{ at position } p\}\bigr|,
+              \qquad w \in \text{alphabet}^k
+
+    A sequence shorter than k has none.
+
+    Parameters
+    ----------
+    sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
+        n of them. The ids of a pandas series or frame are its index; in another frame of two columns the first
+        holds them.
+    ids : sequence of length n, optional
+        What the sequences are called, where `sequences` has no ids of its own.
+    k : int, default=3
+        Letters of a word; there may be up to 2²⁴ different words, which is k = 5 for proteins.
+    alphabet : str, default="ACDEFGHIKLMNPQRSTVWY"
+        The letters, by default the twenty amino acids; for genes "ACGT".
+    unknown : str, default="BJOUXZ*"
+        Letters that are valid too, but words with one of them are not counted; for genes "N".
+    on_error : {"raise", "drop"}, default="raise"
+        What to do with sequences that are empty or have other letters: refuse all, or leave those out with a warning.
+        Either names them.
+
+    Returns
+    -------
+    features : sparse array of shape (n_kept, len(alphabet) ** k)
+        Words are in the order in which the alphabet is given.
+    ids : list of length n_kept
+        The ids of the rows, or their positions in `sequences` where there are no ids.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import kmer_counts
+    >>> features, ids = kmer_counts(["ABAB", "BBB"], k=2, alphabet="AB", unknown="")
+    >>> features.toarray()  # AA, AB, BA, BB
+    array([[0, 2, 1, 0],
+           [0, 0, 0, 2]])
+    """
+    check_words(k, alphabet, unknown)
+    valid = _valid(read_strings(sequences, "sequences", ids), alphabet + unknown, on_error)
+    return count_words(valid.values, k, alphabet), valid.labels
+
+
+def spectrum_kernel(
+    sequences: Any,
+    ids: Sequence[Hashable] | None = None,
+    *,
+    k: int = 3,
+    alphabet: str = AMINO_ACIDS,
+    unknown: str = UNKNOWN,
+    on_error: str = "raise",
+) -> tuple[np.ndarray, list[Hashable]]:
+    r"""Similarity of sequences by the words of k letters they share.
+
+    .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
+
+    x counts the words of a sequence, see `kmer_counts`. It is positive semi-definite; a sequence without any word
+    is similar to nothing, itself included.
+
+    Parameters
+    ----------
+    sequences, ids, k, alphabet, unknown, on_error
+        As for `kmer_counts`.
+
+    Returns
+    -------
+    K : ndarray of shape (n_kept, n_kept)
+    ids : list of length n_kept
+
+    See Also
+    --------
+    KmerCounts : with ``kernel="cosine"`` in the model behind it, the same for new sequences.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import spectrum_kernel
+    >>> K, ids = spectrum_kernel(["MKVLA", "MKVLL", "WWWW"], k=2)
+    >>> K.round(2)
+    array([[1.  , 0.75, 0.  ],
+           [0.75, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+    features, labels = kmer_counts(sequences, ids, k=k, alphabet=alphabet, unknown=unknown, on_error=on_error)
+    return gram(features, kernel="cosine"), labels
+
+
+class _OfSequences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What the steps of pipelines below share: they take text."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
+class KmerCounts(_OfSequences):
+    r"""Count the words of k letters in sequences, as the first step of a pipeline.
+
+    With a model of ``kernel="cosine"`` behind it that is the spectrum kernel, also for new sequences:
+
+    .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
+
+    `kmer_counts` says what the features are. Nothing is learned from the sequences. One that is not valid is refused
+    and named, as a step of a pipeline cannot leave out rows; `kmer_counts` can.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Letters of a word.
+    alphabet : str, default="ACDEFGHIKLMNPQRSTVWY"
+        The letters; for genes "ACGT".
+    unknown : str, default="BJOUXZ*"
+        Letters that are valid too, but words with one of them are not counted.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import KmerCounts
+    >>> KmerCounts(k=1, alphabet="ACGT", unknown="N").fit_transform(["GATTACA", "NCN"]).toarray()
+    array([[3, 1, 1, 2],
+           [0, 1, 0, 0]])
+    """
+
+    def __init__(self, k: int = 3, alphabet: str = AMINO_ACIDS, unknown: str = UNKNOWN) -> None:
+        self.k = k
+        self.alphabet = alphabet
+        self.unknown = unknown
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n sequences
+        y : ignored
+        """
+        check_words(self.k, self.alphabet, self.unknown)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the counts.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n sequences
+
+        Returns
+        -------
+        sparse array, or frame, of shape (n, len(alphabet) ** k)
+            A frame or series gives a frame with the same ids, anything else a sparse array.
+        """
+        check_words(self.k, self.alphabet, self.unknown)
+        valid = _valid(read_strings(X, "sequences"), self.alphabet + self.unknown, None)
+        names = None if valid.kind is None else Ids(tuple(self.get_feature_names_out()))
+        return valid.write(count_words(valid.values, self.k, self.alphabet), names)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the words, (len(alphabet) ** k,)."""
+        words = np.array([""], dtype=object)
+        for _ in range(self.k):
+            words = np.add.outer(words, np.array(list(self.alphabet), dtype=object)).ravel()
+        return words
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+class SmithWaterman(_OfSequences):
+    r"""Align proteins with those of the training, as the first step of a pipeline.
+
+    The model behind it has ``kernel="precomputed"``:
+
+    .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}, \qquad j \text{ in the training}
+
+    `smith_waterman` says what the scores are. A sequence that is not valid is refused and named, as a step of a
+    pipeline cannot leave out rows; `smith_waterman` can.
+
+    Parameters
+    ----------
+    matrix : str, default="BLOSUM62"
+        Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
+    gap_open, gap_extend : float, default=10.0, 0.5
+        What the first letter of a gap costs, and every further one.
+    n_jobs : int or None, default=None
+        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Attributes
+    ----------
+    sequences_ : list of length n
+        The sequences of the training.
+    ids_ : list of length n
+        Their ids, or positions where they came without.
+    self_scores_ : ndarray of shape (n,)
+        The score of each aligned with itself.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.sequences import SmithWaterman
+    >>> alignment = SmithWaterman().fit(["MKVLAAGG", "WWPWW"])
+    >>> alignment.transform(["MKVLAAG"]).round(2)
+    array([[0.92, 0.  ]])
+    """
+
+    def __init__(
+        self,
+        matrix: str = "BLOSUM62",
+        gap_open: float = 10.0,
+        gap_extend: float = 0.5,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.matrix = matrix
+        self.gap_open = gap_open
+        self.gap_extend = gap_extend
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Keep the sequences to align others with.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n sequences
+        y : ignored
+        """
+        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        self.self_scores_ = self_scores(valid.values, self._scoring())
+        self._keep(valid)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the similarities to the sequences of the training.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n_new sequences
+
+        Returns
+        -------
+        ndarray, or frame, of shape (n_new, n)
+            A frame or series gives a frame with the same ids and, as columns, those of the training.
+        """
+        check_is_fitted(self)
+        scoring = self._scoring()
+        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        scores = alignment_scores(valid.values, self.sequences_, scoring, n_jobs=self.n_jobs, progress=self.progress)
+        own = self_scores(valid.values, scoring)
+        return valid.write(normalize(scores, own, self.self_scores_), self._column_ids)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Return the similarities of the sequences to each other, aligning each pair once.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n sequences
+        y : ignored
+
+        Returns
+        -------
+        ndarray, or frame, of shape (n, n)
+        """
+        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        scores = alignment_scores(valid.values, None, self._scoring(), n_jobs=self.n_jobs, progress=self.progress)
+        self.self_scores_ = scores.diagonal().copy()
+        self._keep(valid)
+        return valid.write(normalize(scores), self._column_ids)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the ids of the training, (n,), as text."""
+        check_is_fitted(self)
+        return np.array([str(label) for label in self.ids_], dtype=object)
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self.matrix, self.gap_open, self.gap_extend)
+
+    def _keep(self, sequences: Strings) -> None:
+        self.sequences_ = sequences.values
+        self.ids_ = sequences.labels
+        self._column_ids = sequences.ids
+
+
+def _valid(sequences: Strings, letters: str, on_error: str | None) -> Strings:
+    """Return the sequences in capitals and without blanks, after sifting those that have other letters or none."""
+    allowed = set(letters)
+    values: list[Any] = []
+    wrong: dict[int, str] = {}
+    for position, text in enumerate(sequences.values):
+        values.append("".join(text.split()) if isinstance(text, str) else text)
+        if not isinstance(text, str):
+            wrong[position] = shortened(text)
+        elif not values[-1]:
+            wrong[position] = "empty"
+        else:
+            # One by one, as the capital of a letter can be two.
+            odd = sorted({letter for letter in values[-1] if letter.upper() not in allowed})
+            if odd:
+                wrong[position] = "with " + ", ".join(map(repr, odd[:5]))
+            values[-1] = values[-1].upper()
+    return Strings(values, sequences.what, sequences.ids, sequences.kind).sift(wrong, on_error)[0]

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import estimator_checks
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.datasets import fetch_yamanishi
+from dyadlearn.exceptions import IdError
+from dyadlearn.kernels import minmax, tanimoto
+from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints
+
+pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not tested")
+
+SMILES = {
+    "aspirin": "CC(=O)Oc1ccccc1C(=O)O",
+    "caffeine": "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+    "paracetamol": "CC(=O)Nc1ccc(O)cc1",
+    "ibuprofen": "CC(C)Cc1ccc(cc1)C(C)C(=O)O",
+    "theophylline": "Cn1c(=O)c2[nH]cnc2n(C)c1=O",
+    "salt": "[Na+].[Cl-]",
+}
+NAMES, TEXTS = list(SMILES), list(SMILES.values())
+
+
+def by_rdkit(smiles: list[str], radius: int, n_bits: int, counts: bool):
+    from rdkit import Chem
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=n_bits)
+    molecules = [Chem.MolFromSmiles(text) for text in smiles]
+    return [(generator.GetCountFingerprint if counts else generator.GetFingerprint)(m) for m in molecules]
+
+
+@pytest.mark.parametrize("radius", [0, 2, 3])
+@pytest.mark.parametrize("n_bits", [64, 1000, 2048])
+@pytest.mark.parametrize("counts", [False, True])
+def test_equal_to_rdkits_own(radius, n_bits, counts):
+    features, ids = fingerprints(SMILES, radius=radius, n_bits=n_bits, counts=counts)
+    expected = np.array([vector.ToList() for vector in by_rdkit(TEXTS, radius, n_bits, counts)])
+    assert_array_equal(features.toarray(), expected)
+    assert ids == NAMES
+    if not counts:
+        assert features.dtype == np.uint8
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_the_kernels_are_rdkits_tanimoto(counts):
+    from rdkit.DataStructs import TanimotoSimilarity
+
+    vectors = by_rdkit(TEXTS, 2, 2048, counts)
+    features, _ = fingerprints(TEXTS, counts=counts)
+    K = (minmax if counts else tanimoto)(features)
+    assert_allclose(K, [[TanimotoSimilarity(a, b) for b in vectors] for a in vectors], rtol=1e-14)
+    assert_array_equal(K, K.T)
+    assert_array_equal(np.diag(K), np.ones(len(TEXTS)))
+    assert np.linalg.eigvalsh(K).min() > 0
+
+
+def test_neighbourhoods_counted_by_hand():
+    # Methane is one atom; ethane two like atoms and, around either, the whole molecule, which counts once.
+    features, _ = fingerprints(["C", "CC"], counts=True)
+    methane, ethane = (np.sort(row[row > 0]).tolist() for row in features.toarray())
+    assert methane == [1]
+    assert ethane == [1, 2]
+
+
+def test_what_is_the_same_molecule_has_the_same_fingerprint():
+    features, _ = fingerprints(["CCO", "OCC", "C(O)C", "c1ccccc1", "C1=CC=CC=C1", " CCO\n"])
+    dense = features.toarray()
+    assert_array_equal(dense[[1, 2, 5]], dense[[0, 0, 0]])
+    assert_array_equal(dense[3], dense[4])
+    assert (dense[0] != dense[3]).any()
+
+
+WRONG = {
+    "ring": "C1CC",
+    "good": "CCO",
+    "valence": "C(C)(C)(C)(C)C",
+    "empty": "",
+    "blank": "C C",
+    "none": None,
+    "odd": "é",
+}
+
+
+def test_what_is_no_molecule_is_named(capfd):
+    with pytest.raises(ValueError) as caught:
+        fingerprints(WRONG)
+    assert str(caught.value) == (
+        "6 of 7 molecules are not valid: 'ring' ('C1CC'), 'valence' ('C(C)(C)(C)(C)C'), 'empty' (''), 'blank' ('C C'), "
+        "'none' (None), 'odd' ('é'). Correct or remove them, or leave them out with on_error=\"drop\"."
+    )
+    with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: position 1 \('C1CC'\)"):
+        fingerprints(["CCO", "C1CC"])
+    with pytest.raises(ValueError, match=r"'b' \('C1CCCC"):
+        fingerprints(["CCO", "C1" + "C" * 100], ids=["a", "b"])
+    out = capfd.readouterr()
+    assert out.out == out.err == ""
+
+
+def test_what_is_no_molecule_is_left_out():
+    with pytest.warns(UserWarning, match="6 of 7 molecules are not valid: 'ring'.*They are left out"):
+        features, ids = fingerprints(WRONG, on_error="drop")
+    assert ids == ["good"]
+    assert_array_equal(features.toarray(), fingerprints(["CCO"])[0].toarray())
+    with pytest.warns(UserWarning, match="position 0"):
+        features, ids = fingerprints(["C1CC", "CC", "CO"], on_error="drop")
+    assert ids == [1, 2]
+    assert_array_equal(features.toarray(), fingerprints(["CC", "CO"])[0].toarray())
+    with pytest.raises(ValueError, match="2 of 2 molecules are not valid"):
+        fingerprints(["C1CC", "C1CC"], on_error="drop")
+    with pytest.raises(ValueError, match="on_error must be one of 'raise', 'drop', found 'ignore'"):
+        fingerprints(["C"], on_error="ignore")
+
+
+def test_many_are_named_in_short():
+    with pytest.raises(ValueError, match=r"30 of 30 .* position 19 \('C1'\), …\. Correct"):
+        fingerprints(["C1"] * 30)
+
+
+def test_whatever_holds_them():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    expected = fingerprints(TEXTS)[0].toarray()
+    with_ids = (
+        pandas.Series(SMILES),
+        pandas.DataFrame({"smiles": SMILES}),
+        polars.DataFrame({"drug": NAMES, "smiles": TEXTS}),
+    )
+    without = (tuple(TEXTS), np.array(TEXTS), np.array(TEXTS)[:, None], polars.Series(TEXTS), iter(TEXTS))
+    for texts in (*with_ids, *without, polars.DataFrame({"smiles": TEXTS})):
+        features, ids = fingerprints(texts)
+        assert_array_equal(features.toarray(), expected)
+        assert ids == (NAMES if any(texts is some for some in with_ids) else list(range(len(TEXTS))))
+    assert fingerprints(TEXTS, NAMES)[1] == NAMES
+
+
+def test_bad_containers_are_refused():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="molecules must be several: put a single text into a list"):
+        fingerprints("CCO")
+    with pytest.raises(TypeError, match="molecules must be a sequence of text, found int"):
+        fingerprints(3)
+    with pytest.raises(ValueError, match="There are no molecules: found an empty list"):
+        fingerprints([])
+    with pytest.raises(ValueError, match=r"one column of text, found shape \(1, 2\)"):
+        fingerprints([["C", "CC"]])
+    with pytest.raises(ValueError, match="one column of text, found 2 columns"):
+        fingerprints(pandas.DataFrame({"a": ["C"], "b": ["C"]}))
+    with pytest.raises(ValueError, match="ids were given twice"):
+        fingerprints(SMILES, ids=NAMES)
+    with pytest.raises(ValueError, match="ids must name each of the 2 molecules, found 1"):
+        fingerprints(["C", "CC"], ids=["a"])
+    with pytest.raises(IdError, match="ids has repeated ids: 'a'"):
+        fingerprints(["C", "CC"], ids=["a", "a"])
+    with pytest.raises(IdError, match="The index of the molecules has repeated ids: 'a'"):
+        fingerprints(pandas.Series(["C", "CC"], index=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("radius", -1), ("radius", 1.5), ("n_bits", 0), ("n_bits", True), ("n_bits", "2048")]
+)
+def test_bad_parameters_are_refused(parameter, value):
+    with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):
+        fingerprints(["C"], **{parameter: value})
+    with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):
+        MorganFingerprints(**{parameter: value}).fit(["C"])
+
+
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_batches_and_processes_make_no_difference(monkeypatch, n_jobs):
+    whole, _ = fingerprints(TEXTS, counts=True)
+    monkeypatch.setattr(sys.modules["dyadlearn.kernels.chemistry"], "_BATCH", 4)
+    parts, _ = fingerprints(TEXTS, counts=True, n_jobs=n_jobs)
+    assert_array_equal(parts.toarray(), whole.toarray())
+    with pytest.raises(ValueError, match=r"2 of 6 .* position 1 \('x'\), position 5 \('y'\)"):
+        fingerprints(["C", "x", "C", "C", "C", "y"], n_jobs=n_jobs)
+
+
+def test_importing_loads_nothing_optional():
+    script = (
+        "import sys, dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences\n"
+        "sys.exit(any(name in sys.modules for name in ('rdkit', 'Bio', 'parasail')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_without_rdkit_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(ImportError, match=r"This needs rdkit, which is not installed: pip install dyadlearn\[chem\]"):
+        fingerprints(["C"])
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_estimator_repr,
+    ],
+)
+def test_scikit_learn_accepts_it(check):
+    # Those of its checks that need no data: the others hand in numbers.
+    check("MorganFingerprints", MorganFingerprints())
+
+
+def test_a_pipeline_takes_raw_smiles_for_new_molecules():
+    rng = np.random.default_rng(0)
+    Y, tasks = rng.random((4, 3)), rng.random((3, 2))
+    pipeline = Pipeline(
+        [("fingerprint", MorganFingerprints(radius=1)), ("model", TwoStepRidge(kernel="tanimoto", alpha=0.1))]
+    )
+    pipeline.fit(TEXTS[:4], Y, model__tasks=tasks)
+    features = fingerprints(TEXTS, radius=1)[0].toarray()
+    K = tanimoto(features[:4])
+    model = TwoStepRidge(kernel="precomputed", alpha=0.1).fit(K, Y, tasks=tasks)
+    assert_allclose(pipeline.predict(TEXTS[4:]), model.predict(tanimoto(features[4:], features[:4])), rtol=1e-12)
+    with pytest.raises(
+        ValueError, match=r"1 of 2 molecules are not valid: position 1 \('C1'\). Correct or remove them.$"
+    ):
+        pipeline.predict(["CC", "C1"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_keep_their_ids(kind):
+    frames = pytest.importorskip(kind)
+    rng = np.random.default_rng(1)
+    Y = rng.random((4, 2))
+    order = [2, 0, 3, 1]
+
+    def molecules(names):
+        texts = [SMILES[name] for name in names]
+        if kind == "pandas":
+            return frames.DataFrame({"smiles": texts}, index=names)
+        return frames.DataFrame({"drug": names, "smiles": texts})
+
+    def labels(rows):
+        columns = {"t1": Y[rows, 0], "t2": Y[rows, 1]}
+        names = [NAMES[row] for row in rows]
+        return (
+            frames.DataFrame(columns, index=names) if kind == "pandas" else frames.DataFrame({"drug": names} | columns)
+        )
+
+    features = MorganFingerprints(n_bits=128).fit_transform(molecules(NAMES))
+    bits = features.to_numpy() if kind == "pandas" else features.drop("drug").to_numpy()
+    assert_array_equal(bits, fingerprints(SMILES, n_bits=128)[0].toarray())
+    assert list(features.columns)[-1] == "bit_127"
+    assert (features.index if kind == "pandas" else features["drug"]).to_list() == NAMES
+
+    pipeline = make_pipeline(MorganFingerprints(), TwoStepRidge(kernel="tanimoto", alpha=0.1))
+    expected = pipeline.fit(TEXTS[:4], Y).predict(TEXTS[4:])
+    predicted = pipeline.fit(molecules(NAMES[:4]), labels(order)).predict(molecules(NAMES[4:]))
+    assert (predicted.index if kind == "pandas" else predicted["drug"]).to_list() == NAMES[4:]
+    assert_allclose(predicted[["t1", "t2"]].to_numpy(), expected, rtol=1e-12)
+
+
+def test_parameters_can_be_searched_and_cloned():
+    rng = np.random.default_rng(2)
+    pipeline = make_pipeline(MorganFingerprints(), TwoStepRidge(kernel="tanimoto"))
+    search = GridSearchCV(pipeline, {"morganfingerprints__radius": [0, 1]}, cv=2)
+    search.fit(np.array(TEXTS), rng.random((6, 2)))
+    assert search.best_params_["morganfingerprints__radius"] in (0, 1)
+    assert clone(MorganFingerprints(n_bits=7)).n_bits == 7
+    assert MorganFingerprints(n_bits=3).get_feature_names_out().tolist() == ["bit_0", "bit_1", "bit_2"]
+
+
+@pytest.mark.parametrize("name", ["nr", "gpcr", "ic", pytest.param("e", marks=pytest.mark.slow)])
+def test_real_drugs_are_similar_where_published_to_be(shared_data, name):
+    data = fetch_yamanishi(name, data_home=shared_data, instances="drugs", download=False)
+    smiles = {drug: data.smiles[drug] for drug in data.instance_names.tolist()}
+    published = (data.K + data.K.T)[np.triu_indices(len(smiles), 1)] / 2
+    for counts, least in ((False, 0.65), (True, 0.85)):
+        features, _ = fingerprints(smiles, counts=counts)
+        K = (minmax if counts else tanimoto)(features)
+        assert np.corrcoef(K[np.triu_indices(len(K), 1)], published)[0, 1] >= least
+        assert np.linalg.eigvalsh(K).min() > -1e-12

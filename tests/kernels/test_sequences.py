@@ -1,0 +1,455 @@
+from __future__ import annotations
+
+import gzip
+import math
+import sys
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from dyadlearn.kernels import normalize
+from dyadlearn.kernels.sequences import (
+    KmerCounts,
+    SmithWaterman,
+    kmer_counts,
+    read_fasta,
+    smith_waterman,
+    spectrum_kernel,
+)
+
+alignment = sys.modules["dyadlearn.kernels._alignment"]
+LETTERS = alignment.LETTERS
+AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+
+
+@pytest.fixture(params=["parasail", "biopython"])
+def engine(request, monkeypatch):
+    """Align by either library."""
+    pytest.importorskip({"parasail": "parasail", "biopython": "Bio"}[request.param])
+    if request.param == "biopython":
+        monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+    return request.param
+
+
+@pytest.fixture
+def any_engine():
+    """Skip where there is none."""
+    if not any(alignment.find_spec(name) for name in ("parasail", "Bio")):
+        pytest.skip("neither parasail nor biopython is installed: alignments are not tested")
+
+
+def random_sequences(n: int, length: int, seed: int, letters: str = LETTERS) -> list[str]:
+    rng = np.random.default_rng(seed)
+    ancestor = rng.choice(list(letters), length)
+    found = []
+    for _ in range(n):
+        kept = ancestor[rng.random(length) < 0.8]
+        changed = np.where(rng.random(len(kept)) < 0.7, kept, rng.choice(list(letters), len(kept)))
+        found.append("".join(np.roll(changed, rng.integers(length))))
+    return found
+
+
+def score_of_letters(matrix: str) -> dict[tuple[str, str], float]:
+    pytest.importorskip("Bio")
+    from Bio.Align import substitution_matrices
+
+    table = substitution_matrices.load(matrix)
+    return {(a, b): table[a, b] for a in LETTERS for b in LETTERS}
+
+
+def slow_score(a: str, b: str, score, gap_open: float, gap_extend: float) -> float:
+    """Try every gap of every length at every place."""
+    best = np.zeros((len(a) + 1, len(b) + 1))
+    for i, j in product(range(1, len(a) + 1), range(1, len(b) + 1)):
+        down = max(best[i - n, j] - gap_open - (n - 1) * gap_extend for n in range(1, i + 1))
+        right = max(best[i, j - n] - gap_open - (n - 1) * gap_extend for n in range(1, j + 1))
+        best[i, j] = max(0.0, best[i - 1, j - 1] + score[a[i - 1], b[j - 1]], down, right)
+    return float(best.max())
+
+
+@pytest.mark.parametrize(
+    ("matrix", "gap_open", "gap_extend"),
+    [
+        ("BLOSUM62", 10, 0.5),
+        ("BLOSUM62", 2.25, 0.1),
+        ("BLOSUM50", 1, 1),
+        ("BLOSUM90", 3, 0),
+        ("BLOSUM62", 65536, 65536),
+    ],
+)
+def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
+    score = score_of_letters(matrix)
+    texts = [*random_sequences(4, 16, seed=3), "X*X", "W", "PPPP"]
+    gaps = {"gap_open": gap_open, "gap_extend": gap_extend}
+    scores, _ = smith_waterman(texts, matrix=matrix, normalized=False, **gaps)
+    expected = np.array([[slow_score(a, b, score, **gaps) for b in texts] for a in texts])
+    assert_allclose(scores, expected, rtol=1e-12)
+    K, _ = smith_waterman(texts, matrix=matrix, **gaps)
+    assert_allclose(K, normalize(expected), rtol=1e-12)
+    block = SmithWaterman(matrix, **gaps).fit(texts[:3]).transform(texts[2:])
+    assert_allclose(block, normalize(expected)[2:, :3], rtol=1e-12)
+
+
+def test_gaps_may_follow_each_other(engine):
+    score = score_of_letters("BLOSUM50")
+    for seed in range(15):
+        texts = random_sequences(3, 16, seed)
+        scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=1, gap_extend=1, normalized=False)
+        assert_array_equal(scores, [[slow_score(a, b, score, 1, 1) for b in texts] for a in texts])
+
+
+def test_scores_by_hand(engine):
+    # In BLOSUM62 a W with itself is worth 11, an A with itself 4.
+    texts = ["WWWWWWWW", "WWWWAWWWW", "WWWWAAAWWWW", "AA", "P"]
+    scores, ids = smith_waterman(texts, normalized=False)
+    assert ids == [0, 1, 2, 3, 4]
+    assert_array_equal(scores[0], [88, 88 - 10, 88 - 11, 0, 0])
+    assert_array_equal(np.diag(scores), [88, 92, 100, 8, 7])
+    assert_array_equal(scores[3, :4], [0, 4, 8, 8])
+    K, _ = smith_waterman(texts)
+    assert_allclose(K[0, 1], 78 / math.sqrt(88 * 92), rtol=1e-15)
+
+
+def test_scores_of_long_sequences_do_not_overflow(engine):
+    # 22,000 and, in halves, 44,000 are more than 16 bits hold.
+    long, short = "W" * 2000, "W" * 700
+    scores, _ = smith_waterman([long, short], normalized=False)
+    assert_array_equal(scores, [[22000, 7700], [7700, 7700]])
+
+
+def test_alignment_invariances(any_engine):
+    texts = random_sequences(8, 60, seed=5)
+    K, _ = smith_waterman(texts)
+    assert_array_equal(K, K.T)
+    assert_allclose(np.diag(K), 1, rtol=1e-15)
+    assert K.min() >= 0
+    assert K.max() <= 1 + 1e-15
+    order = [3, 0, 7, 1, 1, 3]
+    assert_array_equal(smith_waterman([texts[row] for row in order])[0], K[np.ix_(order, order)])
+    assert_allclose(smith_waterman([text[::-1] for text in texts])[0], K, rtol=1e-15)
+    assert_array_equal(smith_waterman([f" {text[:9]}\n{text[9:].lower()}" for text in texts])[0], K)
+    assert_array_equal(smith_waterman(texts, n_jobs=2)[0], K)
+
+
+@pytest.mark.slow
+def test_processes_make_no_difference(monkeypatch):
+    pytest.importorskip("Bio")
+    texts = random_sequences(4, 20, seed=6)
+    expected, _ = smith_waterman(texts)
+    monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+    assert_array_equal(smith_waterman(texts, n_jobs=2)[0], expected)
+
+
+def test_a_sequence_that_does_not_align_with_itself_is_similar_to_nothing(any_engine):
+    K, _ = smith_waterman(["XX", "WW"])
+    assert_allclose(K, [[0, 0], [0, 1]], rtol=1e-15)
+
+
+def test_a_bar_is_shown_to_those_who_watch(any_engine, capfd):
+    texts = random_sequences(3, 10, seed=1)
+    K, _ = smith_waterman(texts)
+    assert capfd.readouterr().err == ""
+    assert_array_equal(smith_waterman(texts, progress=True)[0], K)
+    assert "Aligning" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"matrix": "PAM250"}, "matrix must be one of 'BLOSUM45', .* found 'PAM250'"),
+        ({"gap_open": -1}, "gap_open must be a finite number of at least 0, found -1"),
+        ({"gap_extend": math.nan}, "gap_extend must be a finite number of at least 0, found nan"),
+        ({"gap_extend": "1"}, "gap_extend must be a finite number of at least 0, found '1'"),
+        ({"gap_open": 1 / 3}, "gap_open must have at most two decimals, found 0.333"),
+        ({"gap_open": 1, "gap_extend": 2}, "gap_extend must not exceed gap_open, found 2 and 1"),
+    ],
+)
+def test_bad_scoring_is_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        smith_waterman(["W"], **parameters)
+    with pytest.raises(ValueError, match=message):
+        SmithWaterman(**parameters).fit(["W"])
+
+
+WRONG = {"P1": "MKV-L", "good": "MKV", "empty": " ", "none": None, "P2": "MK1JU"}
+
+
+def test_invalid_letters_are_named(any_engine):
+    with pytest.raises(ValueError) as caught:
+        smith_waterman(WRONG)
+    assert str(caught.value) == (
+        "4 of 5 sequences are not valid: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with '1', 'J', 'U'). "
+        'Correct or remove them, or leave them out with on_error="drop".'
+    )
+    for dropping in (smith_waterman, spectrum_kernel, kmer_counts):
+        with pytest.warns(UserWarning, match="4 of 5 sequences are not valid.*They are left out"):
+            K, ids = dropping(WRONG, on_error="drop")
+        assert ids == ["good"]
+        assert K.shape[0] == 1
+        with pytest.raises(ValueError, match=r"1 of 2 sequences are not valid: 'b' \(with 'ß', 'é'\)"):
+            dropping(["MKV", "MKéß"], ["a", "b"])
+    for step in (SmithWaterman(), KmerCounts()):
+        with pytest.raises(ValueError, match=r"position 1 \(with '-'\). Correct or remove them.$"):
+            step.fit(["MKV"]).transform(["MKV", "M-V"])
+
+
+def test_without_a_library_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "Bio", None)
+    message = r"This needs parasail or biopython, which is not installed: pip install dyadlearn\[bio\]"
+    with pytest.raises(ImportError, match=message):
+        smith_waterman(["W"])
+    with pytest.raises(ImportError, match=message):
+        SmithWaterman().fit(["W"])
+    assert spectrum_kernel(["WWW"])[0].tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("k", "alphabet", "unknown"), [(1, AMINO_ACIDS, "BXZ*"), (3, AMINO_ACIDS, "BXZ*"), (2, "TGCA", "N")]
+)
+def test_words_are_counted(k, alphabet, unknown):
+    texts = [*random_sequences(5, 50, seed=k, letters=alphabet + unknown), alphabet[0], alphabet[:k]]
+    features, ids = kmer_counts(texts, k=k, alphabet=alphabet, unknown=unknown)
+    words = ["".join(letters) for letters in product(alphabet, repeat=k)]
+    assert features.shape == (len(texts), len(words))
+    for text, row in zip(texts, features.toarray(), strict=True):
+        count = Counter(text[start : start + k] for start in range(len(text) - k + 1))
+        assert_array_equal(row, [count[word] for word in words])
+    step = KmerCounts(k, alphabet, unknown)
+    assert step.get_feature_names_out().tolist() == words
+    assert_array_equal(step.fit_transform(texts).toarray(), features.toarray())
+    assert ids == list(range(len(texts)))
+
+
+def test_spectrum_kernel():
+    texts = ["ABABA", "BAB", "AAAA", "A"]
+    # Words AA, AB, BA, BB.
+    x = np.array([[0, 2, 2, 0], [0, 1, 1, 0], [3, 0, 0, 0], [0, 0, 0, 0]])
+    K, _ = spectrum_kernel(texts, k=2, alphabet="AB", unknown="")
+    assert_allclose(K, normalize(x @ x.T), rtol=1e-15, atol=1e-16)
+    assert_allclose(K[:2, :2], 1)
+    assert_array_equal(K[3], 0)
+    proteins = random_sequences(30, 80, seed=0)
+    K, _ = spectrum_kernel(proteins)
+    assert_array_equal(K, K.T)
+    assert_allclose(np.diag(K), 1, rtol=1e-14)
+    assert np.linalg.eigvalsh(K).min() > -1e-13
+    assert_allclose(spectrum_kernel([text[::-1] for text in proteins])[0], K, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"k": 0}, "k must be a whole number of at least 1, found 0"),
+        ({"k": 2.0}, "k must be a whole number of at least 1, found 2.0"),
+        ({"k": 6}, r"20 letters make 20\^6 words, more than 16777216 can be counted"),
+        ({"alphabet": ""}, "must hold different letters"),
+        ({"alphabet": "ACGA"}, "must hold different letters, found 'ACGA'"),
+        ({"alphabet": "ACGT", "unknown": "TN"}, "must hold different letters, found 'ACGT' and 'TN'"),
+        ({"alphabet": "acgt"}, "alphabet must be a text of capital letters, found 'acgt'"),
+        ({"unknown": None}, "unknown must be a text of capital letters, found None"),
+    ],
+)
+def test_bad_words_are_refused(parameters, message):
+    for refusing in (
+        lambda **kwargs: kmer_counts(["ACGT"], **kwargs),
+        lambda **kwargs: KmerCounts(**kwargs).fit(["A"]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refusing(**parameters)
+
+
+def test_a_frame_of_too_many_words_is_refused():
+    polars = pytest.importorskip("polars")
+    assert KmerCounts(k=5).fit_transform(["MKVLAAG"]).shape == (1, 20**5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["dyadlearn._validation"], "available_memory", lambda _: 1000)
+        with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
+            KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
+
+
+@pytest.mark.parametrize("step", [KmerCounts(), SmithWaterman()], ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_estimator_repr,
+    ],
+)
+def test_scikit_learn_accepts_them(step, check):
+    # Those of its checks that need no data: the others hand in numbers.
+    check(type(step).__name__, clone(step))
+
+
+def test_a_pipeline_takes_raw_sequences_for_new_proteins(any_engine):
+    rng = np.random.default_rng(0)
+    texts = random_sequences(9, 40, seed=2)
+    Y, tasks = rng.random((6, 3)), rng.random((3, 2))
+    K = {"precomputed": smith_waterman(texts)[0], "cosine": spectrum_kernel(texts, k=2)[0]}
+    for step, kernel in ((SmithWaterman(), "precomputed"), (KmerCounts(k=2), "cosine")):
+        pipeline = make_pipeline(step, TwoStepRidge(kernel=kernel, alpha=0.1))
+        pipeline.fit(texts[:6], Y, twostepridge__tasks=tasks)
+        model = TwoStepRidge(kernel="precomputed", alpha=0.1).fit(K[kernel][:6, :6], Y, tasks=tasks)
+        assert_allclose(pipeline.predict(texts[6:]), model.predict(K[kernel][6:, :6]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_keep_their_ids(any_engine, kind):
+    frames = pytest.importorskip(kind)
+    rng = np.random.default_rng(1)
+    texts = dict(zip("abcdefg", random_sequences(7, 40, seed=4), strict=True))
+    Y = rng.random((5, 2))
+
+    def frame(columns, names):
+        return frames.DataFrame(columns, index=names) if kind == "pandas" else frames.DataFrame({"id": names} | columns)
+
+    def names_of(table):
+        return (table.index if kind == "pandas" else table["id"]).to_list()
+
+    def proteins(names):
+        return frame({"sequence": [texts[name] for name in names]}, list(names))
+
+    labels = frame({"t1": Y[::-1, 0], "t2": Y[::-1, 1]}, list("edcba"))
+    K, _ = smith_waterman(texts)
+    step = SmithWaterman()
+    gram_frame = step.fit_transform(proteins("abcde"))
+    assert names_of(gram_frame) == list(gram_frame.columns)[-5:] == list("abcde")
+    block = step.transform(proteins("gf"))
+    assert names_of(block) == ["g", "f"]
+    assert_allclose(block[list("abcde")].to_numpy(), K[np.ix_([6, 5], range(5))], rtol=1e-14)
+    assert step.get_feature_names_out().tolist() == list("abcde")
+    assert step.transform(list(texts.values())).shape == (7, 5)
+
+    for step, kernel in ((SmithWaterman(), "precomputed"), (KmerCounts(k=1), "cosine")):
+        pipeline = make_pipeline(step, TwoStepRidge(kernel=kernel, alpha=0.1))
+        expected = pipeline.fit(list(texts.values())[:5], Y).predict([texts["g"], texts["f"]])
+        predicted = pipeline.fit(proteins("abcde"), labels).predict(proteins("gf"))
+        assert names_of(predicted) == ["g", "f"]
+        assert_allclose(predicted[["t1", "t2"]].to_numpy(), expected, rtol=1e-10)
+
+
+def test_fitting_and_transforming_at_once_or_one_after_the_other(any_engine):
+    texts = random_sequences(5, 30, seed=8)
+    at_once, after = SmithWaterman(), SmithWaterman().fit(texts)
+    assert_allclose(at_once.fit_transform(texts), after.transform(texts), rtol=1e-15)
+    assert_array_equal(at_once.self_scores_, after.self_scores_)
+    assert at_once.sequences_ == after.sequences_ == texts
+    assert at_once.ids_ == after.ids_ == [0, 1, 2, 3, 4]
+    with pytest.raises(NotFittedError):
+        SmithWaterman().transform(texts)
+
+
+def test_alignments_are_refitted_in_each_fold(any_engine):
+    rng = np.random.default_rng(3)
+    pipeline = make_pipeline(SmithWaterman(), TwoStepRidge(kernel="precomputed"))
+    search = GridSearchCV(pipeline, {"smithwaterman__gap_open": [5, 10]}, cv=3)
+    search.fit(np.array(random_sequences(6, 20, seed=9)), rng.random((6, 2)))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+FASTA = "; a comment\n>P1 first protein\r\nMKV\r\nlla\n\n>P2|x\n  MK VLA \n"
+
+
+@pytest.mark.parametrize("compress", [lambda data: data, gzip.compress])
+def test_fasta_files(tmp_path, compress):
+    path = tmp_path / "proteins.fasta"
+    path.write_bytes(compress(b"\xef\xbb\xbf" + FASTA.encode()))
+    assert read_fasta(path) == read_fasta(str(path)) == {"P1": "MKVLLA", "P2|x": "MKVLA"}
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (b"", ValueError, "holds no sequences"),
+        (b"MKV\n>P1\nMKV", ValueError, "is no FASTA file: its first line must begin with '>', found 'MKV'"),
+        (b">P1\nMKV\n> \nMK", ValueError, "line 3 of .* is a header without an id"),
+        (b">P1\nMKV\n>P1 again\nMK", IdError, "has repeated ids: 'P1'"),
+        (
+            gzip.compress(b">P1\nMKV\n" * 99, mtime=0)[:-20],
+            ValueError,
+            "cannot be read as a FASTA file: Compressed file ended",
+        ),
+        (b">P1\n\xff\xfe", ValueError, "cannot be read as a FASTA file: .*decode"),
+    ],
+)
+def test_bad_fasta_files_are_refused(tmp_path, data, error, message):
+    path = tmp_path / "proteins.fasta"
+    path.write_bytes(data)
+    with pytest.raises(error, match=message):
+        read_fasta(path)
+
+
+def test_a_sequence_without_letters_is_named_later(tmp_path):
+    path = tmp_path / "proteins.fasta"
+    path.write_text(">P1\n>P2\nMKV\n")
+    assert read_fasta(path) == {"P1": "", "P2": "MKV"}
+    with pytest.raises(ValueError, match=r"1 of 2 sequences are not valid: 'P1' \(empty\)"):
+        kmer_counts(read_fasta(path))
+
+
+def kinases(folder):
+    """Return the sequences of Davis and others, and the scores that were published with them."""
+    with gzip.open(folder / "davis" / "proteins.tsv.gz", "rt") as file:
+        texts = dict(line.rstrip("\n").split("\t") for line in file)
+    with gzip.open(folder / "davis" / "target_similarity_WS.tsv.gz", "rt") as file:
+        names = file.readline().rstrip("\n").split("\t")[1:]
+        published = np.array([line.rstrip("\n").split("\t")[1:] for line in file], dtype=float)
+    assert list(texts) == names
+    return texts, published
+
+
+def correlation(K, published):
+    upper = np.triu_indices(len(K), 1)
+    return np.corrcoef(K[upper], normalize(published)[upper])[0, 1]
+
+
+def test_real_proteins_are_similar_where_published_to_be(shared_data, any_engine):
+    texts, published = kinases(shared_data)
+    some = np.random.default_rng(0).choice(len(texts), 70, replace=False)
+    texts = {name: text for row, (name, text) in enumerate(texts.items()) if row in set(some)}
+    published = published[np.ix_(np.sort(some), np.sort(some))]
+    if not alignment.find_spec("parasail"):
+        texts, published = dict(list(texts.items())[:25]), published[:25, :25]
+    K, ids = smith_waterman(texts)
+    assert ids == list(texts)
+    assert correlation(K, published) >= 0.98
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+
+    # The published scores are those of BLOSUM50 and gaps of 10 + 0.5 n, in part for other forms of the proteins, which
+    # show in their scores with themselves.
+    scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=10.5, normalized=False)
+    same = np.diag(scores) == np.diag(published)
+    assert same.sum() > 10
+    assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.9999
+    assert np.mean(scores[np.ix_(same, same)] == published[np.ix_(same, same)]) > 0.9
+
+    similar, _ = spectrum_kernel(texts)
+    assert correlation(similar, published) > 0.6
+
+
+@pytest.mark.slow
+def test_all_real_proteins_are_similar_where_published_to_be(shared_data):
+    pytest.importorskip("parasail")
+    texts, published = kinases(shared_data)
+    K, _ = smith_waterman(texts, n_jobs=-1)
+    assert np.corrcoef(K.ravel(), normalize(published).ravel())[0, 1] >= 0.98
+    assert correlation(K, published) >= 0.975
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+    scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=10.5, normalized=False, n_jobs=-1)
+    assert correlation(normalize(scores), published) >= 0.98
+    same = np.diag(scores) == np.diag(published)
+    assert same.sum() == 286
+    assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.99999

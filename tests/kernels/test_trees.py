@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.exceptions import IdError
+from dyadlearn.kernels import Tree, brownian_kernel, graph_distance_kernel, normalize, read_newick, tree_distance_kernel
+
+APES = "((human:6,chimp:6):84,mouse:90);"
+
+
+def random_tree(n_nodes: int, seed: int, caterpillar: bool = False) -> list[tuple[int, int, float]]:
+    """Return parent, child and length of every branch; node 0 is the root."""
+    rng = np.random.default_rng(seed)
+    parents = [
+        max(child - 2 + child % 2, 0) if caterpillar else int(rng.integers(child)) for child in range(1, n_nodes)
+    ]
+    return [(parent, child, float(rng.random())) for child, parent in enumerate(parents, start=1)]
+
+
+def newick(branches: list[tuple[int, int, float]], node: int = 0) -> str:
+    below = [newick(branches, child) + f":{length!r}" for parent, child, length in branches if parent == node]
+    return f"({','.join(below)})n{node}" if below else f"n{node}"
+
+
+def paths(branches):
+    """Return the branches between the root and every tip, each as the set of its lower ends, and all lengths."""
+    above = {child: parent for parent, child, _ in branches}
+    length = {child: length for _, child, length in branches}
+    found = {}
+    for tip in set(above) - set(above.values()):
+        path, node = set(), tip
+        while node in above:
+            path.add(node)
+            node = above[node]
+        found[f"n{tip}"] = path
+    return found, length
+
+
+TREES = [
+    (random_tree(2, 0), "twig"),
+    (random_tree(40, 1), "bush"),
+    (random_tree(31, 2, caterpillar=True), "caterpillar"),
+]
+
+
+@pytest.mark.parametrize("branches", [tree for tree, _ in TREES], ids=[name for _, name in TREES])
+def test_equals_walking_along_all_paths(branches):
+    tree = read_newick(newick(branches) + ";")
+    path, length = paths(branches)
+    assert set(tree.tips) == set(path)
+    tips = sorted(path)[::2]
+    shared = np.array([[sum(length[x] for x in path[i] & path[j]) for j in tips] for i in tips])
+    apart = np.array([[sum(length[x] for x in path[i] ^ path[j]) for j in tips] for i in tips])
+    K = brownian_kernel(tree, tips)
+    assert_allclose(K, shared, rtol=1e-12, atol=1e-15)
+    assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+    for scale in (0.3, 5.0):
+        K = tree_distance_kernel(tree, tips, scale=scale)
+        assert_allclose(K, np.exp(-apart / scale), rtol=1e-12)
+        assert_array_equal(K, K.T)
+        assert_array_equal(np.diag(K), np.ones(len(tips)))
+        assert np.linalg.eigvalsh(K).min() > -1e-12
+        edges = [(f"n{parent}", f"n{child}", length) for parent, child, length in branches]
+        assert_allclose(K, graph_distance_kernel(edges, tips, scale=scale), rtol=1e-12)
+    deepest = max(sum(length[x] for x in some) for some in path.values())
+    assert_allclose(tree_distance_kernel(tree, tips), np.exp(-apart / deepest), rtol=1e-12)
+
+
+def test_by_hand():
+    expected = np.array([[90.0, 84, 0], [84, 90, 0], [0, 0, 90]])
+    assert_array_equal(brownian_kernel(APES), expected)
+    assert_array_equal(brownian_kernel(read_newick(APES), np.array(["mouse", "human"])), [[90, 0], [0, 90]])
+    assert_array_equal(brownian_kernel(APES, ["mouse", "chimp", "human"]), expected[::-1, ::-1])
+    assert_allclose(tree_distance_kernel(APES, ["human", "chimp"], scale=12), [[1, math.exp(-1)], [math.exp(-1), 1]])
+    assert_allclose(normalize(brownian_kernel(APES))[0, 1], 84 / 90)
+
+
+def test_order_of_branches_and_names_of_forks_make_no_difference():
+    turned = "( mouse:90 ,(chimp:6,human:6)'apes, two':84)root:7 ;\n"
+    tips = ["human", "chimp", "mouse"]
+    assert_array_equal(brownian_kernel(turned, tips), brownian_kernel(APES, tips))
+    assert read_newick(turned).names == ("root", "mouse", "apes, two", "chimp", "human")
+
+
+@pytest.mark.parametrize(
+    ("text", "tips", "depths"),
+    [
+        ("A;", ("A",), (0,)),
+        ("(A,B);", ("A", "B"), (0, 1, 1)),
+        ("((A,B),(C,D));", ("A", "B", "C", "D"), (0, 1, 2, 2, 1, 2, 2)),
+        ("(A:1e-1,B:.5,C:2)D:3;", ("A", "B", "C"), (0, 0.1, 0.5, 2)),
+        ("('it''s: (A)':1,'':2,'b c':3);", ("it's: (A)", "", "b c"), None),
+        ("('it''s: (A)':1,'''':2,'b c':3);", ("it's: (A)", "'", "b c"), (0, 1, 2, 3)),
+        ("[&R](A[a [nested] one]:[x]1[y],[z]B_b:2)[;];[end]", ("A", "B_b"), (0, 1, 2)),
+        ("(((A:1):1):1);", ("A",), (0, 1, 2, 3)),
+    ],
+)
+def test_notation(text, tips, depths):
+    if depths is None:
+        with pytest.raises(IdError, match="1 of the 3 tips of the tree have no name"):
+            read_newick(text)
+        return
+    tree = read_newick(text)
+    assert tree.tips == tips
+    assert tree.depths == depths
+
+
+def test_trees_can_be_deep():
+    n = 5000
+    text = "(" * n + "tip0:1" + "".join(f",tip{level}:1):1" for level in range(1, n + 1)) + ";"
+    K = brownian_kernel(text, ["tip0", "tip1", f"tip{n}", f"tip{n // 2}"])
+    assert_array_equal(K, [[n, n - 1, 0, n / 2], [n - 1, n, 0, n / 2], [0, 0, 1, 0], [n / 2, n / 2, 0, n / 2 + 1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "ends without a semicolon: is the text cut off"),
+        ("((human:6,chimp:6):84,mou", r"ends without a semicolon: is the text cut off\?, at character 26"),
+        ("((human,chimp),mouse;", r"has 1 parentheses that are not closed, at character 21 \(near"),
+        ("(human,chimp)),mouse);", r"has '\)' where ',', '\)' or ';' belongs"),
+        ("human,chimp;", "has ',' where"),
+        ("(human chimp);", "has 'c' where"),
+        ("(human](chimp));", "has ']' where"),
+        ("(human(chimp));", r"has '\(' where"),
+        ("(human:six,chimp:6);", "has 'six' where a length belongs"),
+        ("(human:,chimp:6);", "has '' where a length belongs"),
+        ("(human:-1,chimp:6);", "has a branch of length -1: lengths must be finite and not negative"),
+        ("(human:nan,chimp:6);", "has a branch of length nan"),
+        ("(human:inf,chimp:6);", "has a branch of length inf"),
+        ("('human,chimp);", "has a quote that is not closed"),
+        ("(human[an ape,chimp);", "has a comment that is not closed"),
+        ("(human,chimp); (mouse,rat);", "goes on after the semicolon: give one tree at a time"),
+        ("((human:6,chimp):84,mouse:90);", "1 of the 4 branches of the tree have no length"),
+    ],
+)
+def test_what_is_no_tree_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        read_newick(text)
+
+
+def test_names_that_repeat_or_are_not_there_are_named():
+    with pytest.raises(IdError, match="different names, but 'human' are repeated"):
+        read_newick("(human,(human,mouse));")
+    with pytest.raises(IdError, match="2 of 2 tips of the tree have no name|2 of the 2 tips"):
+        read_newick("(,);")
+    with pytest.raises(IdError, match="2 of 3 tips are not in the tree: 'rat', 'cat'"):
+        brownian_kernel(APES, ["rat", "human", "cat"])
+    with pytest.raises(IdError, match="tips must be different, but 1 are repeated: 'human'"):
+        tree_distance_kernel(APES, ["human", "mouse", "human"])
+    with pytest.raises(ValueError, match="tips must hold at least one label"):
+        brownian_kernel(APES, [])
+    with pytest.raises(TypeError, match="is a text, found int"):
+        read_newick(3)
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf, "10", True])
+def test_a_scale_that_is_not_positive_is_refused(scale):
+    with pytest.raises(ValueError, match="scale must be a positive number, found"):
+        tree_distance_kernel(APES, scale=scale)
+
+
+def test_without_any_length_everything_is_the_same():
+    assert_array_equal(tree_distance_kernel("(A:0,B:0);"), np.ones((2, 2)))
+    assert_array_equal(brownian_kernel(Tree(("", "A", "B"), (-1, 0, 0), (0.0, 0.0, 0.0))), np.zeros((2, 2)))
