@@ -1,18 +1,31 @@
-"""The grid of labels: instances × tasks, with ids where it came with any."""
+"""The grid of labels: instances × tasks, with ids where it came with any; long tables into grids and back."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._frames import Ids, read_table, write_table
-from dyadlearn._validation import check_not_empty, check_real, naming_text
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._frames import Ids, make_ids, read_table, write_rows, write_table
+from dyadlearn._pairs import Column, distinct, missing, pair_numbers, series_column, table_columns
+from dyadlearn._validation import check_memory, check_not_empty, check_real, naming_text
 
-__all__ = ["LabelGrid", "fisher_relabel", "read_labels", "symmetric_grid"]
+__all__ = [
+    "LabelGrid",
+    "LongGrid",
+    "averaged_grid",
+    "fisher_relabel",
+    "read_labels",
+    "read_numbers",
+    "symmetric_grid",
+    "to_grid",
+    "to_long",
+]
 
 
 @dataclass(frozen=True)
@@ -82,9 +95,14 @@ def symmetric_grid(grid: LabelGrid, sign: int) -> LabelGrid:
         order = grid.task_ids.order_as(ids, "the columns of Y", "the rows of Y")
         if order is not None:
             values = take_rows(values.T, order).T
+    one_way = xp.isnan(values) & ~xp.isnan(values.T)
+    if bool(xp.any(one_way)):
+        raise ValueError(
+            f"Y is NaN (not observed) in one direction only for {int(xp.sum(xp.astype(one_way, xp.int64)))} edges of "
+            "the network: give their labels in both directions, or NaN in both."
+        )
     gap = xp.abs(values - sign * values.T)
-    # NaN means not observed: a pair is either missing both ways or not at all.
-    if bool(xp.any(xp.isnan(values) != xp.isnan(values.T))) or bool(xp.any(gap > 0)):
+    if bool(xp.any(gap > 0)):
         largest = float(xp.max(xp.where(xp.isnan(gap), xp.zeros_like(gap), gap)))
         word = "symmetric" if sign > 0 else "antisymmetric"
         raise ValueError(
@@ -136,3 +154,280 @@ def fisher_relabel(Y: Any) -> Array:
     )
     relabelled = xp.where(observed, relabelled, xp.full_like(values, float("nan")))
     return grid.restore(relabelled)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LongGrid:
+    """The grid that a long table makes, and what became of its rows.
+
+    Attributes
+    ----------
+    grid : array or frame of shape (m, q)
+        The labels, averaged where a pair is repeated; NaN where no row tells one.
+    weights : array or frame of shape (m, q)
+        The sum of the weights of each pair's rows, without weights their number; 0 where there is none.
+    instances, tasks : tuple of shape (m,) and (q,)
+        The ids of rows and columns.
+    n_rows : int
+        Rows of the table.
+    n_missing_ids, n_missing_values, n_weightless : int
+        Rows dropped for want of an id, of a value, or for a weight of zero; each is counted once, in this order.
+    n_repeated : int
+        Pairs that stand in more than one of the remaining rows.
+    n_contradicting : int
+        Repeated pairs whose values are not all the same.
+    n_observed : int
+        Cells that have a label.
+    """
+
+    grid: Any
+    weights: Any
+    instances: tuple[Hashable, ...]
+    tasks: tuple[Hashable, ...]
+    n_rows: int
+    n_missing_ids: int
+    n_missing_values: int
+    n_weightless: int
+    n_repeated: int
+    n_contradicting: int
+    n_observed: int
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that had no part in the grid."""
+        return self.n_missing_ids + self.n_missing_values + self.n_weightless
+
+    def __repr__(self) -> str:
+        m, q = len(self.instances), len(self.tasks)
+        return (
+            f"LongGrid({m} × {q}, n_observed={self.n_observed}, n_rows={self.n_rows}, n_dropped={self.n_dropped}, "
+            f"n_repeated={self.n_repeated}, n_contradicting={self.n_contradicting})"
+        )
+
+
+def to_grid(
+    pairs: Any,
+    y: Any = None,
+    *,
+    weights: Any = None,
+    instances: Sequence[Hashable] | None = None,
+    tasks: Sequence[Hashable] | None = None,
+) -> LongGrid:
+    r"""Turn a long table (instance, task, value) into a grid.
+
+    The rows :math:`r` of one pair are averaged with their weights, and cells without a row are NaN, not observed:
+
+    .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
+
+    Rows without an id or a value, or of weight zero, are dropped. Everything is counted.
+
+    Parameters
+    ----------
+    pairs : array, list of rows or frame, of shape (n, 2) or (n, 3)
+        An instance id, a task id and, where `y` is not given, a value in each row.
+    y : array, list or series of shape (n,), default=None
+        The values, row by row; NaN where missing.
+    weights : array, list or series of shape (n,), default=None
+        How much each row counts among those of its pair, at least 0; None counts all alike.
+    instances, tasks : sequence of ids, default=None
+        Rows and columns of the grid, in this order; an id of the table that is not among them is an error. None
+        stands for the ids of the rows that are kept, in the order they first appear.
+
+    Returns
+    -------
+    LongGrid
+        Its grid is an array where `pairs` is no frame. From pandas it is a frame with the instance ids in the index,
+        from other libraries one with the instance ids in the first column, as text.
+
+    See Also
+    --------
+    to_long : the way back.
+
+    Examples
+    --------
+    >>> from dyadlearn.labels import to_grid
+    >>> pairs = [("ann", "tea"), ("bob", "tea"), ("bob", "cake"), ("bob", "cake"), ("eve", "tea")]
+    >>> found = to_grid(pairs, [5, 3, 4, 2, None])
+    >>> found
+    LongGrid(2 × 2, n_observed=3, n_rows=5, n_dropped=1, n_repeated=1, n_contradicting=1)
+    >>> found.grid, found.instances, found.tasks
+    (array([[ 5., nan],
+            [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
+    """
+    first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
+    found = averaged_grid(first, second, values[0] if y is None else y, weights, instances, tasks)
+    if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
+        return found
+    import narwhals as nw
+
+    frame = nw.from_native(pairs, eager_only=True)
+    kind = str(frame.implementation.value)
+    names = [name if isinstance(name, str) else None for name in frame.columns[:2]]
+    rows, columns = Ids(found.instances, names[0]), Ids(found.tasks, names[1])
+    if kind != "pandas":
+        # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
+        rows, columns = (replace(ids, labels=tuple(map(str, ids.labels))) for ids in (rows, columns))
+    return replace(
+        found,
+        grid=write_table(found.grid, rows, columns, kind),
+        weights=write_table(found.weights, rows, columns, kind),
+    )
+
+
+def averaged_grid(
+    first: Column,
+    second: Column,
+    y: Any,
+    weights: Any = None,
+    instances: Sequence[Hashable] | None = None,
+    tasks: Sequence[Hashable] | None = None,
+    *,
+    weights_name: str = "weights",
+) -> LongGrid:
+    """Return the grid of a long table as an array; see `to_grid`.
+
+    Parameters
+    ----------
+    first, second : columns of length n
+        Instance ids and task ids.
+    y, weights : array, list or series of shape (n,)
+        `weights` may be None.
+    instances, tasks : sequence of ids or None
+        Rows and columns of the grid.
+    weights_name : str
+        How messages call the weights.
+    """
+    n_rows = len(first)
+    values = read_numbers(y, "y", n_rows)
+    if np.isinf(values).any():
+        raise ValueError(f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite values.")
+    given = np.ones(n_rows) if weights is None else read_numbers(weights, weights_name, n_rows)
+    if not (np.isfinite(given) & (given >= 0)).all():
+        row = int(np.argmin(np.isfinite(given) & (given >= 0)))
+        raise ValueError(f"{weights_name} must be finite and at least 0, found {given[row]} in row {row}.")
+    no_id = missing(first) | missing(second)
+    no_value = np.isnan(values) & ~no_id
+    no_weight = (given == 0) & ~no_id & ~no_value
+    kept = ~(no_id | no_value | no_weight)
+    if not kept.any():
+        raise ValueError(f"No observation is left: each of {n_rows} rows lacks an id, a value or a weight above 0.")
+    if not kept.all():
+        first, second = ([*compress(c, kept)] if isinstance(c, list) else c[kept] for c in (first, second))
+        values, given = values[kept], given[kept]
+    rows, instance_ids = _numbered(first, instances, "instances")
+    columns, task_ids = _numbered(second, tasks, "tasks")
+    m, q = len(instance_ids), len(task_ids)
+    check_memory(6 * 8 * m * q, values, f"A grid of {m} × {q}")
+
+    cells = pair_numbers(rows, columns, q)
+    count, total = np.bincount(cells, minlength=m * q), np.bincount(cells, given, minlength=m * q)
+    # One value of each pair, and how far the others are from it on average: equal values keep all their digits.
+    one = np.full(m * q, np.nan)
+    one[cells] = values
+    gap = values - one[cells]
+    shift = np.bincount(cells, given * gap, minlength=m * q)
+    contradicts = np.zeros(m * q, dtype=bool)
+    contradicts[cells[gap != 0]] = True
+    grid = one + np.divide(shift, total, out=np.zeros(m * q), where=total > 0)
+    return LongGrid(
+        grid=grid.reshape(m, q).astype(values.dtype, copy=False),
+        weights=total.reshape(m, q),
+        instances=instance_ids,
+        tasks=task_ids,
+        n_rows=n_rows,
+        n_missing_ids=int(no_id.sum()),
+        n_missing_values=int(no_value.sum()),
+        n_weightless=int(no_weight.sum()),
+        n_repeated=int((count > 1).sum()),
+        n_contradicting=int(contradicts.sum()),
+        n_observed=int((count > 0).sum()),
+    )
+
+
+def read_numbers(values: Any, name: str, n_rows: int) -> np.ndarray:
+    """Return one number per row of a long table, NaN where it is missing."""
+    if not isinstance(values, list | tuple | np.ndarray) and not is_foreign(values):
+        import narwhals as nw
+
+        series = nw.from_native(values, series_only=True, pass_through=True)
+        values = series_column(series) if isinstance(series, nw.Series) else values
+    with naming_text(name):
+        numbers = to_numpy(values)
+        if numbers.dtype.kind not in "biufOU":
+            raise TypeError(f"{name} must hold real numbers, found {numbers.dtype}.")
+        numbers = numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
+    if numbers.shape != (n_rows,):
+        raise ValueError(f"{name} must have one value for each of {n_rows} pairs, found shape {numbers.shape}.")
+    return numbers
+
+
+def _numbered(column: Column, wanted: Sequence[Hashable] | None, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return the position of each row's id, and the ids in the order of their positions."""
+    codes, labels = distinct(column, "pairs")
+    if wanted is None:
+        return codes, tuple(labels)
+    ids = make_ids(list(wanted), None, name)
+    return ids.positions(labels, name)[codes], ids.labels
+
+
+def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Sequence[Hashable] | None = None) -> Any:
+    """List the observed cells of a grid, row by row.
+
+    Parameters
+    ----------
+    grid : array or frame of shape (m, q), or LongGrid
+        Labels; NaN where not observed.
+    instances, tasks : sequence of ids of length m and q, default=None
+        Ids of the rows and columns of an array; None stands for their positions. A frame has ids of its own.
+
+    Returns
+    -------
+    frame of shape (n, 3), or for an array ``pairs, values``
+        From a frame the columns are the instance, the task and the value; the first two have the names of the
+        frame's axes where these have names. `pairs` is an array of shape (n, 2), of positions or ids, and `values` one
+        of shape (n,).
+
+    See Also
+    --------
+    to_grid : the way back. Rows and columns without any label are lost on it unless their ids are given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.labels import to_long
+    >>> pairs, values = to_long(np.array([[1.0, np.nan], [np.nan, 0.0]]))
+    >>> pairs, values
+    (array([[0, 0],
+           [1, 1]]), array([1., 0.]))
+    """
+    if isinstance(grid, LongGrid):
+        grid, instances, tasks = grid.grid, grid.instances, grid.tasks
+    labels = read_labels(grid, "grid")
+    values = to_numpy(labels.values)
+    rows, columns = np.nonzero(~np.isnan(values))
+    if labels.kind is None:
+        sides = ((rows, instances, values.shape[0], "instances"), (columns, tasks, values.shape[1], "tasks"))
+        ids = [_ids_at(*side) for side in sides]
+        return np.stack(ids, axis=1), values[rows, columns]
+    row_ids = labels.instance_ids or Ids(tuple(range(values.shape[0])))
+    column_ids = labels.task_ids or Ids(tuple(range(values.shape[1])))
+    data: dict[str, Any] = {}
+    for name, column in (
+        (row_ids.name or "instance", [row_ids.labels[row] for row in rows]),
+        (column_ids.name or "task", [column_ids.labels[place] for place in columns]),
+        ("value", values[rows, columns]),
+    ):
+        while name in data:
+            name += "_"
+        data[name] = column
+    return write_rows(data, labels.kind)
+
+
+def _ids_at(positions: np.ndarray, ids: Sequence[Hashable] | None, length: int, name: str) -> np.ndarray:
+    """Return the ids at some positions of an axis, or the positions where it has no ids."""
+    if ids is None:
+        return positions
+    if len(ids) != length:
+        raise ValueError(f"{name} must give {length} ids, one for each of them in the grid, found {len(ids)}.")
+    # Not through np.array, which would make matrices of ids that are tuples.
+    return np.asarray(np.fromiter(ids, dtype=object, count=length)[positions])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_foreign, to_numpy
-from dyadlearn.selection._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn._pairs import Column, factorize, id_columns, pair_numbers
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Audit", "audit"]

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._array import to_numpy
-from dyadlearn.selection._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn._pairs import Column, factorize, id_columns, pair_numbers
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["SettingKFold"]

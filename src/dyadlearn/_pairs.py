@@ -1,0 +1,155 @@
+"""Long tables: an instance id and a task id in each row, perhaps with a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import is_foreign, to_numpy
+
+__all__ = [
+    "Column",
+    "distinct",
+    "factorize",
+    "id_columns",
+    "missing",
+    "pair_numbers",
+    "series_column",
+    "table_columns",
+]
+
+# Ids or labels, one per row: an array where they came in one, else a list of any hashable values.
+Column = np.ndarray | list[Any]
+
+_FORMS = {2: "two columns (instance, task)", 3: "three columns (instance, task, value), or two with y beside them"}
+
+
+def id_columns(pairs: Any, name: str) -> tuple[Column, Column]:
+    """Return the two columns of a table of pairs.
+
+    Parameters
+    ----------
+    pairs : array, list of rows or frame, of shape (n, 2)
+    name : str
+        How messages call it.
+    """
+    first, second = table_columns(pairs, name, 2)
+    return first, second
+
+
+def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
+    """Return the columns of a long table.
+
+    Parameters
+    ----------
+    table : array, list of rows or frame, of shape (n, n_columns)
+        What is missing in a frame becomes None, or NaN in a column of floats.
+    name : str
+        How messages call it.
+    n_columns : {2, 3}
+        How many columns it must have.
+    """
+    columns: list[Column]
+    if isinstance(table, list | tuple):
+        if not all(_is_row(row, n_columns) for row in table):
+            raise ValueError(f"{name} must have {_FORMS[n_columns]}, found rows of another form.")
+        # Not through numpy, which would make text of the 1 in (1, "a") and matrices of ids that are tuples.
+        columns = [[row[position] for row in table] for position in range(n_columns)]
+    elif isinstance(table, np.ndarray) or is_foreign(table):
+        columns = list(to_numpy(table).T) if table.ndim == 2 else []
+    else:
+        columns = _frame_columns(table, name)
+    if len(columns) != n_columns:
+        raise ValueError(f"{name} must have {_FORMS[n_columns]}, found shape {tuple(table.shape)}.")
+    if len(columns[0]) == 0:
+        raise ValueError(f"{name} is empty.")
+    return columns
+
+
+def _is_row(row: Any, n_columns: int) -> bool:
+    return isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == n_columns
+
+
+def _frame_columns(frame: Any, name: str) -> list[Column]:
+    """Return the columns of a data frame."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True, pass_through=True)
+    if not isinstance(table, nw.DataFrame):
+        raise TypeError(f"{name} must be an array, a list of rows or a data frame, found {type(frame).__name__}.")
+    return [series_column(series) for series in table.iter_columns()]
+
+
+def series_column(series: Any) -> Column:
+    """Return the values of a narwhals series; what is missing becomes NaN among floats, else None."""
+    absent = series.is_null().to_numpy()
+    if series.dtype.is_float() or (series.dtype.is_integer() and not absent.any()):
+        return np.asarray(series.to_numpy())
+    values: list[Any] = series.to_list()
+    for row in np.flatnonzero(absent):
+        values[row] = None  # every library has a missing value of its own
+    return values
+
+
+def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
+    """Give equal values of some columns equal numbers, counted from 0 in the order they first appear.
+
+    Parameters
+    ----------
+    columns : sequence of columns
+        What has the same meaning and is to be numbered alike.
+    name : str
+        How messages call the table they are from.
+
+    Returns
+    -------
+    list of integer arrays, one for each column
+    """
+    values: Column
+    kinds = {column.dtype.kind if isinstance(column, np.ndarray) else "O" for column in columns}
+    if len(kinds) == 1 and kinds <= set("iubf"):
+        values, first, codes = np.unique(np.concatenate(columns), return_index=True, return_inverse=True)
+        codes = np.argsort(np.argsort(first))[codes]
+    else:
+        rows = [value for column in columns for value in (column if isinstance(column, list) else column.tolist())]
+        try:
+            values = list(dict.fromkeys(rows))
+        except TypeError as error:
+            raise TypeError(f"{name} holds something that cannot serve as an id or label ({error}).") from error
+        number = {value: code for code, value in enumerate(values)}
+        codes = np.fromiter(map(number.__getitem__, rows), dtype=np.intp, count=len(rows))
+    if missing(values).any():
+        row = next(int(np.argmax(absent)) for absent in map(missing, columns) if absent.any())
+        raise ValueError(f"{name} has a missing value in row {row}: drop the row, or fill it in.")
+    return np.split(codes, np.cumsum([len(column) for column in columns[:-1]]))
+
+
+def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
+    """Return the number of each row's value, as `factorize` does, and the values in the order of their numbers."""
+    (codes,) = factorize([column], name)
+    found = np.empty(int(codes.max()) + 1, dtype=np.intp)
+    found[codes] = np.arange(len(codes))
+    return codes, [column[row] for row in found] if isinstance(column, list) else column[found].tolist()
+
+
+def missing(column: Column) -> np.ndarray:
+    """Tell which values of a column are missing: None or NaN."""
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+    try:
+        if not any(map(_is_missing, set(column))):  # far fewer than there are rows
+            return np.zeros(len(column), dtype=bool)
+    except TypeError:
+        pass  # what has no hash is refused where values are numbered
+    return np.fromiter(map(_is_missing, column), dtype=bool, count=len(column))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float | np.floating) and bool(value != value))
+
+
+def pair_numbers(rows: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return one number for each pair of numbers, equal where the pairs are equal."""
+    return np.asarray(rows.astype(np.int64) * n_columns + columns)

@@ -1,0 +1,340 @@
+"""Long tables into grids and back: nothing is lost, nothing is dropped in silence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
+from polars.testing import assert_frame_equal as assert_polars_equal
+
+from dyadlearn._pairs import distinct, factorize, missing
+from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from dyadlearn.labels import LongGrid, to_grid, to_long
+
+NAN = float("nan")
+# An id is missing, a value is missing, a pair is repeated with the same value and another with different ones.
+PAIRS = [("p1", "d1"), ("p2", "d1"), ("p1", "d2"), ("p2", "d1"), (None, "d1"), ("p3", "d1"), ("p1", "d1"), ("p1", "d1")]
+VALUES = [1.0, 2.0, 3.0, 2.0, 7.0, NAN, 4.0, 4.0]
+
+
+def slow_grid(rows: list[Any], weights: list[float] | None = None) -> tuple[Any, ...]:
+    """Collect the values of each pair in lists, and average these."""
+    kept: dict[Any, list[tuple[float, float]]] = {}
+    instances, tasks, counts = [], [], {"ids": 0, "values": 0, "weightless": 0}
+    for (instance, task, value), weight in zip(rows, weights or [1.0] * len(rows), strict=True):
+        if instance is None or task is None or instance != instance or task != task:
+            counts["ids"] += 1
+        elif value is None or math.isnan(value):
+            counts["values"] += 1
+        elif weight == 0:
+            counts["weightless"] += 1
+        else:
+            kept.setdefault((instance, task), []).append((value, weight))
+            instances += [instance] if instance not in instances else []
+            tasks += [task] if task not in tasks else []
+    grid, total = np.full((len(instances), len(tasks)), NAN), np.zeros((len(instances), len(tasks)))
+    for (instance, task), found in kept.items():
+        cell = instances.index(instance), tasks.index(task)
+        total[cell] = sum(weight for _, weight in found)
+        grid[cell] = sum(value * weight for value, weight in found) / total[cell]
+    counts["repeated"] = sum(len(found) > 1 for found in kept.values())
+    counts["contradicting"] = sum(len({value for value, _ in found}) > 1 for found in kept.values())
+    counts["observed"] = len(kept)
+    return grid, total, tuple(instances), tuple(tasks), counts
+
+
+def assert_is_twin(found: LongGrid, rows: list[Any], weights: list[float] | None = None) -> None:
+    grid, total, instances, tasks, counts = slow_grid(rows, weights)
+    assert (found.instances, found.tasks) == (instances, tasks)
+    assert_allclose(found.grid, grid, rtol=1e-13)
+    assert_allclose(found.weights, total, rtol=1e-13)
+    assert found.n_rows == len(rows)
+    assert counts == {
+        "ids": found.n_missing_ids,
+        "values": found.n_missing_values,
+        "weightless": found.n_weightless,
+        "repeated": found.n_repeated,
+        "contradicting": found.n_contradicting,
+        "observed": found.n_observed,
+    }
+    assert found.n_dropped == counts["ids"] + counts["values"] + counts["weightless"]
+
+
+# --- averages and counts -----------------------------------------------------------------------
+
+
+def test_a_small_table_by_hand():
+    found = to_grid(PAIRS, VALUES)
+    assert_array_equal(found.grid, [[3.0, 3.0], [2.0, NAN]])
+    assert_array_equal(found.weights, [[3.0, 1.0], [2.0, 0.0]])
+    assert (found.instances, found.tasks) == (("p1", "p2"), ("d1", "d2"))
+    assert (found.n_rows, found.n_dropped, found.n_missing_ids, found.n_missing_values) == (8, 2, 1, 1)
+    assert (found.n_repeated, found.n_contradicting, found.n_observed) == (2, 1, 3)
+    assert repr(found) == "LongGrid(2 × 2, n_observed=3, n_rows=8, n_dropped=2, n_repeated=2, n_contradicting=1)"
+
+
+@pytest.mark.parametrize("ids", ["integers", "floats", "text", "mixed"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [1, 40, 400])
+def test_tables_row_by_row(ids, weighted, n):
+    rng = np.random.default_rng(n)
+    first, second = rng.integers(5, 25, size=n), rng.integers(0, 9, size=n)
+    # Few distinct values, so that some repeats agree.
+    values = rng.choice([0.1, 0.7, -3.3, NAN] if n > 1 else [0.1], size=n)
+    weights = rng.choice([0.0, 0.3, 2.5], size=n) if weighted and n > 1 else np.full(n, 0.3)
+    given = {
+        "integers": lambda i: int(i),
+        "floats": lambda i: NAN if i == 7 and n > 1 else i / 4,
+        "text": lambda i: None if i == 7 and n > 1 else f"e{i}",
+        "mixed": lambda i: int(i) if i % 2 else f"{i}",
+    }[ids]
+    rows = [(given(i), given(j), value) for i, j, value in zip(first, second, values, strict=True)]
+    pairs: Any = [row[:2] for row in rows]
+    if ids in ("integers", "floats"):
+        pairs = np.array(pairs)
+    found = to_grid(pairs, values, weights=weights if weighted else None)
+    assert_is_twin(found, rows, weights.tolist() if weighted else None)
+    assert_is_twin(to_grid(rows, weights=weights if weighted else None), rows, weights.tolist() if weighted else None)
+
+
+def test_equal_repeats_keep_all_their_digits():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=200)
+    pairs = [(row, 0) for row in range(200)]
+    found = to_grid(pairs, values, weights=rng.random(200))
+    assert_array_equal(found.grid[:, 0], values)
+    found = to_grid(pairs * 3, np.tile(values, 3), weights=rng.random(600))
+    assert_array_equal(found.grid[:, 0], values)
+    assert (found.n_repeated, found.n_contradicting) == (200, 0)
+
+
+def test_weights_of_an_average():
+    found = to_grid([("a", "x"), ("a", "x")], [1.0, 5.0], weights=[3, 1])
+    assert_allclose(found.grid, [[2.0]], rtol=1e-15)
+    assert_array_equal(found.weights, [[4.0]])
+
+
+def test_rows_and_columns_as_asked_for():
+    found = to_grid(PAIRS, VALUES, instances=["p9", "p2", "p1"], tasks=("d2", "d1"))
+    assert_array_equal(found.grid, [[NAN, NAN], [NAN, 2.0], [3.0, 3.0]])
+    assert (found.instances, found.tasks) == (("p9", "p2", "p1"), ("d2", "d1"))
+
+
+@pytest.mark.parametrize(("given", "kept"), [("float32", "float32"), ("float64", "float64"), ("int8", "float64")])
+def test_single_precision_stays(given, kept):
+    found = to_grid([(0, 0), (0, 1)], np.array([1, 2], dtype=given))
+    assert found.grid.dtype == kept
+    assert_array_equal(found.grid, [[1.0, 2.0]])
+
+
+def test_values_of_every_library(library):
+    assert_array_equal(to_grid([(0, 0), (0, 1), (1, 1)], library.asarray([1.0, 2.0, NAN])).grid, [[1.0, 2.0]])
+
+
+# --- frames ------------------------------------------------------------------------------------
+
+
+def test_pandas_in_pandas_out():
+    frame = pd.DataFrame({"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES})
+    index, columns = pd.Index(["p1", "p2"], name="protein"), pd.Index(["d1", "d2"], name="drug")
+    for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
+        assert_frame_equal(found.grid, pd.DataFrame([[3.0, 3.0], [2.0, NAN]], index, columns))
+        assert_frame_equal(found.weights, pd.DataFrame([[3.0, 1.0], [2.0, 0.0]], index, columns))
+        assert (found.n_missing_ids, found.n_missing_values) == (1, 1)
+
+
+def test_polars_in_polars_out():
+    frame = pl.DataFrame({"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES})
+    expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0], "d2": [3.0, NAN]})
+    for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
+        assert_polars_equal(found.grid, expected)
+        assert_polars_equal(found.weights, pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0], "d2": [1.0, 0.0]}))
+        assert (found.n_missing_ids, found.n_missing_values) == (1, 1)
+
+
+def test_whole_numbers_as_ids_of_frames():
+    data = {"protein": [30, 10, 30], "drug": [2, 2, 1], "kd": [1, 2, 3]}
+    found = to_grid(pd.DataFrame(data))
+    assert found.grid.index.tolist() == [30, 10]
+    assert found.grid.columns.tolist() == [2, 1]
+    found = to_grid(pl.DataFrame(data))
+    # A first column of numbers would be read as labels.
+    assert_polars_equal(found.grid, pl.DataFrame({"protein": ["30", "10"], "2": [1.0, 2.0], "1": [3.0, NAN]}))
+    assert found.instances == (30, 10)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([1, None, 0], dtype="Int64"),
+        pd.Series([1.0, None, 0.0]),
+        pd.Series([True, None, False], dtype="boolean"),
+        pl.Series([1, None, 0]),
+        pl.Series([1.0, NAN, 0.0]),
+        pl.Series([True, None, False]),
+        [True, None, False],
+        np.array([1, None, 0], dtype=object),
+    ],
+)
+def test_missing_values_of_every_kind(values):
+    found = to_grid([("a", 1), ("a", 2), ("a", 3)], values)
+    assert_array_equal(found.grid, [[1.0, 0.0]])
+    assert found.n_missing_values == 1
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pd.DataFrame({"i": pd.Series([1, None, 2], dtype="Int64"), "t": ["a", "a", None]}),
+        pd.DataFrame({"i": [1.0, NAN, 2.0], "t": pd.Categorical(["a", "a", None])}),
+        pl.DataFrame({"i": [1, None, 2], "t": ["a", "a", None]}),
+        pl.DataFrame({"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}),
+        np.array([(1, "a"), (None, "a"), (2, None)], dtype=object),
+    ],
+)
+def test_missing_ids_of_every_kind(pairs):
+    found = to_grid(pairs, [5.0, 6.0, 7.0])
+    assert (found.instances, found.tasks) == ((1,), ("a",))
+    assert (found.n_missing_ids, found.n_observed) == (2, 1)
+
+
+def test_columns_without_names():
+    found = to_grid(pd.DataFrame(PAIRS), VALUES)
+    assert found.grid.index.name is found.grid.columns.name is None
+
+
+# --- and back ----------------------------------------------------------------------------------
+
+GRID = np.array([[NAN, 1.5, 0.0], [2.0, NAN, NAN]])
+
+
+def test_an_array_lists_its_cells_by_position(library):
+    pairs, values = to_long(library.asarray(GRID))
+    assert_array_equal(pairs, [[0, 1], [0, 2], [1, 0]])
+    assert_array_equal(values, [1.5, 0.0, 2.0])
+
+
+def test_an_array_lists_its_cells_by_id():
+    pairs, values = to_long(GRID, instances=[("a", 1), ("a", 2)], tasks=[10, 20, 30])
+    assert pairs.tolist() == [[("a", 1), 20], [("a", 1), 30], [("a", 2), 10]]
+    assert_array_equal(values, [1.5, 0.0, 2.0])
+    pairs, _ = to_long(GRID, tasks="xyz")
+    assert pairs.tolist() == [[0, "y"], [0, "z"], [1, "x"]]
+
+
+def test_frames_list_their_cells():
+    frame = pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="protein"), pd.Index(["d1", "d2", "d3"], name="drug"))
+    expected = {"protein": ["p1", "p1", "p2"], "drug": ["d2", "d3", "d1"], "value": [1.5, 0.0, 2.0]}
+    assert_frame_equal(to_long(frame), pd.DataFrame(expected))
+    table = pl.DataFrame({"protein": ["p1", "p2"], "d1": [NAN, 2.0], "d2": [1.5, None], "d3": [0.0, NAN]})
+    expected = {"protein": ["p1", "p1", "p2"], "task": ["d2", "d3", "d1"], "value": [1.5, 0.0, 2.0]}
+    assert_polars_equal(to_long(table), pl.DataFrame(expected))
+
+
+def test_names_do_not_collide():
+    frame = pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="value"), pd.Index(["d1", "d2", "d3"], name="value"))
+    assert to_long(frame).columns.tolist() == ["value", "value_", "value__"]
+    assert to_long(pd.DataFrame(GRID)).columns.tolist() == ["instance", "task", "value"]
+
+
+def test_a_vector_is_one_task():
+    pairs, values = to_long([1.0, NAN, 3.0])
+    assert_array_equal(pairs, [[0, 0], [2, 0]])
+    assert_array_equal(values, [1.0, 3.0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+def test_there_and_back(seed, kind):
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random((7, 5)) < 0.5, NAN, rng.normal(size=(7, 5)))
+    values[3], values[:, 2] = NAN, NAN
+    instances, tasks = [f"p{i}" for i in range(7)], [f"d{j}" for j in range(5)]
+    grid: Any = values
+    if kind == "pandas":
+        grid = pd.DataFrame(values, pd.Index(instances, name="protein"), pd.Index(tasks, name="task"))
+    elif kind == "polars":
+        grid = pl.DataFrame({"protein": instances, **dict(zip(tasks, values.T, strict=True))})
+    if kind == "array":
+        back = to_grid(*to_long(grid, instances=instances, tasks=tasks), instances=instances, tasks=tasks)
+        assert_array_equal(back.grid, grid)
+    else:
+        back = to_grid(to_long(grid), instances=instances, tasks=tasks)
+        (assert_frame_equal if kind == "pandas" else assert_polars_equal)(back.grid, grid)
+    assert (back.n_rows, back.n_dropped, back.n_repeated) == (back.n_observed, 0, 0)
+    assert back.n_observed == np.count_nonzero(~np.isnan(values))
+    # A grid made of a table knows its ids, whatever it is.
+    if kind == "array":
+        for one, other in zip(to_long(back), to_long(grid, instances=instances, tasks=tasks), strict=True):
+            assert_array_equal(one, other)
+    else:
+        (assert_frame_equal if kind == "pandas" else assert_polars_equal)(to_long(back), to_long(grid))
+
+
+# --- bad tables --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pairs", "y", "options", "error", "message"),
+    [
+        ([(1, 2)], None, {}, ValueError, r"^pairs must have three columns \(instance, task, value\), or two with y"),
+        (np.ones((4, 4)), None, {}, ValueError, r"^pairs must have three columns .* found shape \(4, 4\)\.$"),
+        ([(1, 2, 3)], [1.0], {}, ValueError, r"^pairs must have two columns \(instance, task\), found rows of an"),
+        (pd.DataFrame({"i": [1]}), [1.0], {}, ValueError, r"two columns \(instance, task\), found shape \(1, 1\)"),
+        ([], [], {}, ValueError, r"^pairs is empty\.$"),
+        (pl.DataFrame({"i": [], "t": []}), [], {}, ValueError, r"^pairs is empty\.$"),
+        (7, [1.0], {}, TypeError, r"^pairs must be an array, a list of rows or a data frame, found int\.$"),
+        ([(1, 2)], [1.0, 2.0], {}, ValueError, r"^y must have one value for each of 1 pairs, found shape \(2,\)\.$"),
+        ([(1, 2)], [[1.0]], {}, ValueError, r"^y must have one value for each of 1 pairs, found shape \(1, 1\)\.$"),
+        ([(1, 2)], ["high"], {}, ValueError, r"^y holds text where numbers belong"),
+        ([(1, 2)], [1j], {}, TypeError, r"^y must hold real numbers, found complex128\.$"),
+        ([(1, 2), (1, 3)], [1.0, -np.inf], {}, ValueError, r"^y contains infinity, first in row 1: expected finite"),
+        ([(1, 2), (1, 3)], [NAN, None], {}, ValueError, r"^No observation is left: each of 2 rows lacks an id, a v"),
+        ([(1, 2)], [1.0], {"weights": [0]}, ValueError, r"^No observation is left"),
+        ([(1, 2)], [1.0], {"weights": [-1]}, ValueError, r"^weights must be finite and at least 0, found -1.0 in row"),
+        ([(1, 2)], [1.0], {"weights": [NAN]}, ValueError, r"^weights must be finite and at least 0, found nan in row"),
+        ([(1, 2)], [1.0], {"weights": 3.0}, ValueError, r"^weights must have one value for each of 1 pairs, found sh"),
+        ([(1, 2)], [1.0], {"instances": [2]}, IdError, r"^1 not among the ids of instances \(such as 2\)\.$"),
+        ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2\."),
+        ([([], 2)], [1.0], {}, TypeError, r"^pairs holds something that cannot serve as an id or label"),
+    ],
+)
+def test_tables_that_are_none(pairs, y, options, error, message):
+    with pytest.raises(error, match=message):
+        to_grid(pairs, y, **options)
+
+
+def test_a_grid_too_large_for_memory_is_not_begun():
+    ids = np.arange(400_000)
+    with pytest.raises(NotEnoughMemoryError, match=r"^A grid of 400000 × 400000 needs about"):
+        to_grid(np.stack([ids, ids], axis=1), np.ones(len(ids)))
+
+
+def test_ids_as_many_as_the_grid_has():
+    with pytest.raises(ValueError, match=r"^instances must give 2 ids, one for each of them in the grid, found 3\.$"):
+        to_long(GRID, instances="abc")
+
+
+# --- numbering ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column", [np.array([5, 2, 5, 9]), np.array([5.0, 2.0, 5.0, 9.0]), [5, 2, 5, 9], np.array(["5", "2", "5", "9"])]
+)
+def test_values_are_numbered_as_they_appear(column):
+    codes, values = distinct(column, "pairs")
+    assert_array_equal(codes, [0, 1, 0, 2])
+    assert values == [column[0], column[1], column[3]]
+    assert not isinstance(values[0], np.generic)
+
+
+def test_missing_floats_are_refused_with_their_row():
+    with pytest.raises(ValueError, match=r"^pairs has a missing value in row 1: drop the row, or fill it in\.$"):
+        factorize([np.array([1.0, 2.0]), np.array([1.0, NAN])], "pairs")
+    assert_array_equal(missing([1, None, NAN, "nan", np.float32(NAN)]), [False, True, True, False, True])
