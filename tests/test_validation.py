@@ -15,7 +15,8 @@ from dyadlearn import _validation
 from dyadlearn._validation import (
     check_alpha,
     check_choice,
-    check_finite_labels,
+    check_count,
+    check_labels,
     check_matrix,
     check_memory,
     check_real,
@@ -61,6 +62,29 @@ def test_other_choices_are_listed(value):
     with pytest.raises(ValueError, match=r"^repair must be one of 'clip', 'shift', found ") as caught:
         check_choice(value, "repair", ("clip", "shift"))
     assert str(caught.value).endswith(f"found {value!r}.")
+
+
+# --- counts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1, 1000, np.int64(3), np.uint8(7)])
+def test_whole_numbers_are_counts(value):
+    count = check_count(value, "max_iter")
+    assert type(count) is int
+    assert count == value
+
+
+@pytest.mark.parametrize("value", ["1", None, True, np.bool_(True), [1], 1.0, np.float64(2), Fraction(1, 2)])
+def test_what_is_no_whole_number_is_no_count(value):
+    with pytest.raises(TypeError, match=r"^max_iter must be a whole number of at least 1, found ") as caught:
+        check_count(value, "max_iter")
+    assert str(caught.value).endswith(f"found {value!r}.")
+
+
+@pytest.mark.parametrize("value", [0, -1, np.int32(-7)])
+def test_nothing_is_no_count(value):
+    with pytest.raises(ValueError, match=rf"^max_iter must be at least 1, found {value}\.$"):
+        check_count(value, "max_iter")
 
 
 # --- matrices ----------------------------------------------------------------------------------
@@ -135,21 +159,22 @@ def test_foreign_whole_numbers_become_double():
 # --- labels ------------------------------------------------------------------------------------
 
 
-def test_complete_labels_pass(library):
-    check_finite_labels(library.asarray(MATRIX))
+@pytest.mark.parametrize("n_missing", [0, 1, 5])
+def test_labels_pass_if_one_is_observed(library, n_missing):
+    check_labels(library.asarray(np.where(6 - n_missing < MATRIX, np.nan, MATRIX)))
 
 
-def test_missing_labels_are_counted(library):
-    Y = library.asarray(np.where(MATRIX > 3, np.nan, MATRIX))
-    with pytest.raises(ValueError, match=r"Y contains NaN: 3 of 6 labels.*incomplete labels are not yet supported"):
-        check_finite_labels(Y)
+def test_labels_that_are_all_missing_are_refused(library):
+    with pytest.raises(ValueError, match=r"^labels is NaN everywhere: no label is observed, so there is nothing to"):
+        check_labels(library.asarray(np.full((3, 2), np.nan)), "labels")
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
-def test_infinite_labels_are_refused(library, bad):
-    Y = library.asarray(np.where(MATRIX == 4, bad, MATRIX))
+@pytest.mark.parametrize("others", [0.0, np.nan])
+def test_infinite_labels_are_refused(library, bad, others):
+    Y = library.asarray(np.where(MATRIX == 4, bad, MATRIX + others))
     with pytest.raises(ValueError, match=rf"Input labels contains infinity.*{library.dtype}"):
-        check_finite_labels(Y, "labels")
+        check_labels(Y, "labels")
 
 
 # --- libraries ---------------------------------------------------------------------------------

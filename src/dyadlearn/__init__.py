@@ -1,7 +1,13 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 from dyadlearn.holdout.refit import verify_holdout
-from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
+from dyadlearn.models import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairRegressor,
+    Tasks,
+    TwoStepRidge,
+)
 from dyadlearn.selection import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
@@ -21,6 +27,7 @@ __all__ = [
     "IndependentTaskRidgeCV",
     "KroneckerRidge",
     "KroneckerRidgeCV",
+    "PairRegressor",
     "SettingKFold",
     "Tasks",
     "TwoStepRidge",

@@ -8,14 +8,14 @@ own and appear only as features.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import array_api_compat
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 # An array of any library; its shape is told by the docstring of each function.
 Array = Any
@@ -36,6 +36,7 @@ __all__ = [
     "library",
     "matmul",
     "namespace",
+    "positive_solver",
     "product_like",
     "row_blocks",
     "svd",
@@ -168,6 +169,20 @@ def eigh(symmetric: Array) -> tuple[Array, Array]:
     """Return eigenvalues (n,) in ascending order and eigenvectors (n, n) of a symmetric matrix."""
     values, vectors = namespace(symmetric).linalg.eigh(symmetric)
     return values, vectors
+
+
+def positive_solver(matrix: Array) -> Callable[[Array], Array]:
+    """Factor a positive definite matrix (n, n), of which only the upper triangle is read, to solve with it.
+
+    The argument may be overwritten. Raises `numpy.linalg.LinAlgError` if it is not positive definite.
+    """
+    if not is_foreign(matrix):
+        # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
+        factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        return lambda right: linalg.cho_solve(factor, right, check_finite=False)
+    xp = namespace(matrix)
+    inverse = xp.linalg.inv(xp.triu(matrix) + xp.triu(matrix, k=1).T)
+    return lambda right: inverse @ right
 
 
 def svd(matrix: Array) -> tuple[Array, Array, Array]:

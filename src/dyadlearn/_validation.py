@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from dyadlearn.exceptions import NotEnoughMemoryError
 __all__ = [
     "check_alpha",
     "check_choice",
-    "check_finite_labels",
+    "check_count",
+    "check_labels",
     "check_matrix",
     "check_memory",
     "check_not_empty",
@@ -42,6 +43,15 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, found {value!r}.")
     return str(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number of at least 1, found {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, found {value}.")
+    return int(value)
 
 
 def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array:
@@ -91,20 +101,15 @@ def check_real(array: Array, name: str) -> Array:
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
 
-def check_finite_labels(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in a grid of labels and, while only complete grids are supported, NaN."""
+def check_labels(Y: Array, name: str = "Y") -> None:
+    """Refuse infinity in a grid of labels, and a grid without any label; NaN means not observed."""
     xp = namespace(Y)
     if bool(xp.any(xp.isinf(Y))):
         raise ValueError(
             f"Input {name} contains infinity or a value too large for {np.dtype(str(Y.dtype).split('.')[-1])!r}."
         )
-    missing = xp.isnan(Y)
-    if bool(xp.any(missing)):
-        count = int(xp.sum(xp.astype(missing, xp.int64)))
-        raise ValueError(
-            f"Input {name} contains NaN: {count} of {math.prod(Y.shape)} labels are not observed, and incomplete "
-            "labels are not yet supported. Drop or fill those rows or columns."
-        )
+    if bool(xp.all(xp.isnan(Y))):
+        raise ValueError(f"{name} is NaN everywhere: no label is observed, so there is nothing to learn from.")
 
 
 def check_same_library(arrays: dict[str, Any]) -> None:

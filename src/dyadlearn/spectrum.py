@@ -30,6 +30,7 @@ from dyadlearn._array import (
     product_like,
     row_blocks,
     svd,
+    take_rows,
     to_numpy,
     with_diagonal,
     zeros,
@@ -198,6 +199,11 @@ class Spectrum:
         r"""Return :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` of shape (n, n)."""
         return (self.vectors * weights) @ self.vectors.T
 
+    def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray | None = None) -> Array:
+        """Return some rows and columns (None: the same) of `matrix` without forming it."""
+        own = take_rows(self.vectors, rows)
+        return (own * weights) @ (own if columns is None else take_rows(self.vectors, columns)).T
+
     def diagonal(self, weights: Array) -> Array:
         r"""Return the diagonal of `matrix` without forming it, :math:`(\mathbf{U}\circ\mathbf{U})w`.
 
@@ -316,6 +322,16 @@ class Smoother:
         if not self.spectrum.is_truncated:
             return self.spectrum.matrix(self.remainder)
         return with_diagonal(self.spectrum.matrix(-self.shrinkage), self.slack)
+
+    def residual_block(self, rows: np.ndarray) -> Array:
+        """Return the residual operator between some distinct rows without forming it."""
+        if not self.spectrum.is_truncated:
+            return self.spectrum.block(self.remainder, rows)
+        return with_diagonal(self.spectrum.block(-self.shrinkage, rows), take_rows(self.slack, rows))
+
+    def hat_block(self, rows: np.ndarray) -> Array:
+        """Return the hat matrix between some rows without forming it."""
+        return self.spectrum.block(self.shrinkage, rows)
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.filters import Tikhonov
-from dyadlearn.kernels import kernel_names
 
 M, Q = 6, 4
 RNG = np.random.default_rng(0)
@@ -226,13 +222,15 @@ def test_tasks_must_be_finite(Model, bad, library):
 
 
 @every_model
-def test_missing_labels_are_counted_and_not_yet_supported(Model, library):
-    labels = np.where(Y > 0.5, np.nan, Y)
-    count = int(np.isnan(labels).sum())
-    assert 1 < count < Y.size
-    message = f"Y contains NaN: {count} of 24 labels are not observed, and incomplete labels are not yet supported"
+def test_a_grid_without_any_label_is_refused(Model, library):
+    labels = library.asarray(np.full((M, Q), np.nan))
+    message = r"^Y is NaN everywhere: no label is observed, so there is nothing to learn from\.$"
     with pytest.raises(ValueError, match=message):
-        Model().fit(library.asarray(X), library.asarray(labels))
+        Model().fit(library.asarray(X), labels)
+    with pytest.raises(ValueError, match=message):
+        Model().fit(library.asarray(X), labels, tasks=library.asarray(T))
+    with pytest.raises(ValueError, match=message):
+        Model().fit(library.asarray(X), library.asarray(Y)).score(library.asarray(X), labels)
 
 
 @pytest.mark.parametrize(
@@ -243,12 +241,14 @@ def test_missing_labels_are_counted_and_not_yet_supported(Model, library):
         pl.DataFrame({"a": [1, None, 2, None, 0, 1]}),
         pl.DataFrame({"a": [1.0, None, 2.0, float("nan"), 0.0, 1.0]}),
         pl.Series([1.0, None, 2.0, None, 0.0, 1.0]),
+        pd.Series([1.0, None, 2.0, None, 0.0, 1.0]),
     ],
-    ids=["pandas", "pandas-Int64", "polars-int", "polars-float", "polars-series"],
+    ids=["pandas", "pandas-Int64", "polars-int", "polars-float", "polars-series", "pandas-series"],
 )
-def test_missing_labels_of_frames_count_too(labels):
-    with pytest.raises(ValueError, match="2 of 6 labels are not observed, and incomplete labels are not yet supported"):
-        TwoStepRidge().fit(X, labels)
+def test_every_way_to_write_a_missing_label_is_read(labels):
+    expected = IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
+    found = TwoStepRidge().fit(X, labels).predict(X)
+    assert_allclose(np.asarray(found).reshape(-1), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
@@ -256,6 +256,57 @@ def test_missing_labels_of_frames_count_too(labels):
 def test_labels_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"Y contains infinity"):
         Model().fit(library.asarray(X), library.asarray(spoilt(Y, bad)))
+
+
+@every_model
+def test_infinity_is_refused_beside_missing_labels(Model, library):
+    labels = library.asarray(spoilt(spoilt(Y, np.nan, 2, 2), np.inf))
+    with pytest.raises(ValueError, match=r"Y contains infinity"):
+        Model().fit(library.asarray(X), labels)
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(5), r"must give a weight for each of 6 instances or for each of 6 × 4 cells, found shape \(5,\)"),
+        (np.ones((4, 6)), r"found shape \(4, 6\)"),
+        (np.full(6, -1.0), r"must hold finite numbers of at least 0"),
+        (np.full((6, 4), np.nan), r"must hold finite numbers of at least 0"),
+        (np.full(6, np.inf), r"must hold finite numbers of at least 0"),
+        (np.zeros((6, 4)), r"is zero wherever Y is observed: give some cells a positive weight"),
+        (["a"] * 6, r"holds text where numbers belong"),
+    ],
+    ids=["short", "turned", "negative", "nan", "infinite", "zero", "text"],
+)
+def test_weights_that_are_none(Model, weights, message):
+    model = Model().fit(X, Y)
+    predicted = model.predict(X)
+    with pytest.raises(ValueError, match=f"^sample_weight .*{message}"):
+        model.fit(X, Y, tasks=T, sample_weight=weights)
+    assert_array_equal(model.predict(X), predicted)
+
+
+@every_model
+def test_weights_of_other_ids_are_refused(Model):
+    labels = pd.DataFrame(Y, ROWS, TASKS)
+    with pytest.raises(IdError, match="sample_weight"):
+        Model().fit(X, labels, sample_weight=pd.Series(1.5, list("ghijkl")))
+    with pytest.raises(IdError, match="the columns of sample_weight"):
+        Model().fit(X, labels, sample_weight=pd.DataFrame(1.5, ROWS, list("uvwx")))
+
+
+def test_weights_on_holes_only_are_refused():
+    labels, weights = spoilt(Y, np.nan, 0), np.zeros((M, Q))
+    weights[0] = 1.0
+    with pytest.raises(ValueError, match=r"^sample_weight is zero wherever Y is observed"):
+        TwoStepRidge().fit(X, labels, sample_weight=weights)
+
+
+def test_the_score_of_some_labels_takes_no_weights():
+    model = TwoStepRidge().fit(X, Y)
+    with pytest.raises(ValueError, match=r"^score takes sample_weight only where every label is observed"):
+        model.score(X, spoilt(Y, np.nan), sample_weight=np.arange(6.0))
 
 
 @every_model
@@ -291,231 +342,3 @@ def test_complex_numbers_are_refused():
         TwoStepRidge().fit(X + 0j, Y)
     with pytest.raises(ValueError, match="Complex data not supported"):
         TwoStepRidge().fit(X, Y + 0j)
-
-
-# --- parameters --------------------------------------------------------------------------------
-
-BAD_NUMBERS = [(-1e-9, ValueError), (np.nan, ValueError), (np.inf, ValueError)]
-NO_NUMBERS = [
-    ("1", TypeError),
-    (None, TypeError),
-    (True, TypeError),
-    ([1.0], TypeError),
-    (np.ones(2), TypeError),
-]
-bad_alphas = pytest.mark.parametrize(("value", "error"), BAD_NUMBERS + NO_NUMBERS, ids=repr)
-
-
-@every_model
-@bad_alphas
-def test_alpha_must_be_a_number_of_at_least_zero(Model, value, error):
-    with pytest.raises(error, match=r"^alpha must be a (finite )?number of at least 0, found "):
-        Model(alpha=value).fit(X, Y)
-
-
-@bad_alphas
-@pytest.mark.parametrize("tasks", [None, T], ids=["without", "with"])
-def test_task_alpha_must_be_a_number_of_at_least_zero(value, error, tasks):
-    with pytest.raises(error, match=r"^task_alpha must be a (finite )?number of at least 0, found "):
-        TwoStepRidge(task_alpha=value).fit(X, Y, tasks=tasks)
-
-
-@every_model
-def test_an_unknown_kernel_lists_the_known_ones(Model):
-    with pytest.raises(KernelError, match=r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\? Known are ") as caught:
-        Model(kernel="rgf").fit(X, Y)
-    for name in kernel_names():
-        assert name in str(caught.value)
-
-
-@every_pair_model
-def test_an_unknown_task_kernel_lists_the_known_ones(Model):
-    with pytest.raises(KernelError, match=r"^Unknown kernel 'tanimto'\. Did you mean 'tanimoto'\? Known are .*linear"):
-        Model(task_kernel="tanimto").fit(X, Y, tasks=T)
-
-
-@pytest.mark.parametrize("kernel", [3, None, ["rbf"]])
-def test_a_kernel_is_a_name_or_a_callable(kernel):
-    with pytest.raises(
-        KernelError, match=f"kernel must be one of .*rbf.*, or a callable, found {type(kernel).__name__}"
-    ):
-        TwoStepRidge(kernel=kernel).fit(X, Y)
-
-
-@pytest.mark.parametrize("d", [3, 12], ids=["primal", "dual"])
-@pytest.mark.parametrize("side", ["instance", "task"])
-def test_parameters_that_a_kernel_does_not_take_are_refused(side, d):
-    prefix = "" if side == "instance" else "task_"
-    rows, tasks = np.ones((10, d)), np.ones((10, d))
-    model = TwoStepRidge(**{f"{prefix}kernel_params": {"gamma": 1.0}})
-    with pytest.raises(KernelError, match=r"kernel 'linear' takes no parameter 'gamma'; it takes none"):
-        model.fit(rows, np.eye(10), tasks=tasks)
-
-
-def test_a_callable_must_return_a_block():
-    with pytest.raises(KernelError, match=r"expected shape \(6, 6\), found \(6,\)"):
-        TwoStepRidge(kernel=lambda A, B: A[:, 0]).fit(X, Y)
-
-
-@every_model
-@pytest.mark.parametrize("value", ["mend", None, True])
-def test_an_unknown_repair_lists_the_known_ones(Model, value):
-    with pytest.raises(ValueError, match=rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$"):
-        Model(repair=value).fit(X, Y)
-
-
-@pytest.mark.parametrize("value", ["tikhonov", 1.0, Tikhonov])
-def test_a_filter_is_a_filter(value):
-    with pytest.raises(TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "):
-        TwoStepRidge(filter=value).fit(X, Y)
-    with pytest.raises(TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "):
-        IndependentTaskRidge(filter=value).fit(X, Y)
-    with pytest.raises(TypeError, match=r"^task_filter must be a spectral filter such as Tikhonov\(\), found "):
-        TwoStepRidge(task_filter=value).fit(X, Y)
-
-
-# --- what a model cannot do --------------------------------------------------------------------
-
-
-@every_pair_model
-def test_without_a_task_side_there_are_no_new_tasks(Model):
-    model = Model().fit(X, Y)
-    message = rf"^This {Model.__name__} knows nothing of tasks and cannot predict for new ones: fit it with tasks="
-    with pytest.raises(ValueError, match=message):
-        model.predict(X, tasks=T)
-    with pytest.raises(ValueError, match=message):
-        model.predict_pairs(X, T, [(0, 0)])
-    with pytest.raises(ValueError, match=message):
-        model.score(X, Y, tasks=T)
-
-
-def test_independent_tasks_know_no_new_tasks():
-    model = IndependentTaskRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="knows nothing of tasks .*: use TwoStepRidge or KroneckerRidge"):
-        model.predict(X, tasks=T)
-
-
-@pytest.mark.parametrize(
-    ("model", "tasks"),
-    [
-        (TwoStepRidge(kernel="rbf"), None),
-        (IndependentTaskRidge(kernel="rbf"), None),
-        (TwoStepRidge(task_kernel="rbf"), T),
-        (KroneckerRidge(kernel="rbf"), T),
-        (KroneckerRidge(task_kernel=lambda A, B: A @ B.T), T),
-    ],
-)
-def test_coef_exists_only_in_the_primal(model, tasks):
-    model.fit(X, Y, tasks=tasks)
-    assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"^coef_ exists only in the primal: linear kernels .* see dual_coef_\.$"):
-        _ = model.coef_
-
-
-@every_model
-def test_an_unfitted_model_says_so(Model):
-    message = f"This {Model.__name__} instance is not fitted yet"
-    model = Model()
-    for call in (
-        lambda: model.predict(X),
-        lambda: model.predict_pairs(X, None, [(0, 0)]),
-        lambda: model.score(X, Y),
-        lambda: model.set_alpha(1.0),
-        lambda: model.dual_coef_,
-        lambda: model.coef_,
-    ):
-        with pytest.raises(NotFittedError, match=message):
-            call()
-    assert not hasattr(model, "dual_coef_")
-
-
-def test_a_failed_first_fit_leaves_the_model_unfitted():
-    model = precomputed(repair="error")
-    with pytest.raises(KernelError):
-        model.fit(K, Y, tasks=spoilt(G, 9.0))
-    with pytest.raises(NotFittedError):
-        model.predict(K)
-
-
-# --- nothing is lost ---------------------------------------------------------------------------
-
-
-@every_model
-@pytest.mark.parametrize(("value", "error"), [*BAD_NUMBERS, ("1", TypeError), (True, TypeError)], ids=repr)
-def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
-    model = Model(alpha=0.5).fit(X, Y, tasks=T)
-    predicted, dual, params = model.predict(X), model.dual_coef_, model.get_params()
-    with pytest.raises(error, match="alpha must be a"):
-        model.set_alpha(value)
-    assert_array_equal(model.predict(X), predicted)
-    assert_array_equal(model.dual_coef_, dual)
-    assert model.get_params() == params
-
-
-@pytest.mark.parametrize("alphas", [(2.0, -1.0), (-1.0, 2.0), (2.0, "x")])
-def test_one_refused_alpha_refuses_both(alphas):
-    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
-    predicted = model.predict(X, tasks=T)
-    with pytest.raises((TypeError, ValueError), match="alpha must be"):
-        model.set_alpha(*alphas)
-    assert (model.alpha, model.task_alpha) == (0.5, 0.25)
-    assert_array_equal(model.predict(X, tasks=T), predicted)
-
-
-def test_none_leaves_alphas_as_they_are():
-    model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
-    assert model.set_alpha().get_params()["alpha"] == 0.5
-    model.set_alpha(task_alpha=3.0)
-    assert (model.alpha, model.task_alpha) == (0.5, 3.0)
-    assert_allclose(
-        model.predict(X, tasks=T), TwoStepRidge(0.5, 3.0).fit(X, Y, tasks=T).predict(X, tasks=T), rtol=1e-12
-    )
-
-
-@every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
-    model = Model(alpha=0.5, kernel=kernel).fit(X, Y)
-    predicted, dual = model.predict(X), model.dual_coef_
-    model.set_params(alpha=50.0)
-    assert_array_equal(model.predict(X), predicted)
-    assert_array_equal(model.dual_coef_, dual)
-
-
-@pytest.mark.parametrize("Model", PAIR_MODELS)
-def test_a_failed_refit_leaves_the_model_as_it_was(Model):
-    model = Model(kernel="rbf", task_kernel="precomputed", repair="error").fit(X, Y, tasks=G)
-    predicted, dual = model.predict(X), model.dual_coef_
-    with pytest.raises(KernelError, match="task kernel is not symmetric"):
-        model.fit(X + 1.5, Y, tasks=spoilt(G, 9.0))
-    assert_array_equal(model.predict(X), predicted)
-    assert_array_equal(model.set_alpha(1.0).predict(X), predicted)
-    assert_array_equal(model.dual_coef_, dual)
-
-
-@every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_failed_refit_forgets_no_width(Model, kernel):
-    model = Model(kernel=kernel).fit(pd.DataFrame(X, columns=list("fgh")), Y)
-    predicted = model.predict(pd.DataFrame(X, columns=list("fgh")))
-    with pytest.raises(ValueError, match="incomplete labels are not yet supported"):
-        model.fit(pd.DataFrame(X[:, :2], columns=list("uv")), spoilt(Y, np.nan))
-    assert model.n_features_in_ == 3
-    assert model.feature_names_in_.tolist() == ["f", "g", "h"]
-    assert_array_equal(model.predict(pd.DataFrame(X, columns=list("fgh"))), predicted)
-
-
-@every_model
-def test_inputs_are_never_written_to(Model):
-    given = [K.copy(), Y.copy(), G.copy()]
-    for array in given:
-        array.flags.writeable = False
-    model = precomputed(Model).fit(given[0], given[1], tasks=given[2])
-    model.predict(given[0])
-    assert_array_equal(given[0], K)
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
-        bent = spoilt(K, 3.0)
-        bent.flags.writeable = False
-        precomputed(Model).fit(bent, given[1], tasks=given[2])
-    assert_array_equal(bent, spoilt(K, 3.0))

@@ -11,6 +11,7 @@ from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
+    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
@@ -41,7 +42,8 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table.columns) == ["setting", "new", "score", "undefined"]
+    assert list(table.columns) == ["setting", "new", "score", "undefined", "method"]
+    assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
     for row in table.itertuples():
@@ -114,3 +116,106 @@ def test_a_regularisation_for_every_task():
     model = IndependentTaskRidgeCV(alphas=[0.01, 1.0, 100.0], alpha_per_task=True).fit(X, labels)
     expected = -np.mean((model.holdout("B") - labels) ** 2)
     assert_allclose(evaluate(model, "AB")["score"], [expected, expected], rtol=1e-12)
+
+
+# --- labels with holes ---------------------------------------------------------------------------
+
+
+def make_holes():
+    """Return data with so many labels that single pairs are left out in folds."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(45, 4)), rng.normal(size=(32, 3))
+    Y = X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(45, 32))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    return X, Y, T
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], ids=repr)
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
+    X, Y, T = make_holes()
+    model.fit(X, Y, tasks=T)
+    table = evaluate(model, scoring=scoring, cv=3)
+    units = ["pairs", "instances", "tasks", "instances and of tasks"]
+    assert list(table["method"]) == [f"3 folds of {unit}, left out and solved again" for unit in units]
+    for row in table.itertuples():
+        F = np.full(Y.shape, np.nan)
+        for train, test in SettingKFold(row.setting, 3, random_state=0).split_grid(*Y.shape):
+            seen, known = train.any(axis=1), train.any(axis=0)
+            own = type(model)(**model.get_params()).fit(
+                X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
+            )
+            F[test] = own.predict(X, tasks=T)[test]
+        assert_allclose(row.score, scorer(scoring)(Y, F, setting=row.setting), rtol=1e-6)
+    five = evaluate(model, "B", scoring=scoring)
+    assert list(five["method"]) == ["5 folds of instances, left out and solved again"]
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], ids=repr)
+def test_few_pairs_are_left_out_exactly(model):
+    X, Y, T = make_holes()
+    model.fit(X[:12], Y[:12, :10], tasks=T[:10])
+    table = evaluate(model, "AB", cv=None)
+    assert table["method"][0].startswith("exact leave-one-out")
+    assert table["method"][1].startswith("5 folds of instances")
+    assert_allclose(table["score"][0], -np.nanmean((model.holdout("A") - Y[:12, :10]) ** 2))
+    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds of pairs, left out and solved again"
+
+
+def test_independent_tasks_and_labelled_parts_are_left_out_exactly():
+    X, Y, T = make_holes()
+    model = IndependentTaskRidge(0.5).fit(X, Y)
+    table = evaluate(model)
+    assert all(method.startswith("exact leave-one-out") for method in table["method"])
+    assert_allclose(table["score"][0], -np.nanmean((model.holdout("A") - Y) ** 2))
+    part = np.where(np.isnan(Y), 0.0, Y)
+    part[[3, 8]], part[:, 5] = np.nan, np.nan
+    model = KroneckerRidge(0.7).fit(X, part, tasks=T)
+    table = evaluate(model)
+    assert all(method.startswith("exact leave-one-out") for method in table["method"])
+    inside = np.ix_(np.setdiff1d(np.arange(45), [3, 8]), np.setdiff1d(np.arange(32), [5]))
+    rest = evaluate(KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]]))
+    assert_allclose(table["score"], rest["score"])
+
+
+def test_weights_are_for_fitting_only():
+    X, Y, _ = make_holes()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
+    model = IndependentTaskRidge(0.5).fit(X, Y, sample_weight=weights)
+    assert_allclose(evaluate(model, "A")["score"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+def test_networks_with_holes_leave_out_edges_both_ways(symmetry):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(36, 4)), rng.normal(size=(36, 36))
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    Y[0, 5] = Y[5, 0] = Y[7, 9] = Y[9, 7] = np.nan
+    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
+    network = TwoStepRidge(**options).fit(X, Y)
+    table = evaluate(network, "A", cv=3)
+    assert table["method"][0] == "3 folds of pairs, left out and solved again"
+    F = np.full(Y.shape, np.nan)
+    for _, test in SettingKFold("A", 3, random_state=0).split_grid(36, 36):
+        test = np.triu(test) | np.triu(test).T
+        F[test] = TwoStepRidge(**options).fit(X, np.where(test, np.nan, Y)).predict(X)[test]
+    assert_allclose(table["score"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)
+    with pytest.raises(ValueError, match="^Setting B of a network with missing labels is not supported"):
+        evaluate(network, "B")
+
+
+def test_complete_labels_need_no_folds():
+    X, Y, T = make_data()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    table, folds = evaluate(model), evaluate(model, cv=3)
+    assert list(folds["method"]) == ["exact leave-one-out"] * 4
+    assert_allclose(folds["score"], table["score"])
+
+
+def test_bad_folds():
+    X, Y, T = make_holes()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="n_splits must be a whole number of at least 2"):
+        evaluate(model, cv=1)
+    with pytest.raises(TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"):
+        evaluate(model, cv="5")

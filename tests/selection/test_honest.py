@@ -84,6 +84,69 @@ def test_nested_equals_a_loop(cls, letter, scoring):
     assert not hasattr(search, "alpha_")
 
 
+def with_holes(Y, share=0.3, seed=1):
+    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+
+
+@quiet
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@pytest.mark.parametrize("holes", [False, True], ids=["complete", "holes"])
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV])
+def test_nested_pairs_equal_a_loop(cls, holes, scoring):
+    """In setting A the cells of a fold are hidden in the grid, and the search fills it."""
+    X, Y, T = make_data()
+    Y = with_holes(Y) if holes else Y
+    search = make_search(cls, setting="A", scoring=scoring)
+    found = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7)
+    F, scores, chosen = np.full(Y.shape, np.nan), [], []
+    for _, test in SettingKFold("A", 3, random_state=7).split_grid(*Y.shape):
+        inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
+        F[test] = inner.predict(X)[test]
+        scores.append(scorer(scoring)(np.where(test, Y, np.nan), F, setting="A"))
+        chosen.append(inner.alpha_)
+    assert found.setting == "A"
+    assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
+    assert_allclose(found.score, scorer(scoring)(Y, F, setting="A"), rtol=1e-6)
+    assert_allclose(found.fold_scores, scores, rtol=1e-6)
+    assert_array_equal(found.alphas, chosen)
+    assert (found.task_alphas is not None) == (cls is TwoStepRidgeCV)
+
+
+@quiet
+def test_nested_pairs_of_frames_and_libraries(library):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_data()
+    Y = with_holes(Y)
+    search = make_search(TwoStepRidgeCV, setting="A")
+    options = {"n_splits": 2, "random_state": 3}
+    plain = nested_score(search, X, Y, tasks=T, **options)
+    labels = pd.DataFrame(Y, [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)])
+    framed = nested_score(search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options)
+    expected = pd.DataFrame(plain.predictions, labels.index, labels.columns)
+    pd.testing.assert_frame_equal(framed.predictions, expected)
+    given = [library.asarray(array) for array in (X, Y, T)]
+    found = nested_score(search, given[0], given[1], tasks=given[2], **options)
+    assert type(found.predictions) is type(given[1])
+    assert_array_equal(found.alphas, plain.alphas)
+    assert_allclose(
+        library.to_numpy(found.predictions), plain.predictions, rtol=100 * library.rtol, atol=10 * library.rtol
+    )
+
+
+@quiet
+@pytest.mark.parametrize("letter", "BCD")
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV])
+def test_nested_scores_of_incomplete_labels(cls, letter):
+    X, Y, T = make_data()
+    Y = with_holes(Y)
+    search = make_search(cls, setting=letter, cv=2)
+    found = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7)
+    F, chosen, _ = by_hand(search, X, Y, T, letter, 3, 7)
+    assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
+    assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
+    assert_allclose(found.score, scorer(search.scoring)(Y, F, setting=letter), rtol=1e-6)
+
+
 @quiet
 @pytest.mark.parametrize("per_task", [False, True])
 @pytest.mark.parametrize("with_tasks", [False, True])
@@ -125,7 +188,7 @@ def test_nested_respects_groups(letter):
 
 
 @quiet
-@pytest.mark.parametrize("letter", "BCD")
+@pytest.mark.parametrize("letter", "ABCD")
 def test_held_out_labels_have_no_say(letter):
     """Whatever the labels of a fold are, what is predicted for it and chosen without it stays."""
     X, Y, T = make_data()
@@ -294,13 +357,14 @@ def test_the_nested_score_is_not_optimistic():
 @pytest.mark.parametrize(
     ("search", "given", "error", "message"),
     [
-        (TwoStepRidgeCV(setting="A"), {}, ValueError, "setting A leaves single pairs out .* incomplete labels"),
+        (TwoStepRidgeCV(setting="A"), {"groups": np.arange(13)}, ValueError, "setting A leaves none out"),
         (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
         (TwoStepRidge(), {}, TypeError, "such as TwoStepRidgeCV, found TwoStepRidge"),
         (IndependentTaskRidgeCV(setting="D"), {}, ValueError, "this model knows nothing of tasks"),
         (TwoStepRidgeCV(kernel="precomputed"), {}, KernelError, r"X must be a square matrix .* found shape \(13, 9\)"),
         (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),
-        (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "not observed"),
+        (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "Y is NaN everywhere"),
+        (TwoStepRidgeCV(), {"y": np.full((13, 10), np.inf)}, ValueError, "Y contains infinity"),
         (TwoStepRidgeCV(), {"n_splits": 1}, ValueError, "n_splits must be a whole number of at least 2"),
         (TwoStepRidgeCV(), {"n_splits": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
         (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),

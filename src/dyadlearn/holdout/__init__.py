@@ -7,6 +7,7 @@ from typing import Any
 from dyadlearn._array import Array
 from dyadlearn.holdout.cells import cells_holdout
 from dyadlearn.holdout.groups import group_members
+from dyadlearn.holdout.incomplete import complete_problem, incomplete_holdout, labelled_part
 from dyadlearn.holdout.kronecker import kronecker_holdout
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.networks import network_holdout
@@ -27,6 +28,9 @@ def holdout(
 ) -> Array:
     """Return the predictions a model would have made for every cell had it never seen it.
 
+    Where labels are missing or weighted, what is left out is hidden and the grid completed again, but for the cases
+    in `dyadlearn.holdout.incomplete` that have a shortcut.
+
     Parameters
     ----------
     problem : Problem
@@ -44,6 +48,12 @@ def holdout(
     """
     setting = as_setting(setting)
     check_arguments(problem, setting, groups, task_groups, cells)
+    if not problem.is_complete:
+        alone = groups is None and task_groups is None and cells is None
+        part = labelled_part(problem) if alone else None
+        if part is None:
+            return incomplete_holdout(problem, setting, groups, task_groups, cells)
+        return part.embed(holdout(part.problem, setting), complete_problem(problem).labels)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
     if cells is not None:

@@ -25,10 +25,11 @@ from dyadlearn.holdout.groups import check_group, scatter_rows
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Spectrum, leverage_error, slack_floor
+from dyadlearn.solvers.pairs import interpolation_floor, vanishing_residual
+from dyadlearn.spectrum import Spectrum, leverage_error
 from dyadlearn.vectrick import sandwich
 
-__all__ = ["column_weights", "interpolation_floor", "kronecker_holdout", "leave_out_columns", "vanishing_residual"]
+__all__ = ["column_weights", "kronecker_holdout", "leave_out_columns"]
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
 # keeps the loop out of Python for small grids and costs nothing for large ones.
@@ -101,27 +102,6 @@ def _count_above(values: Array, task_values: Array, alpha: float) -> int:
 def _pair_diagonal(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array) -> Array:
     """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
     return task_spectrum.diagonal(spectrum.diagonal(weights).T).T
-
-
-def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
-    """Return what slacks must exceed: 0 unless directions are kept whole, at λ = 0 with a null space."""
-    if alpha > 0 or not any(spectrum.is_singular for spectrum in spectra):
-        return 0.0
-    return max(slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra)
-
-
-def _condition(spectrum: Spectrum) -> float:
-    positive = to_numpy(spectrum.values)
-    positive = positive[positive > 0]
-    return float(positive.max() / positive.min()) if positive.size else 1.0
-
-
-def vanishing_residual(products: Array) -> Array:
-    """Return the residual filter at λ = 0, up to scale: 1/(σs) at full rank, else the null space."""
-    xp = namespace(products)
-    if bool(xp.all(products > 0)):
-        return 1.0 / products
-    return xp.astype(products == 0, products.dtype)
 
 
 def _new_rows(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float, members: Members) -> Array:

@@ -20,9 +20,10 @@ import numpy as np
 from dyadlearn._array import Array, eigh, namespace, svd, take_rows, to_numpy, zeros
 from dyadlearn._threads import for_each
 from dyadlearn.holdout.groups import gather_groups
-from dyadlearn.holdout.kronecker import column_weights, interpolation_floor, leave_out_columns
+from dyadlearn.holdout.kronecker import column_weights, leave_out_columns
 from dyadlearn.holdout.two_step import Members
 from dyadlearn.kernels.repair import rank_threshold
+from dyadlearn.solvers.pairs import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["kronecker_new_both"]

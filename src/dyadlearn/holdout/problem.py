@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, namespace
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.spectrum import Spectrum
 
@@ -20,6 +21,7 @@ class Problem:
     method : {"independent", "two_step", "kronecker", "network"}
         A network is two-step with one node set on both sides and labels that keep a symmetry.
     Y : array of shape (m, q)
+        NaN where not observed.
     spectrum : Spectrum
         Of the instances.
     alpha : float
@@ -29,6 +31,10 @@ class Problem:
     filter, task_filter : SpectralFilter
     sign : int
         For a network, +1 if Y is symmetric and −1 if it is antisymmetric.
+    weights : array of shape (m, q) or None
+        Of the squared loss of each observed cell, positive there.
+    tol, max_iter : float and int
+        When an iterative solver stops, where labels are missing or weighted.
     """
 
     method: str
@@ -40,3 +46,12 @@ class Problem:
     filter: SpectralFilter = field(default_factory=Tikhonov)
     task_filter: SpectralFilter = field(default_factory=Tikhonov)
     sign: int = 1
+    weights: Array | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every cell is observed and weighs the same, so that the closed forms apply."""
+        xp = namespace(self.Y)
+        return self.weights is None and not bool(xp.any(xp.isnan(self.Y)))

@@ -193,6 +193,11 @@ def verify_holdout(
     if isinstance(n_cells, bool) or not isinstance(n_cells, int | np.integer) or n_cells < 1:
         raise ValueError(f"n_cells must be a whole number of at least 1, found {n_cells!r}.")
     problem: Problem = model._problem()
+    if not problem.is_complete:
+        raise ValueError(
+            "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "
+            "weighted here, and hold-out predictions are made by solving again anyway."
+        )
     held_out = model.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     rows, columns = model._grid.instance_ids, model._grid.task_ids

@@ -29,9 +29,10 @@ from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn.holdout.groups import leave_out
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting
+from dyadlearn.solvers.pairs import common_floor
 from dyadlearn.spectrum import Smoother, leverage_error
 
-__all__ = ["check_cells", "common_floor", "independent_holdout", "smoothers", "two_step_holdout", "vanishing_pairs"]
+__all__ = ["check_cells", "independent_holdout", "smoothers", "two_step_holdout", "vanishing_pairs"]
 
 Members = list[np.ndarray] | None
 
@@ -104,12 +105,6 @@ def _new_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     check_cells(slack, common_floor(rows, columns))
     held_out /= slack
     return held_out
-
-
-def common_floor(*sides: Smoother) -> float:
-    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
-    floors = [side.slack_floor for side in sides]
-    return max(floors) if all(floors) else 0.0
 
 
 def check_cells(slack: Array, floor: float) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,16 +19,20 @@ from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
 from dyadlearn._validation import (
     check_alpha,
     check_choice,
-    check_finite_labels,
+    check_count,
+    check_labels,
     check_matrix,
     check_same_library,
     naming_text,
 )
 from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout.incomplete import complete_problem
 from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
     cast,
+    cell_weights,
     check_sizes,
     in_training_order,
     pair_columns,
@@ -35,6 +42,7 @@ from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_row
 from dyadlearn.models._solve import coefficients, dual_coefficients
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solvers.incomplete import Completion
 from dyadlearn.vectrick import sandwich, sandwich_at
 
 __all__ = ["PairwiseRidge"]
@@ -56,36 +64,47 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     _grid: LabelGrid
     _coefficients: Array
     _fitted_problem: Problem
+    _closed_problem: Problem
+    _weights: Array | None
+    _completion: Completion | None
     n_features_in_: int
 
-    def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
-        """Fit the model on a complete grid of labels.
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model on a grid of labels, all of them or some.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels Y. The ids of its rows and columns, where it has any, are matched with those
-            of `X` and `tasks`.
+            The grid of labels Y; NaN where a label is not observed. The ids of its rows and columns, where it
+            has any, are matched with those of `X` and `tasks`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without it there is no task
             step, and the model equals `IndependentTaskRidge`.
+        sample_weight : array or frame of shape (m,) or (m, q), default=None
+            Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
+            observed.
 
         Returns
         -------
         self
         """
+        with self._all_or_nothing():
+            return self._fit(X, y, tasks, sample_weight)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever goes wrong, leave the model as it was."""
         before = dict(self.__dict__)
         try:
-            return self._fit(X, y, tasks)
+            yield
         except BaseException:
-            # Whatever went wrong, the model is what it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: Any, y: Any, tasks: Any) -> Self:
+    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
         self._check_params()
         if y is None:
             raise ValueError(
@@ -107,19 +126,67 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
         task_rows = None if task_rows is None else cast(task_rows, dtype)
-        check_finite_labels(labels)
+        check_labels(labels)
+        weights = cell_weights(sample_weight, labels, ids, task_ids)
+        if weights is not None:
+            xp = namespace(labels)
+            labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
+            if bool(xp.all(xp.isnan(labels))):
+                raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
         check_fit_memory(labels, (rows, spec, "instance"), (task_rows, task_spec, "task"))
         self._side = self._fit_instance_side(rows, ids, instances.column_ids)
         self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
         self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        self._weights, self._completion = weights, None
         return self._solve()
 
     def _solve(self) -> Self:
         """Compute the coefficients from the spectra, for the regularisation that is set."""
-        problem = self._make_problem()
-        self._coefficients = coefficients(problem)
-        self._fitted_problem = problem
+        return self._solved()
+
+    def _posed(self) -> Problem:
+        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
+        return replace(self._make_problem(), weights=self._weights, **self._stopping())
+
+    def _solved(self) -> Self:
+        """Complete the labels where some are missing, and keep the problem and its coefficients."""
+        problem = self._posed()
+        if problem.is_complete:
+            self._completion, closed = None, problem
+        else:
+            # The solution for another regularisation is a good place to start.
+            self._completion = complete_problem(problem, self._completion)
+            closed = replace(problem, Y=self._completion.labels, weights=None)
+        self._coefficients = coefficients(closed)
+        self._fitted_problem, self._closed_problem = problem, closed
         return self
+
+    def _stopping(self) -> dict[str, Any]:
+        """Return when an iterative solver stops, for models that have one."""
+        return {name: getattr(self, name) for name in ("tol", "max_iter") if hasattr(self, name)}
+
+    @property
+    def completed_(self) -> Any:
+        """Labels where they are observed and predictions elsewhere, in the form the labels came in.
+
+        Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
+        observed, it is the grid of labels itself, holes filled.
+        """
+        problem, closed = self._problem(), self._closed_problem
+        xp = namespace(problem.Y)
+        return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver; 1 for a closed form."""
+        check_is_fitted(self)
+        return 1 if self._completion is None else max(1, self._completion.solution.n_iter)
+
+    @property
+    def residual_(self) -> float:
+        """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
+        check_is_fitted(self)
+        return 0.0 if self._completion is None else self._completion.solution.residual
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the labels of every given instance with every given task.
@@ -206,7 +273,8 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         ----------
         X, tasks : as in `predict`
         y : array, frame or series of shape (a, b)
-            True labels; where they have ids, they are matched with those of `X` and `tasks`.
+            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
+            NaN do not count, and neither do tasks of fewer than two labels.
         sample_weight : array of shape (a,), default=None
             Weights of the instances.
 
@@ -215,6 +283,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         float
         """
         truth, predicted = read_labels(y), self._predicted(X, tasks)
+        check_labels(truth.values)
         values, F = to_numpy(truth.values), to_numpy(predicted.values)
         F = F.reshape(len(F), -1)
         if values.shape != F.shape:
@@ -228,12 +297,18 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if truth.task_ids and predicted.column_ids:
             order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
             values = values if order is None else values[:, order]
-        return float(r2_score(values, F, sample_weight=sample_weight))
+        observed = ~np.isnan(values)
+        if observed.all():
+            return float(r2_score(values, F, sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+        return float(R2(values, average="task")(F))
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid as if the model had never seen it.
 
-        The answer is exact and comes from the fitted spectra: nothing is refitted.
+        The answer is exact. It comes from the fitted spectra without refitting, but where labels are missing or
+        weighted and no shortcut exists: there what is left out is hidden, and the rest solved again.
 
         Parameters
         ----------
@@ -273,7 +348,8 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
-        problem = self._problem()
+        check_is_fitted(self)
+        problem = self._closed_problem
         singular = any(side.spectrum.is_singular for side in self._sides())
         dual = dual_coefficients(problem) if singular or self._is_primal(any) else self._coefficients
         return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
@@ -316,8 +392,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """Change regularisation on the fitted spectra; nothing changes if a value is refused."""
         check_is_fitted(self)
         given = {name: check_alpha(value, name) for name, value in alphas.items() if value is not None}
-        self.set_params(**given)
-        return self._solve()
+        with self._all_or_nothing():
+            self.set_params(**given)
+            return self._solve()
 
     def _spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self.kernel_params, self.repair)
@@ -338,6 +415,13 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _check_params(self) -> None:
         check_alpha(self.alpha, "alpha")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        self._check_stopping()
+
+    def _check_stopping(self) -> None:
+        given = self._stopping()
+        if "tol" in given:
+            check_alpha(given["tol"], "tol")
+            check_count(given["max_iter"], "max_iter")
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, read_table
+from dyadlearn._array import Array, as_array_of, is_foreign, is_sparse, namespace, to_numpy
+from dyadlearn._frames import Ids, Table, in_order, read_table
+from dyadlearn._validation import naming_text
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side
 
 __all__ = [
     "align_side",
     "cast",
+    "cell_weights",
     "check_sizes",
     "checked_filter",
     "in_training_order",
@@ -59,6 +62,35 @@ def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
         )
 
 
+def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: Ids | None) -> Array | None:
+    """Return the weight of each cell (m, q), or None where all weigh the same.
+
+    Parameters
+    ----------
+    sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
+    labels : array of shape (m, q)
+    ids, task_ids : Ids or None
+        Of the rows and columns of the labels.
+    """
+    if sample_weight is None:
+        return None
+    values = to_numpy(in_order(sample_weight, ids, task_ids, "sample_weight"))
+    with naming_text("sample_weight"):
+        values = np.asarray(values, dtype=np.float64)
+    m, q = labels.shape
+    if values.shape not in ((), (m,), (m, 1), (m, q)):
+        raise ValueError(
+            f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
+            f"{values.shape}."
+        )
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
+    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, (m, q))
+    if (values == 1).all():
+        return None
+    return as_array_of(values.copy(), labels, labels.dtype)
+
+
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
     """Return a filter, Tikhonov's where none is given."""
     if filter is None:
@@ -74,23 +106,27 @@ def cast(array: Array, dtype: Any) -> Array:
     return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
 
 
-def pair_columns(pairs: Any) -> tuple[list[Any], list[Any]]:
-    """Return the two columns of a table of pairs."""
+def pair_columns(pairs: Any) -> tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]:
+    """Return the two columns of a table of pairs; whole numbers stay in an array."""
     table = read_table(pairs, "pairs") if not hasattr(pairs, "columns") else None
     values = pairs.to_numpy() if table is None else table.values
-    values = to_numpy(values) if is_foreign(values) else np.array(values, dtype=object)
+    values = to_numpy(values) if is_foreign(values) else values
+    if not (isinstance(values, np.ndarray) and values.dtype.kind in "iu"):
+        values = np.array(values, dtype=object)
     if values.size == 0:
         return [], []
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(f"pairs must have two columns (instance, task), found shape {values.shape}.")
-    return values[:, 0].tolist(), values[:, 1].tolist()
+    if values.dtype.kind == "O":
+        return values[:, 0].tolist(), values[:, 1].tolist()
+    return values[:, 0], values[:, 1]
 
 
-def positions(wanted: list[Any], ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
+def positions(wanted: Sequence[Any] | np.ndarray, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
     """Return row positions from ids, or check positions that were given."""
     if ids is not None:
-        return ids.positions(wanted, name)
-    if not all(isinstance(position, int | np.integer) for position in wanted):
+        return ids.positions(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted, name)
+    if not isinstance(wanted, np.ndarray) and not all(isinstance(position, int | np.integer) for position in wanted):
         raise TypeError(f"{name} has no ids, so pairs must give whole row positions into it.")
     found = np.asarray(wanted, dtype=np.intp)
     if found.size and (found.min() < 0 or found.max() >= n_rows):

@@ -43,6 +43,8 @@ class IndependentTaskRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, q) or (d,)
         Primal parameters; only in the primal.
+    completed_ : array or frame of shape (m, q) or (m,)
+        Labels where they are observed, predictions elsewhere.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)

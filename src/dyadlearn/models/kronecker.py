@@ -32,6 +32,9 @@ class KroneckerRidge(PairwiseRidge):
         Parameters of the kernels, such as ``{"gamma": 0.1}``.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
+        iterations after which they give up with a `ConvergenceWarning`.
 
     Attributes
     ----------
@@ -39,6 +42,12 @@ class KroneckerRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
         Primal parameters; only where both sides run in the primal.
+    completed_ : array or frame of shape (m, q) or (m,)
+        Labels where they are observed, predictions elsewhere.
+    n_iter_ : int
+        Iterations of the solver; 1 for a closed form.
+    residual_ : float
+        Relative residual of the solved system; 0 for a closed form.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
@@ -64,6 +73,8 @@ class KroneckerRidge(PairwiseRidge):
         task_kernel: Any = "linear",
         task_kernel_params: dict[str, Any] | None = None,
         repair: str = "clip",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -71,6 +82,8 @@ class KroneckerRidge(PairwiseRidge):
         self.task_kernel = task_kernel
         self.task_kernel_params = task_kernel_params
         self.repair = repair
+        self.tol = tol
+        self.max_iter = max_iter
 
     def set_alpha(self, alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.

@@ -41,6 +41,9 @@ class TwoStepRidge(PairwiseRidge):
         Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
+        iterations after which they give up with a `ConvergenceWarning`.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, whose nodes are instances and tasks at once: Y is square and equal to its
         transpose, or to minus its transpose. `X` describes the nodes, `tasks` is not given, and there is
@@ -53,6 +56,12 @@ class TwoStepRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
         Primal parameters; only where both sides run in the primal.
+    completed_ : array or frame of shape (m, q) or (m,)
+        Labels where they are observed, predictions elsewhere.
+    n_iter_ : int
+        Iterations of the solver; 1 for a closed form.
+    residual_ : float
+        Relative residual of the solved system; 0 for a closed form.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
@@ -80,6 +89,8 @@ class TwoStepRidge(PairwiseRidge):
         filter: SpectralFilter | None = None,
         task_filter: SpectralFilter | None = None,
         repair: str = "clip",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
         symmetry: str | None = None,
     ) -> None:
         self.alpha = alpha
@@ -91,6 +102,8 @@ class TwoStepRidge(PairwiseRidge):
         self.filter = filter
         self.task_filter = task_filter
         self.repair = repair
+        self.tol = tol
+        self.max_iter = max_iter
         self.symmetry = symmetry
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
@@ -132,6 +145,11 @@ class TwoStepRidge(PairwiseRidge):
         if tasks is not None:
             raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
         return symmetric_grid(grid, self._sign())
+
+    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+        if self.symmetry is not None and sample_weight is not None:
+            raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
+        return super()._fit(X, y, tasks, sample_weight)
 
     def _sign(self) -> int:
         return -1 if self.symmetry == "antisymmetric" else 1

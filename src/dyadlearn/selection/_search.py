@@ -17,7 +17,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import KernelSpec, Side, fit_side
-from dyadlearn.models._solve import coefficients
+from dyadlearn.selection.incomplete import as_splitter, fold_groups, folds_of, has_shortcut, method_in_words
 from dyadlearn.selection.landscape import checked_alphas, landscape
 from dyadlearn.selection.refine import refined_alphas
 from dyadlearn.settings import Setting, as_setting
@@ -32,6 +32,7 @@ class RidgeSearch(PairwiseRidge):
     setting: str
     scoring: Any
     kernel_grid: Sequence[dict[str, Any]] | None
+    cv: Any
     progress: bool | None
     alpha_per_task: bool = False
 
@@ -40,11 +41,14 @@ class RidgeSearch(PairwiseRidge):
     best_score_: float
     landscape_: np.ndarray
     holdout_: Any
+    holdout_method_: str
 
     _sides_tried: list[Side]
     _task_sides_tried: list[Side | None]
 
-    def fit(self, X: Any, y: Any, tasks: Any = None, groups: Any = None, task_groups: Any = None) -> Self:
+    def fit(  # no sample_weight: a search weighs all cells alike
+        self, X: Any, y: Any, tasks: Any = None, groups: Any = None, task_groups: Any = None
+    ) -> Self:
         """Fit the model and choose its regularisation.
 
         Parameters
@@ -79,7 +83,10 @@ class RidgeSearch(PairwiseRidge):
         as_setting(self.setting)
         scorer(self.scoring)
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        self._check_stopping()
         self._grids()
+        if self.cv is not None:
+            as_splitter(self.cv, as_setting(self.setting))
         if any(self._is_free()) and self.scoring != "neg_mean_squared_error":
             raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
 
@@ -103,11 +110,20 @@ class RidgeSearch(PairwiseRidge):
         alphas, task_alphas = self._grids()
         found = []
         self.alpha_, self.task_alpha_ = alphas[0], None if task_alphas is None else task_alphas[0]
+        if any(self._is_free()) and (self.cv is not None or not self._posed().is_complete):
+            raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
         for side in self._sides_tried:
             for task_side in self._task_sides_tried:
                 self._side, self._task_side = side, task_side
                 scores = landscape(
-                    self._make_problem(), alphas, task_alphas, [setting], self.scoring, progress=self.progress, **labels
+                    self._posed(),
+                    alphas,
+                    task_alphas,
+                    [setting],
+                    self.scoring,
+                    cv=self.cv,
+                    progress=self.progress,
+                    **labels,
                 )
                 found.append(scores[setting.value])
         stack = np.stack(found)
@@ -135,20 +151,26 @@ class RidgeSearch(PairwiseRidge):
         """Search between the values of the grid where that was asked for."""
         if not any(self._is_free()):
             return
-        problem = self._make_problem()
+        problem = self._posed()
         best = refined_alphas(problem, as_setting(self.setting), self._is_free(), labels)
         self.alpha_, self.best_score_ = best.alpha, best.score
         if problem.method == "two_step":
             self.task_alpha_ = best.task_alpha
 
     def _finish(self, setting: Setting, labels: dict[str, Any]) -> Self:
-        problem = self._make_problem()
-        self._coefficients, self._fitted_problem = coefficients(problem), problem
-        used = {
-            "groups": labels["groups"] if setting.new_instance else None,
-            "task_groups": labels["task_groups"] if setting.new_task else None,
-        }
-        self.holdout_ = self._grid.restore(holdout(problem, setting, **used))
+        self._solved()
+        problem = self._problem()
+        given = (labels["groups"], labels["task_groups"], self.cv)
+        self.holdout_method_ = method_in_words(problem, setting, *given)
+        if problem.is_complete and setting is not Setting.A and self.cv is not None:
+            folds = fold_groups(self.cv, setting, problem.Y.shape, *given[:2])
+            held_out = holdout(problem, setting, groups=folds[0], task_groups=folds[1])
+        elif self.cv is None and (problem.is_complete or has_shortcut(problem, setting, *given)):
+            used = [given[0] if setting.new_instance else None, given[1] if setting.new_task else None]
+            held_out = holdout(problem, setting, groups=used[0], task_groups=used[1])
+        else:
+            held_out = folds_of(problem, setting, *given).held_out(problem.alpha, problem.task_alpha)
+        self.holdout_ = self._grid.restore(held_out)
         return self
 
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._frames import write_rows
 from dyadlearn.metrics import scorer
+from dyadlearn.selection.incomplete import folds_of, has_shortcut, method_in_words
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["evaluate"]
@@ -18,6 +19,8 @@ def evaluate(
     model: Any,
     settings: Iterable[str | Setting] = "ABCD",
     scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
+    *,
+    cv: int | None = None,
 ) -> Any:
     """Score the hold-out predictions of one fitted model in several settings.
 
@@ -30,12 +33,15 @@ def evaluate(
         A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
         shape (m, q); greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D,
         per instance for B, per task for C.
+    cv : int, default=None
+        Number of folds to leave out where labels are missing or weighted and no shortcut exists; None is five.
 
     Returns
     -------
-    frame with columns ``setting``, ``new``, ``score``, ``undefined``
-        One row per setting; the last column counts the instances or tasks for which the metric is undefined and
-        that were left out. It is of the library the labels came in, else of pandas or polars,
+    frame with columns ``setting``, ``new``, ``score``, ``undefined``, ``method``
+        One row per setting; ``undefined`` counts the instances or tasks for which the metric is undefined and
+        that were left out, ``method`` says how the predictions were made. It is of the library the labels
+        came in, else of pandas or polars,
         whichever is installed.
 
     Examples
@@ -56,15 +62,21 @@ def evaluate(
         if not wanted:
             raise ValueError("This model knows nothing of tasks: only settings A and B can be evaluated.")
     judge = scorer(scoring)
-    scores, undefined = [], []
+    scores, undefined, methods = [], [], []
     for setting in wanted:
         prepared = judge.prepare(problem.Y, setting=setting)
-        scores.append(float(prepared(model._held_out(setting))))
+        if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
+            held_out = model._held_out(setting)
+        else:
+            held_out = folds_of(problem, setting, None, None, cv).held_out(problem.alpha, problem.task_alpha)
+        scores.append(float(prepared(held_out)))
         undefined.append(prepared.n_undefined)
+        methods.append(method_in_words(problem, setting, None, None, None if problem.is_complete else cv))
     columns: dict[str, list[Any]] = {
         "setting": [setting.value for setting in wanted],
         "new": [setting.description for setting in wanted],
         "score": scores,
         "undefined": undefined,
+        "method": methods,
     }
     return write_rows(columns, model._grid.kind)

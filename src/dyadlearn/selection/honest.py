@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids, in_order, read_table
-from dyadlearn._validation import check_choice, check_finite_labels, check_same_library
+from dyadlearn._validation import check_choice, check_labels, check_same_library
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
@@ -106,9 +106,10 @@ def nested_score(
 ) -> NestedScore:
     """Score a search on cells that had no part in its choices.
 
-    Folds of instances (setting B), of tasks (C) or blocks of both (D) are left out in turn. In each the whole
-    search runs on what remains, without the cells of a left-out instance or task, and the model that it
-    chooses predicts the left-out cells. All predictions are scored together.
+    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. In each the
+    whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
+    chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
+    the grid, which is incomplete then.
 
     Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
     would have to be evaluated for every regularisation and every row within the fold, which costs more than
@@ -150,11 +151,6 @@ def nested_score(
             f"{type(search).__name__}."
         )
     setting = as_setting(search.setting)
-    if setting is Setting.A:
-        raise ValueError(
-            "A nested score in setting A leaves single pairs out of the grid, and incomplete labels are not "
-            "supported: ask for setting B, C or D."
-        )
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     grid, task_side = read_labels(y), None
@@ -168,12 +164,12 @@ def nested_score(
     Y, task_rows = grid.values, None if task_side is None else task_side.values
     check_same_library({"X": side.values, "Y": Y, "tasks": task_rows})
     check_sizes(side.values, Y, task_rows)
-    check_finite_labels(Y)
+    check_labels(Y)
     groups = in_order(groups, grid.instance_ids, None, "groups")
     task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
 
     folds = SettingKFold(setting, n_splits, random_state=random_state)
-    predictions, blocks, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
+    predictions, tests, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
     with (
         warnings.catch_warnings(record=True) as caught,
         Progress(folds.get_n_splits(), "Nested folds", search.progress) as bar,
@@ -182,29 +178,31 @@ def nested_score(
         for train, test in folds.split_grid(*Y.shape, groups=groups, task_groups=task_groups):
             (seen, known), (new, asked), before = _axes(train), _axes(test), len(caught)
             inner = clone(search).set_params(progress=False)
+            labels = _hidden(Y, train) if setting is Setting.A else _block(Y, seen, known)
             inner.fit(
                 side.take(seen, seen),
-                _block(Y, seen, known),
+                labels,
                 None if task_side is None else task_side.take(known, known),
                 groups=None if groups is None else to_numpy(groups)[seen],
                 task_groups=None if task_groups is None else to_numpy(task_groups)[known],
             )
-            asked_rows = task_side.take(asked, known) if task_side is not None and setting.new_task else None
-            predictions[np.ix_(new, asked)] = to_numpy(inner.predict(side.take(new, seen), asked_rows))
-            blocks.append((new, asked))
+            if setting is Setting.A:
+                predictions[test] = to_numpy(inner.completed_)[test]
+            else:
+                asked_rows = task_side.take(asked, known) if task_side is not None and setting.new_task else None
+                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(side.take(new, seen), asked_rows))
+            tests.append(test)
             chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
             bar.advance()
-    _warn(caught, at_edge, len(blocks))
+    _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
     score = float(judge(Y, F, setting=setting))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
         setting=setting.value,
-        fold_scores=np.array(
-            [_score_or_nan(judge, _block(Y, *block), _block(F, *block), setting=setting) for block in blocks]
-        ),
+        fold_scores=np.array([_score_or_nan(judge, *_tested(Y, F, test, setting), setting=setting) for test in tests]),
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
         predictions=grid.restore(F),
@@ -331,6 +329,19 @@ def _read_side(
 def _axes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows and the columns that a block of cells is made of."""
     return np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+
+
+def _hidden(Y: Array, shown: np.ndarray) -> Array:
+    """Return labels with NaN outside a mask."""
+    xp = namespace(Y)
+    return xp.where(as_array_of(shown, Y), Y, xp.full_like(Y, float("nan")))
+
+
+def _tested(Y: Array, F: Array, test: np.ndarray, setting: Setting) -> tuple[Array, Array]:
+    """Return labels and predictions of a fold alone."""
+    if setting is Setting.A:
+        return _hidden(Y, test), F
+    return _block(Y, *_axes(test)), _block(F, *_axes(test))
 
 
 def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:

@@ -33,11 +33,14 @@ from dyadlearn._frames import in_order
 from dyadlearn._validation import check_alpha
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
+from dyadlearn.holdout.incomplete import labelled_part
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
-from dyadlearn.holdout.two_step import Members, check_cells, common_floor
+from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.selection._progress import Progress
+from dyadlearn.selection.incomplete import fold_groups, incomplete_landscape
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solvers.pairs import common_floor
 from dyadlearn.spectrum import Smoother
 
 __all__ = ["DEFAULT_ALPHAS", "landscape"]
@@ -55,10 +58,15 @@ def landscape(
     *,
     groups: Any = None,
     task_groups: Any = None,
+    cv: Any = None,
     max_memory: int = 2**30,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Score the hold-out predictions of a model for every regularisation.
+
+    The predictions are exact leave-one-out where the labels are complete and for independent tasks, of Kronecker ridge
+    also where whole rows and columns are missing, and of single pairs where few are observed or, for two-step, a block
+    is missing. Where labels are missing or weighted elsewhere, folds are left out and solved again.
 
     Parameters
     ----------
@@ -74,6 +82,9 @@ def landscape(
         for B, per task for C.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         Instances and tasks that are left out together.
+    cv : int or SettingKFold, default=None
+        Folds to leave out instead of one thing at a time; None is five folds where no shortcut exists. A
+        `SettingKFold` goes with one setting.
     max_memory : int, default=2**30
         About how many bytes stacks of predictions may take.
     progress : bool, default=None
@@ -112,6 +123,9 @@ def landscape(
     for filter in (problem.filter, problem.task_filter):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
+    if cv is not None or not problem.is_complete:
+        options = {"max_memory": max_memory, "progress": progress}
+        return _with_folds(problem, rows, columns, wanted, scoring, (groups, task_groups, cv), options)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
     scorers = {setting: scorer(scoring).prepare(problem.Y, setting=setting) for setting in wanted}
@@ -122,6 +136,37 @@ def landscape(
             return _two_step(problem, rows, columns, scorers, members, task_members, per_grid, squared, bar)
     with Progress(len(rows) * len(wanted), "Landscape", progress) as bar:
         return _one_alpha(problem, rows, scorers, groups, task_groups, members, task_members, per_grid, bar)
+
+
+def _with_folds(
+    problem: Problem,
+    alphas: list[float],
+    task_alphas: list[float],
+    settings: list[Setting],
+    scoring: Any,
+    labels: tuple[Any, Any, Any],
+    options: dict[str, Any],
+) -> dict[str, np.ndarray]:
+    """Score where labels are missing or folds are given: by the shortcuts where they apply, else by solving again."""
+    groups, task_groups, cv = labels
+    scores: dict[str, np.ndarray] = {}
+    alone = all(label is None for label in labels) and problem.task_spectrum is not None
+    for setting in settings:
+        part = labelled_part(problem) if alone else None
+        if part is not None:
+            scores |= landscape(part.problem, alphas, task_alphas, [setting], scoring, **options)
+        elif problem.is_complete and setting is not Setting.A:
+            folds = fold_groups(cv, setting, problem.Y.shape, groups, task_groups)
+            given = dict(zip(("groups", "task_groups"), folds, strict=True))
+            scores |= landscape(problem, alphas, task_alphas, [setting], scoring, **given, **options)
+        else:
+            prepared = scorer(scoring).prepare(problem.Y, setting=setting)
+            n_points = len(alphas) * (len(task_alphas) if problem.method == "two_step" else 1)
+            with Progress(n_points, f"Landscape {setting.value}", options["progress"]) as bar:
+                scores[setting.value] = incomplete_landscape(
+                    problem, alphas, task_alphas, setting, prepared, labels, bar
+                )
+    return scores
 
 
 def checked_alphas(alphas: Iterable[float] | None, name: str) -> list[float]:

@@ -12,11 +12,13 @@ from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._frames import Ids, in_order
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout.incomplete import complete_problem
 from dyadlearn.metrics import scorer
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._solve import coefficients, dual_coefficients
 from dyadlearn.selection._search import RidgeSearch, grid_of
+from dyadlearn.selection.incomplete import method_in_words
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
@@ -42,6 +44,11 @@ class TwoStepRidgeCV(RidgeSearch):
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
         decomposition.
+    cv : int or SettingKFold, default=None
+        Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
+        are observed or the missing ones form a block; elsewhere it is five folds.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        As in `TwoStepRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -56,6 +63,10 @@ class TwoStepRidgeCV(RidgeSearch):
         Scores; with kernel grids preceded by two axes for their values.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    completed_, n_iter_, residual_
+        As in `TwoStepRidge`.
     dual_coef_, coef_
         As in `TwoStepRidge`.
     n_features_in_ : int
@@ -89,6 +100,9 @@ class TwoStepRidgeCV(RidgeSearch):
         filter: SpectralFilter | None = None,
         task_filter: SpectralFilter | None = None,
         repair: str = "clip",
+        cv: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
         progress: bool | None = None,
     ) -> None:
         self.alphas = alphas
@@ -104,6 +118,9 @@ class TwoStepRidgeCV(RidgeSearch):
         self.filter = filter
         self.task_filter = task_filter
         self.repair = repair
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
         self.progress = progress
 
     @property
@@ -148,6 +165,11 @@ class KroneckerRidgeCV(RidgeSearch):
         As in `KroneckerRidge`.
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
+    cv : int or SettingKFold, default=None
+        Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
+        and columns, and of single pairs where few are observed; elsewhere it is five folds.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        As in `KroneckerRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -161,6 +183,10 @@ class KroneckerRidgeCV(RidgeSearch):
         Scores; with kernel grids preceded by two axes for their values.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best value.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    completed_, n_iter_, residual_
+        As in `KroneckerRidge`.
     dual_coef_, coef_
         As in `KroneckerRidge`.
     n_features_in_ : int
@@ -190,6 +216,9 @@ class KroneckerRidgeCV(RidgeSearch):
         kernel_grid: Sequence[dict[str, Any]] | None = None,
         task_kernel_grid: Sequence[dict[str, Any]] | None = None,
         repair: str = "clip",
+        cv: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
         progress: bool | None = None,
     ) -> None:
         self.alphas = alphas
@@ -202,6 +231,9 @@ class KroneckerRidgeCV(RidgeSearch):
         self.kernel_grid = kernel_grid
         self.task_kernel_grid = task_kernel_grid
         self.repair = repair
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
         self.progress = progress
 
     kernel_params_ = TwoStepRidgeCV.kernel_params_
@@ -235,6 +267,8 @@ class IndependentTaskRidgeCV(RidgeSearch):
         As in `IndependentTaskRidge`.
     kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
+    cv : int or SettingKFold, default=None
+        Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -249,6 +283,10 @@ class IndependentTaskRidgeCV(RidgeSearch):
         Scores; with a kernel grid preceded by two axes, the second of length 1.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    completed_
+        As in `IndependentTaskRidge`.
     dual_coef_, coef_
         As in `IndependentTaskRidge`.
     n_features_in_ : int
@@ -277,6 +315,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
         kernel_grid: Sequence[dict[str, Any]] | None = None,
         filter: SpectralFilter | None = None,
         repair: str = "clip",
+        cv: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.alphas = alphas
@@ -288,6 +327,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self.kernel_grid = kernel_grid
         self.filter = filter
         self.repair = repair
+        self.cv = cv
         self.progress = progress
 
     kernel_params_ = TwoStepRidgeCV.kernel_params_
@@ -318,7 +358,9 @@ class IndependentTaskRidgeCV(RidgeSearch):
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
         alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
         self.alpha_ = alphas[0]
-        problem = self._make_problem()
+        problem = self._posed()
+        if self.cv is not None:
+            raise ValueError("alpha_per_task=True leaves out one instance or group at a time: leave cv out.")
         score = scorer(self.scoring)
         scores = np.empty((len(alphas), Y.shape[1]))
         for index, alpha in enumerate(alphas):
@@ -331,21 +373,33 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self.alpha_ = np.asarray(alphas)[best]
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])].mean())
         del self._sides_tried, self._task_sides_tried
-        self._fitted_problem = self._make_problem()
-        self._coefficients = self._by_task(coefficients)
+        self._fitted_problem = self._posed()
+        self._completion = None
+        self._closed_problem = replace(self._fitted_problem, weights=None)
+        if not self._fitted_problem.is_complete:
+            completed = self._by_task(lambda part: complete_problem(part).labels)
+            self._closed_problem = replace(self._closed_problem, Y=completed)
+        self._coefficients = self._by_task(coefficients, self._closed_problem)
+        self.holdout_method_ = method_in_words(self._fitted_problem, Setting.B, groups, None, None)
         self.holdout_ = self.holdout("B", groups=groups)
         return self
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)
 
-    def _by_task(self, solve: Any) -> Array:
+    def _by_task(self, solve: Any, problem: Problem | None = None) -> Array:
         """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
-        problem = self._fitted_problem
+        problem = self._fitted_problem if problem is None else problem
+        weights = problem.weights
         pieces, members = [], []
         for alpha in np.unique(self.alpha_):
             tasks = np.flatnonzero(self.alpha_ == alpha)
-            part = replace(problem, Y=take_rows(problem.Y.T, tasks).T, alpha=float(alpha))
+            part = replace(
+                problem,
+                Y=take_rows(problem.Y.T, tasks).T,
+                alpha=float(alpha),
+                weights=None if weights is None else take_rows(weights.T, tasks).T,
+            )
             pieces.append(solve(part).T)
             members.append(tasks)
         together = namespace(pieces[0]).concat(pieces, axis=0)
@@ -365,5 +419,5 @@ class IndependentTaskRidgeCV(RidgeSearch):
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
         if not self._is_per_task():
             return super().dual_coef_
-        dual = self._by_task(dual_coefficients)
+        dual = self._by_task(dual_coefficients, self._closed_problem)
         return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dyadlearn._array import Array, namespace
 
 __all__ = ["Solution", "conjugate_gradients"]
+
+Operator = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +23,7 @@ class Solution:
         The solution, of the shape of the right-hand side.
     n_iter : int
     residual : float
-        Norm of the residual over that of the right-hand side.
+        Norm of the residual over that of the right-hand side, computed anew from the solution.
     converged : bool
     """
 
@@ -31,9 +34,19 @@ class Solution:
 
 
 def conjugate_gradients(
-    operator: Callable[[Array], Array], right: Array, *, tol: float = 1e-10, max_iter: int = 1000
+    operator: Operator,
+    right: Array,
+    *,
+    precondition: Operator | None = None,
+    start: Array | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 1000,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
+
+    Each iteration takes one product with the operator. The residual is updated on the way, which drifts
+    from the true one by rounding: where it claims convergence, the true one is computed, and if that
+    disagrees the iteration starts again from where it is.
 
     Parameters
     ----------
@@ -41,6 +54,10 @@ def conjugate_gradients(
         Applies :math:`\mathbf{A}` to an array of the shape of `right`.
     right : array
         The right-hand side :math:`\mathbf{b}`.
+    precondition : callable, default=None
+        Applies a positive definite approximation of :math:`\mathbf{A}^{-1}`.
+    start : array, default=None
+        Where to start; None is zero.
     tol : float, default=1e-10
         Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
     max_iter : int, default=1000
@@ -57,19 +74,57 @@ def conjugate_gradients(
     array([[1., 2.]])
     """
     xp = namespace(right)
-    values = xp.zeros_like(right)
-    residual = xp.asarray(right, copy=True)
-    direction = xp.asarray(right, copy=True)
-    squared = start = float(xp.sum(residual * residual))
-    n_iter = 0
-    while squared > tol**2 * start and n_iter < max_iter:
+    scale = _norm(right)
+    if scale == 0:
+        return Solution(xp.zeros_like(right), 0, 0.0, True)
+    goal = tol * scale
+    values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
+    residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
+    found, n_iter = _norm(residual), 0
+    while found > goal and n_iter < max_iter:
+        before = found
+        n_iter += _iterate(operator, precondition, values, residual, goal, max_iter - n_iter)
+        residual = right - operator(values)
+        found = _norm(residual)
+        # Rounding allows no more once a whole round of iterations gained less than half.
+        if found > 0.5 * before:
+            break
+    return Solution(values, n_iter, found / scale, found <= goal)
+
+
+def _iterate(
+    operator: Operator, precondition: Operator | None, values: Array, residual: Array, goal: float, max_iter: int
+) -> int:
+    """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
+    xp = namespace(residual)
+    improved = residual if precondition is None else precondition(residual)
+    direction = xp.asarray(improved, copy=True)
+    product = _inner(residual, improved)
+    del improved  # arrays as large as the grid are let go as soon as they may
+    for n_iter in range(1, max_iter + 1):
         image = operator(direction)
-        step = squared / float(xp.sum(direction * image))
+        curvature = _inner(direction, image)
+        if curvature <= 0:  # only by rounding: nothing more can be gained in this direction
+            return n_iter
+        step = product / curvature
+        image *= step
+        residual -= image
+        del image
         values += step * direction
-        residual -= step * image
-        previous, squared = squared, float(xp.sum(residual * residual))
-        direction *= squared / previous
-        direction += residual
-        n_iter += 1
-    share = (squared / start) ** 0.5 if start else 0.0
-    return Solution(values, n_iter, share, share <= tol)
+        if _norm(residual) <= goal:
+            return n_iter
+        improved = residual if precondition is None else precondition(residual)
+        previous, product = product, _inner(residual, improved)
+        direction *= product / previous
+        direction += improved
+        del improved
+    return max_iter
+
+
+def _inner(left: Array, right: Array) -> float:
+    xp = namespace(left)
+    return float(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
+
+
+def _norm(array: Array) -> float:
+    return math.sqrt(_inner(array, array))

@@ -1,0 +1,88 @@
+r"""Leave-one-out of single pairs where the missing labels form a block (almost zero-shot), for two-step.
+
+Let the rows M and columns T of the block have the residual operators
+:math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
+:math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`, so that of the block itself is diagonal
+with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves together with the block has
+
+.. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}{R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
+
+with :math:`\mathbf{C}` the completed grid. Since
+:math:`\mathbf{R} = \mathbf{R}_k\otimes\mathbf{I} + \mathbf{H}_k\otimes\mathbf{R}_g`,
+the term that is subtracted is, for all cells at once, three products
+
+.. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top
+          + 2(\mathbf{A}\circ\mathbf{A}')\tfrac1d(\mathbf{B}\circ\mathbf{B}')^\top
+          + (\mathbf{A}'\circ\mathbf{A}')\tfrac1d(\mathbf{B}'\circ\mathbf{B}')^\top
+
+of :math:`\mathbf{A} = [\mathbf{R}_k]_{\cdot M}\mathbf{W}`, :math:`\mathbf{A}' = [\mathbf{H}_k]_{\cdot M}\mathbf{W}`,
+:math:`\mathbf{B} = \mathbf{I}_{\cdot T}\mathbf{Z}` and :math:`\mathbf{B}' = [\mathbf{R}_g]_{\cdot T}\mathbf{Z}`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows
+from dyadlearn.holdout.two_step import check_cells
+from dyadlearn.solvers.pairs import TwoStepPairs, common_floor
+from dyadlearn.spectrum import Smoother
+
+__all__ = ["leave_one_out_beside_block"]
+
+
+def leave_one_out_beside_block(
+    rows: Smoother, columns: Smoother, completed: Array, missing_rows: np.ndarray, missing_columns: np.ndarray
+) -> Array:
+    """Return what the model predicts for each observed cell once it is missing too.
+
+    Parameters
+    ----------
+    rows, columns : Smoother
+        Of the m instances and of the q tasks.
+    completed : array of shape (m, q)
+        Labels, with what the model puts in the block.
+    missing_rows, missing_columns : integer arrays
+        The block.
+
+    Returns
+    -------
+    array of shape (m, q)
+        In the block the completed labels themselves: these were never seen.
+    """
+    xp = namespace(completed)
+    operators = TwoStepPairs(rows, columns)
+    rows, columns = operators.rows, operators.columns or columns
+    residual, task_residual = rows.residual(), columns.residual()
+    identity = xp.eye(completed.shape[1], dtype=completed.dtype, device=completed.device)
+    if operators.vanishing:
+        hat = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
+    else:
+        hat = rows.hat()
+    p, W = eigh(_columns(take_rows(residual, missing_rows), missing_rows))
+    e, Z = eigh(_columns(take_rows(task_residual, missing_columns), missing_columns))
+    kept = xp.ones_like(p) if operators.vanishing else 1.0 - p
+    weights = 1.0 / (p[:, None] + kept[:, None] * e[None, :])
+    A, A_hat = _columns(residual, missing_rows) @ W, _columns(hat, missing_rows) @ W
+    B, B_residual = _columns(identity, missing_columns) @ Z, _columns(task_residual, missing_columns) @ Z
+    shared = (
+        A**2 @ weights @ (B**2).T
+        + 2.0 * (A * A_hat) @ weights @ (B * B_residual).T
+        + A_hat**2 @ weights @ (B_residual**2).T
+    )
+    slack = rows.slack[:, None] + xp.linalg.diagonal(hat)[:, None] * columns.slack[None, :] - shared
+    inside = np.zeros(tuple(completed.shape), dtype=bool)
+    inside[np.ix_(missing_rows, missing_columns)] = True
+    block = as_array_of(inside, completed)
+    slack = xp.where(block, xp.ones_like(slack), slack)
+    check_cells(slack, common_floor(rows, columns))
+    if operators.prefers_residual or operators.vanishing:
+        held_out = completed - operators.residual(completed) / slack
+    else:  # where little is kept, 1 − slack carries the digits
+        leverage = rows.leverage[:, None] * columns.leverage[None, :]
+        held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
+    return xp.where(block, completed, held_out)
+
+
+def _columns(matrix: Array, index: np.ndarray) -> Array:
+    return take_rows(matrix.T, index).T

@@ -1,0 +1,391 @@
+r"""Hold-out predictions where labels are missing or weighted.
+
+What is left out is hidden, as if it had never been observed, and the grid is completed again: the values that the
+model then puts in the hidden cells are its predictions for them. Two-step ridge regression is a model of the whole
+grid, in which the features of an instance count even where all its labels are hidden; so for a new instance or task
+its row or column is taken out of the grid altogether, with its part of the kernel, and predicted from outside. In
+four cases nothing is solved again:
+
+- independent tasks, where leaving a row out is a division within every column;
+- Kronecker ridge regression on a grid that is complete but for whole rows and columns: these say nothing, and the
+  rest has the shortcuts of a complete grid;
+- single cells of a grid whose missing labels form a block, for two-step: see `dyadlearn.holdout.block`;
+- single cells of a grid with few observed ones, with :math:`\mathbf{P}` the pairwise kernel and :math:`c` the ridge
+  of the model: :math:`y_i - a_i/[(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}]_{ii}`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn.filters import Tikhonov
+from dyadlearn.holdout.block import leave_one_out_beside_block
+from dyadlearn.holdout.cells import pair_operators
+from dyadlearn.holdout.groups import group_members
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.two_step import smoothers
+from dyadlearn.settings import Setting
+from dyadlearn.solvers import two_step_coefficients
+from dyadlearn.solvers.block import complete_block
+from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
+from dyadlearn.solvers.incomplete import Completion, complete
+from dyadlearn.solvers.iterative import Solution
+from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import sandwich
+
+__all__ = [
+    "FEW_CELLS",
+    "Folds",
+    "LabelledPart",
+    "complete_problem",
+    "incomplete_holdout",
+    "labelled_part",
+    "missing_block",
+]
+
+# One solve for each cell, or one dense system of all cells, up to this many; for one λ after the other, fewer.
+_MANY_CELLS, FEW_CELLS = 4096, 1024
+
+Fold = tuple[np.ndarray, np.ndarray]
+Axes = tuple[np.ndarray, np.ndarray]
+
+
+def complete_problem(problem: Problem, start: Completion | None = None) -> Completion:
+    """Complete the labels of a problem; a warning says where the solver stopped short.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : Completion, default=None
+        Of a problem nearby.
+
+    Returns
+    -------
+    Completion
+    """
+    if problem.task_spectrum is None:
+        side = problem.spectrum.smoother(problem.filter, problem.alpha)
+        labels = complete_columns(side, problem.Y, problem.weights)
+        return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+    block = missing_block(problem)
+    if block is not None:
+        labels = complete_block(*smoothers(problem), problem.Y, *block)
+        found = Completion(labels, "block", Solution(labels, 0, 0.0, True))
+    else:
+        operators, Y, weights = pair_operators(problem), problem.Y, problem.weights
+        found = complete(operators, Y, weights, start=start, tol=problem.tol, max_iter=problem.max_iter)
+    if not found.solution.converged:
+        warnings.warn(
+            f"Conjugate gradients stopped after {found.solution.n_iter} iterations at a relative residual of "
+            f"{found.solution.residual:.1e}, short of tol={problem.tol:g}: raise max_iter, tol or the regularisation.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    if problem.method == "network":
+        # Rounding must not break the symmetry of a network.
+        return replace(found, labels=(found.labels + problem.sign * found.labels.T) / 2)
+    return found
+
+
+def missing_block(problem: Problem) -> Axes | None:
+    """Return the rows and columns of the missing cells, if these form a block and two-step has a closed form."""
+    if problem.method == "kronecker" or problem.weights is not None:
+        return None
+    missing = np.isnan(to_numpy(problem.Y))
+    rows, columns = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(missing.any(axis=0))
+    return (rows, columns) if missing[np.ix_(rows, columns)].all() else None
+
+
+def incomplete_holdout(
+    problem: Problem, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
+) -> Array:
+    """Return what the model predicts for each cell once what the setting leaves out is hidden.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    groups, task_groups, cells : as in `dyadlearn.holdout.holdout`
+
+    Returns
+    -------
+    array of shape (m, q)
+        Cells that are not observed get a prediction too.
+    """
+    alone = groups is None and task_groups is None and cells is None
+    if problem.task_spectrum is None and alone:
+        side = problem.spectrum.smoother(problem.filter, problem.alpha)
+        return leave_one_out_columns(side, problem.Y, problem.weights)
+    if setting is Setting.A and alone:
+        block = missing_block(problem)
+        if block is None or problem.method == "network":
+            return leave_one_out_pairs(problem)
+        return leave_one_out_beside_block(*smoothers(problem), complete_problem(problem).labels, *block)
+    folds = Folds(problem, setting, _folds(problem, setting, groups, task_groups, cells))
+    return folds.held_out(problem.alpha, problem.task_alpha)
+
+
+class Folds:
+    """Folds of cells, instances or tasks that are left out in turn, for one regularisation after the other.
+
+    Each solve starts from what the same fold gave before.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    folds : iterable of (train, test)
+        Masks of shape (m, q): the cells that are used, where observed, and those to predict.
+    """
+
+    def __init__(self, problem: Problem, setting: Setting, folds: Iterable[Fold]) -> None:
+        if problem.method == "network":
+            if setting is not Setting.A:
+                raise ValueError(
+                    f"Setting {setting.value} of a network with missing labels is not supported: leave out edges "
+                    "(setting A), or complete the labels first."
+                )
+            folds = _both_directions(folds)
+        self.problem = problem
+        # Taking rows out of the grid equals hiding them for all models but this one.
+        self.apart = problem.method == "two_step" and _is_tikhonov(problem) and setting is not Setting.A
+        self._spectra: dict[tuple[bool, bytes], Spectrum] = {}
+        self.parts = [self._part(train, test) for train, test in folds]
+        self.starts: list[Completion | None] = [None] * len(self.parts)
+
+    def _part(self, train: np.ndarray, test: np.ndarray) -> tuple[Problem, Axes | None, np.ndarray]:
+        """Return the problem that a fold leaves, the rows and columns it is made of, and the cells to predict."""
+        problem, xp = self.problem, namespace(self.problem.Y)
+        Y = xp.where(as_array_of(train, problem.Y), problem.Y, xp.full_like(problem.Y, float("nan")))
+        if bool(xp.all(xp.isnan(Y))):
+            raise ValueError("A fold leaves no observed label to learn from: use more folds, or fewer groups.")
+        if not self.apart:
+            return replace(problem, Y=Y), None, test
+        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
+        assert problem.task_spectrum is not None
+        part = replace(
+            problem,
+            Y=_block(Y, rows, columns),
+            spectrum=self._spectrum(problem.spectrum, rows, False),
+            task_spectrum=self._spectrum(problem.task_spectrum, columns, True),
+            weights=None if problem.weights is None else _block(problem.weights, rows, columns),
+        )
+        return part, (rows, columns), test
+
+    def _spectrum(self, spectrum: Spectrum, rows: np.ndarray, of_tasks: bool) -> Spectrum:
+        key = (of_tasks, rows.tobytes())
+        if key not in self._spectra:
+            self._spectra[key] = _part_of(spectrum, rows)
+        return self._spectra[key]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every fold was solved to its tolerance when it was last left out."""
+        return all(start is None or start.solution.converged for start in self.starts)
+
+    def held_out(self, alpha: float, task_alpha: float, tol: float | None = None) -> Array:
+        """Return predictions of shape (m, q), NaN where no fold predicts."""
+        grid = self.problem.Y
+        xp = namespace(grid)
+        held_out = xp.full_like(grid, float("nan"))
+        for number, (part, axes, test) in enumerate(self.parts):
+            posed = replace(part, alpha=alpha, task_alpha=task_alpha, tol=part.tol if tol is None else tol)
+            found = complete_problem(posed, self.starts[number])
+            self.starts[number] = found
+            if axes is None:
+                predicted = found.labels
+            else:
+                predicted = self._outside(replace(posed, Y=found.labels), *axes)
+            held_out = xp.where(as_array_of(test, grid), predicted, held_out)
+        return held_out
+
+    def _outside(self, closed: Problem, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the predictions of a completed part for the whole grid."""
+        assert closed.task_spectrum is not None
+        assert self.problem.task_spectrum is not None
+        coefficients = two_step_coefficients(
+            closed.spectrum,
+            closed.task_spectrum,
+            closed.Y,
+            closed.filter,
+            closed.alpha,
+            closed.task_filter,
+            closed.task_alpha,
+        )
+        return sandwich(
+            _rows_against(self.problem.spectrum, rows),
+            coefficients,
+            _rows_against(self.problem.task_spectrum, columns),
+        )
+
+
+def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
+    """Yield folds in which an edge leaves as its half above the diagonal does."""
+    for _, test in folds:
+        upper = np.triu(test)
+        yield ~(upper | upper.T), upper | upper.T
+
+
+def _is_tikhonov(problem: Problem) -> bool:
+    return isinstance(problem.filter, Tikhonov) and isinstance(problem.task_filter, Tikhonov)
+
+
+def _rows_against(spectrum: Spectrum, rows: np.ndarray) -> Array:
+    """Return what multiplies coefficients of some rows: kernel rows with them, or coordinates in the primal."""
+    if spectrum.components is not None:
+        return spectrum.vectors * spectrum.values**0.5
+    return (spectrum.vectors * spectrum.values) @ take_rows(spectrum.vectors, rows).T
+
+
+def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def _folds(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Iterator[Fold]:
+    """Yield what is used and what is predicted, one group (or row, or column) after the other."""
+    m, q = problem.Y.shape
+    if cells is not None:
+        labels = to_numpy(cells)
+        if labels.shape != (m, q):
+            raise ValueError(f"cells must give a fold for each cell of the {m} × {q} grid, found shape {labels.shape}.")
+        for label in np.unique(labels):
+            yield labels != label, labels == label
+        return
+    rows = group_members(groups, m, "groups") or [np.array([i]) for i in range(m)]
+    columns = group_members(task_groups, q, "task_groups") or [np.array([j]) for j in range(q)]
+    if setting is Setting.D and len(rows) * len(columns) > _MANY_CELLS:
+        raise ValueError(
+            f"Setting D with missing labels is solved again for each pair of a left-out instance and task, here "
+            f"{len(rows) * len(columns)} times: give groups= and task_groups=, a few of each."
+        )
+    for row in rows if setting.new_instance else [np.arange(m)]:
+        for column in columns if setting.new_task else [np.arange(q)]:
+            train, test = np.ones((m, q), dtype=bool), np.zeros((m, q), dtype=bool)
+            test[np.ix_(row, column)] = True
+            if setting.new_instance:
+                train[row] = False
+            if setting.new_task:
+                train[:, column] = False
+            yield train, test
+
+
+def leave_one_out_pairs(problem: Problem) -> Array:
+    """Return setting A for each observed cell, from one dense system of all observed cells.
+
+    Parameters
+    ----------
+    problem : Problem
+        With at most 4096 observed cells.
+
+    Returns
+    -------
+    array of shape (m, q)
+    """
+    observed = ~np.isnan(to_numpy(problem.Y))
+    if observed.sum() > _MANY_CELLS:
+        raise ValueError(
+            f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are missing: "
+            "give cells=, a fold for each cell, so that a few folds are left out instead."
+        )
+    operators = pair_operators(problem)
+    if operators.ridge == 0 or operators.floor > 0:
+        raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
+    xp = namespace(problem.Y)
+    flat = np.flatnonzero(observed)
+    y = take_rows(xp.reshape(problem.Y, (-1,)), flat)
+    system = operators.kernel_block(*np.nonzero(observed))
+    weights = xp.ones_like(y) if problem.weights is None else take_rows(xp.reshape(problem.weights, (-1,)), flat)
+    eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
+    inverse = xp.linalg.inv(system + operators.ridge * eye / weights)
+    dual, own = inverse @ y, xp.linalg.diagonal(inverse)
+    if problem.method == "network":
+        dual, own = _both_ways(dual, own, inverse, observed)
+    left_out = y - dual / own
+    everything = xp.concat([left_out, xp.reshape(complete_problem(problem).labels, (-1,))])
+    places = np.arange(observed.size) + flat.size
+    places[flat] = np.arange(flat.size)
+    return xp.reshape(take_rows(everything, places), problem.Y.shape)
+
+
+def _both_ways(dual: Array, own: Array, inverse: Array, observed: np.ndarray) -> tuple[Array, Array]:
+    """Return what replaces a and P_ii where an edge leaves with its transpose: Cramer's rule for two cells."""
+    xp = namespace(dual)
+    number = np.full(observed.shape, -1)
+    number[observed] = np.arange(int(observed.sum()))
+    partner = number.T[observed]
+    alone = as_array_of(partner == np.arange(partner.size), dual)
+    flat = np.arange(partner.size) * partner.size + partner
+    between = take_rows(xp.reshape(inverse, (-1,)), flat)
+    other = take_rows(own, partner)
+    return (
+        xp.where(alone, dual, other * dual - between * take_rows(dual, partner)),
+        xp.where(alone, own, own * other - between**2),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPart:
+    """A complete grid within one that has rows or columns without labels.
+
+    Attributes
+    ----------
+    problem : Problem
+    rows, columns : integer arrays
+        Where it lies.
+    """
+
+    problem: Problem
+    rows: np.ndarray
+    columns: np.ndarray
+
+    def embed(self, values: Array, grid: Array) -> Array:
+        """Return a grid (m, q) with its own values put where they belong."""
+        xp = namespace(grid)
+        places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
+        places[np.ix_(self.rows, self.columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
+        together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
+        return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
+
+
+def labelled_part(problem: Problem) -> LabelledPart | None:
+    """Return the problem of the rows and columns that have labels, if the shortcuts of a complete grid apply to it.
+
+    Rows and columns without any label take no part in ridge regression on pairs or columns. Two-step is a model of
+    the whole grid, in which they do.
+    """
+    if problem.weights is not None or not _is_tikhonov(problem) or problem.method in ("two_step", "network"):
+        return None
+    observed = ~np.isnan(to_numpy(problem.Y))
+    rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
+    if not observed[np.ix_(rows, columns)].all():
+        return None
+    tasks = problem.task_spectrum
+    part = replace(
+        problem,
+        Y=_block(problem.Y, rows, columns),
+        spectrum=_part_of(problem.spectrum, rows),
+        task_spectrum=None if tasks is None else _part_of(tasks, columns),
+    )
+    return LabelledPart(part, rows, columns)
+
+
+def _part_of(spectrum: Spectrum, rows: np.ndarray) -> Spectrum:
+    """Return the spectrum of some rows of a side; in the primal of their coordinates U√σ, whatever the features."""
+    if rows.size == spectrum.n_rows:
+        if spectrum.components is None:
+            return spectrum
+        xp = namespace(spectrum.values)
+        axes = xp.eye(spectrum.values.shape[0], dtype=spectrum.values.dtype, device=spectrum.values.device)
+        return Spectrum(spectrum.values, spectrum.n_rows, axes, spectrum.vectors)
+    own = take_rows(spectrum.vectors, rows)
+    if spectrum.components is not None:
+        return Spectrum.from_features(own * spectrum.values**0.5)
+    return Spectrum.from_gram((own * spectrum.values) @ own.T)

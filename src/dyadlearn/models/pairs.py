@@ -1,0 +1,322 @@
+"""Models for long tables: pairs of ids instead of grids."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from dyadlearn._array import Array, as_array_of, is_foreign, is_sparse, take_rows, to_numpy
+from dyadlearn._frames import Ids, read_table
+from dyadlearn._pairs import distinct, id_columns
+from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.labels import averaged_grid, read_numbers
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._inputs import align_side
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.models._tasks import unwrap_tasks
+
+__all__ = ["PairRegressor"]
+
+
+class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
+
+    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it.
+    Rows :math:`r` that repeat a pair are averaged with their weights, and pairs without a row are not observed:
+
+    .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
+
+    What there is to know about instances and tasks stands in two tables that are looked up by id, and never cut or
+    copied: so the cross-validation and search of scikit-learn work as they are on tables of pairs, in all four
+    settings with `SettingKFold`.
+
+    Parameters
+    ----------
+    model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, or one that chooses its regularisation
+        What is fitted, as a clone; its own parameters are ``model__alpha`` and so on.
+    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel
+        Features of all instances that will be asked for, or the kernel between them. Their ids are the index of a
+        pandas frame, the first column of any other if it is text, and the row positions of an array.
+    tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
+        The same for the tasks. Without it the model is fitted without tasks, and only training tasks can be predicted.
+
+    Attributes
+    ----------
+    model_ : the fitted model
+        Its grid has the instances and tasks of the training pairs as rows and columns.
+    instance_ids_, task_ids_ : tuple of shape (m,) and (q,)
+        Their ids, in the order they first appear.
+    n_dropped_ : int
+        Training rows without a value, or with a weight of zero, that were left out.
+    n_repeated_, n_contradicting_ : int
+        Training pairs that stand in more than one row, and those of them whose values differ.
+    n_features_in_ : int
+        2, an instance and a task.
+
+    See Also
+    --------
+    dyadlearn.SettingKFold : splits of pairs for the four settings.
+    dyadlearn.labels.to_grid : the grid of a long table, with its counts.
+
+    Notes
+    -----
+    The tables are looked up when predicting, not when fitting only. For entities that came later,
+    ``set_params(instances=longer_table)`` is enough; a precomputed kernel must still hold the training entities.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dyadlearn import PairRegressor, TwoStepRidge
+    >>> people = pd.DataFrame({"age": [0.2, 0.5, 0.9]}, index=["ann", "bob", "eve"])
+    >>> drinks = pd.DataFrame({"heat": [0.9, 0.1], "sugar": [0.2, 0.7]}, index=["tea", "cola"])
+    >>> pairs = [("ann", "tea"), ("ann", "cola"), ("bob", "tea"), ("bob", "cola"), ("bob", "cola")]
+    >>> model = PairRegressor(TwoStepRidge(0.1, 0.1), instances=people, tasks=drinks)
+    >>> model.fit(pairs, [0.1, 0.8, 0.4, 0.6, 0.4]).predict([("eve", "tea"), ("ann", "cola")]).round(2)
+    array([0.49, 0.18])
+    >>> model.n_repeated_, model.n_contradicting_
+    (1, 1)
+    """
+
+    # scikit-learn takes any first argument that is not called X for metadata.
+    __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
+
+    model_: PairwiseRidge
+    instance_ids_: tuple[Hashable, ...]
+    task_ids_: tuple[Hashable, ...]
+    n_dropped_: int
+    n_repeated_: int
+    n_contradicting_: int
+    n_features_in_: int
+
+    def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
+        self.model = model
+        self.instances = instances
+        self.tasks = tasks
+
+    def fit(self, pairs: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model on the pairs that have a value.
+
+        Parameters
+        ----------
+        pairs : array, list of rows or frame, of shape (n, 2)
+            An instance id and a task id in each row.
+        y : array, list or series of shape (n,)
+            Their values, row by row; a row with NaN is left out, and counted.
+        sample_weight : array, list or series of shape (n,), default=None
+            How much each row counts, at least 0: in the average of a repeated pair, and summed up as the weight of
+            that pair in the model. Without it every pair weighs the same, however often it is repeated.
+
+        Returns
+        -------
+        self
+        """
+        model = self._checked_model(sample_weight is not None)
+        if y is None:
+            raise ValueError("PairRegressor requires y to be passed, but the target y is None: give a value per pair.")
+        first, second = id_columns(pairs, "pairs")
+        found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
+        if found.n_missing_ids:
+            raise ValueError(f"pairs has {found.n_missing_ids} rows without an id: leave them out.")
+        instances, tasks = self._entities(model)
+        rows = instances.positions(found.instances)
+        X, T = instances.take(rows, rows), None
+        if tasks is not None:
+            columns = tasks.positions(found.tasks)
+            T = tasks.take(columns, columns)
+        given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, X)}
+        fitted = clone(model).fit(X, as_array_of(found.grid, X), tasks=T, **given)
+
+        self.model_ = fitted
+        self.instance_ids_, self.task_ids_ = found.instances, found.tasks
+        self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
+        self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
+        self._names = (instances.names, None if tasks is None else tasks.names)
+        return self
+
+    def predict(self, pairs: Any) -> Array:
+        """Predict the values of some pairs.
+
+        Parameters
+        ----------
+        pairs : array, list of rows or frame, of shape (n, 2)
+            An instance id and a task id in each row, seen in training or not, that are in the tables.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        check_is_fitted(self)
+        first, second = id_columns(pairs, "pairs")
+        rows, instance_ids = distinct(first, "pairs")
+        columns, task_ids = distinct(second, "pairs")
+        instances, tasks = self._entities(self.model_)
+        X = instances.check_names(self._names[0]).take_new(instance_ids, self.instance_ids_)
+        if tasks is None or self.model_._task_side is None:
+            T, columns = None, self._training_tasks(task_ids)[columns]
+        else:
+            T = tasks.check_names(self._names[1]).take_new(task_ids, self.task_ids_)
+        return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
+
+    def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² over the pairs that have a value.
+
+        Parameters
+        ----------
+        pairs : as in `predict`
+        y : array, list or series of shape (n,)
+            True values; a pair with NaN does not count.
+        sample_weight : array, list or series of shape (n,), default=None
+
+        Returns
+        -------
+        float
+        """
+        predicted = to_numpy(self.predict(pairs))
+        truth = read_numbers(y, "y", len(predicted))
+        weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", len(predicted))
+        observed = ~np.isnan(truth)
+        return float(
+            r2_score(truth[observed], predicted[observed], sample_weight=None if weights is None else weights[observed])
+        )
+
+    def __sklearn_clone__(self) -> Self:
+        # The tables may be large, and every fold of a cross-validation makes a clone: all share them.
+        bare = copy.copy(self)
+        bare.instances = bare.tasks = None
+        cloned: Self = BaseEstimator.__sklearn_clone__(bare)
+        cloned.instances, cloned.tasks = self.instances, self.tasks
+        return cloned
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # Columns of ids, not a matrix of features.
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def _checked_model(self, weighted: bool) -> PairwiseRidge:
+        model = self.model
+        if not isinstance(model, PairwiseRidge):
+            raise TypeError(
+                "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "
+                f"regularisation, found {model!r}."
+            )
+        if getattr(model, "symmetry", None) is not None:
+            raise ValueError(
+                "A network has one node set, and PairRegressor two tables: fit the model itself on the grid."
+            )
+        if weighted and not has_fit_parameter(model, "sample_weight"):
+            raise TypeError(
+                f"{type(model).__name__} takes no weights: leave sample_weight out, or wrap the model without its "
+                "search and search with GridSearchCV."
+            )
+        return model
+
+    def _entities(self, model: PairwiseRidge) -> tuple[_Entities, _Entities | None]:
+        """Read both tables as the kernels of the model want them."""
+        if self.instances is None:
+            raise ValueError("instances is None: give the features or the kernel of the instances.")
+        tasks = None if self.tasks is None else _read_entities(self.tasks, model._task_spec(), "tasks")
+        return _read_entities(self.instances, model._spec(), "instances"), tasks
+
+    def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
+        if self.tasks is None:
+            remedy = "give tasks=, their features or kernel, to predict for new ones"
+        else:
+            remedy = f"{type(self.model_).__name__} learns nothing of tasks and knows only those it was fitted on"
+        return _positions(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entities:
+    """The table of one side, looked up by id.
+
+    Attributes
+    ----------
+    values : array or sparse matrix of shape (n, d), or (n, n) for a kernel
+    ids : Ids
+    names : tuple or None
+        Names of the features.
+    is_kernel : bool
+    side : str
+        "instances" or "tasks", for messages.
+    """
+
+    values: Array
+    ids: Ids
+    names: tuple[Hashable, ...] | None
+    is_kernel: bool
+    side: str
+
+    def positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
+        """Return the rows of some ids."""
+        remedy = f"add them to it, or leave their pairs out (ids are such as {self.ids.labels[0]!r})"
+        return _positions(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
+
+    def take(self, rows: np.ndarray, training: np.ndarray) -> Array:
+        """Return some rows; of a kernel only their values with those of the training rows."""
+        taken = take_rows(self.values, rows)
+        return take_rows(taken.T, training).T if self.is_kernel else taken
+
+    def take_new(self, wanted: Sequence[Hashable], training_ids: Sequence[Hashable]) -> Array:
+        """Return what a model that was fitted on the training ids needs to predict for other ids."""
+        rows = self.positions(wanted)
+        return self.take(rows, self.positions(training_ids) if self.is_kernel else rows)
+
+    def check_names(self, expected: tuple[Hashable, ...] | None) -> Self:
+        """Refuse a table that was exchanged for one with other features."""
+        if self.names is not None and expected is not None and self.names != expected:
+            raise ValueError(
+                f"The features of {self.side} should be those it had during fit, in the same order: expected "
+                f"{list(expected[:5])}, found {list(self.names[:5])}."
+            )
+        return self
+
+
+def _read_entities(given: Any, spec: KernelSpec, side: str) -> _Entities:
+    table, ids = align_side(read_table(unwrap_tasks(given), side), None, spec, side, side)
+    if table.kind is not None and ids is None:
+        raise IdError(
+            f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
+            "whose ids are its row positions."
+        )
+    values, names = table.values, table.column_ids
+    if is_sparse(values):
+        values = values.tocsr()
+    elif not is_foreign(values):
+        values = np.asarray(values)
+    if values.ndim != 2:
+        raise ValueError(f"{side} must be a matrix with a row for each of the {side}, found shape {values.shape}.")
+    if spec.is_precomputed and values.shape[0] != values.shape[1]:
+        raise KernelError(
+            f"{side} must be a square matrix for a precomputed kernel, over all {side} there are, found shape "
+            f"{tuple(values.shape)}."
+        )
+    return _Entities(
+        values,
+        ids or Ids(tuple(range(values.shape[0]))),
+        None if names is None or spec.is_precomputed else names.labels,
+        spec.is_precomputed,
+        side,
+    )
+
+
+def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
+    """Return where some ids stand; those that do not are counted and a few of them named."""
+    place = {label: position for position, label in enumerate(ids.labels)}
+    unknown = [label for label in wanted if label not in place]
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown}; {remedy}.")
+    return np.array([place[label] for label in wanted], dtype=np.intp)

@@ -1,0 +1,153 @@
+"""Scores over all regularisations where labels are missing or weighted.
+
+Exact leave-one-out where a shortcut exists; elsewhere folds are left out and solved again, each from the solution for
+the regularisation before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import to_numpy
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, labelled_part, missing_block
+from dyadlearn.metrics import PreparedScorer
+from dyadlearn.selection._progress import Progress
+from dyadlearn.selection.splitters import SettingKFold
+from dyadlearn.settings import Setting
+
+__all__ = ["as_splitter", "fold_groups", "folds_of", "has_shortcut", "incomplete_landscape", "method_in_words"]
+
+# Scores need no more digits than this, and the last ones are the dearest.
+_SEARCH_TOL = 1e-5
+
+
+def has_shortcut(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cv: Any) -> bool:
+    """Tell whether leave-one-out needs no solving again though labels are missing."""
+    used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
+    if cv is not None or any(labels is not None for labels in used):
+        return False
+    if problem.task_spectrum is None or labelled_part(problem) is not None:
+        return True
+    n_observed = int(np.count_nonzero(~np.isnan(to_numpy(problem.Y))))
+    has_block = problem.method == "two_step" and missing_block(problem) is not None
+    return setting is Setting.A and (n_observed <= FEW_CELLS or has_block)
+
+
+def folds_of(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cv: Any) -> Folds:
+    """Return the folds to leave out and solve again.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    groups, task_groups : array-like of shape (m,) and (q,), or None
+        What is left out together.
+    cv : int, SettingKFold or None
+        Number of folds, or the folds; None is five.
+    """
+    splits = as_splitter(cv, setting).split_grid(
+        *problem.Y.shape,
+        groups=groups if setting.new_instance else None,
+        task_groups=task_groups if setting.new_task else None,
+    )
+    return Folds(problem, setting, splits)
+
+
+def method_in_words(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cv: Any) -> str:
+    """Say how hold-out predictions are made."""
+    groups = groups if setting.new_instance else None
+    task_groups = task_groups if setting.new_task else None
+    grouped = groups is not None or task_groups is not None
+    if cv is None and problem.is_complete:
+        return "exact leave-group-out" if grouped else "exact leave-one-out"
+    if problem.is_complete and setting is not Setting.A:
+        return "exact leave-fold-out"
+    if has_shortcut(problem, setting, groups, task_groups, cv):
+        return "exact leave-one-out of what is observed"
+    unit = {Setting.A: "pairs", Setting.B: "instances", Setting.C: "tasks", Setting.D: "instances and of tasks"}
+    return f"{as_splitter(cv, setting).n_splits} folds of {unit[setting]}, left out and solved again"
+
+
+def fold_groups(cv: Any, setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any) -> list[Any]:
+    """Return the folds of instances and of tasks as group labels (m,) and (q,), None for a side that is not cut."""
+    cut = [setting.new_instance, setting.new_task]
+    labels = [np.full(size, -1) for size in shape]
+    given = {"groups": groups if cut[0] else None, "task_groups": task_groups if cut[1] else None}
+    m, q = shape
+    for number, (_, test) in enumerate(as_splitter(cv, setting).split_grid(m, q, **given)):
+        for axis in range(2):
+            labels[axis][test.any(axis=1 - axis)] = number
+    return [found if used else None for found, used in zip(labels, cut, strict=True)]
+
+
+def as_splitter(cv: Any, setting: Setting) -> SettingKFold:
+    """Return the folds of a setting from their number, or check those that are given."""
+    if isinstance(cv, SettingKFold):
+        if cv.setting != setting.value:
+            raise ValueError(f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}.")
+        return cv
+    if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
+        raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
+    return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
+
+
+def incomplete_landscape(
+    problem: Problem,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    setting: Setting,
+    score: PreparedScorer,
+    labels: tuple[Any, Any, Any],
+    bar: Progress,
+) -> np.ndarray:
+    """Score every regularisation in one setting.
+
+    Parameters
+    ----------
+    problem : Problem
+    alphas, task_alphas : sequences of float
+    setting : Setting
+    score : PreparedScorer
+    labels : (groups, task_groups, cv)
+    bar : Progress
+
+    Returns
+    -------
+    array of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with one regularisation
+    """
+    one = problem.method != "two_step"
+    scores = np.empty((len(alphas), 1 if one else len(task_alphas)))
+    folds = None if has_shortcut(problem, setting, *labels) else folds_of(problem, setting, *labels)
+    tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
+    # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
+    path = np.zeros(1, dtype=np.intp) if one else np.argsort(task_alphas)[::-1]
+    for row in np.argsort(alphas)[::-1]:
+        for column in path:
+            alpha, task_alpha = alphas[row], alphas[row] if one else task_alphas[column]
+            if folds is None:
+                held_out = holdout(replace(problem, alpha=alpha, task_alpha=task_alpha), setting)
+            else:
+                with warnings.catch_warnings():
+                    # Not once for each fold and regularisation, but all together below.
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    held_out = folds.held_out(alpha, task_alpha, tol)
+                n_rough += not folds.converged
+            scores[row, column] = score(held_out)
+            bar.advance()
+        path = path[::-1]
+    if n_rough:
+        warnings.warn(
+            f"For {n_rough} of {scores.size} regularisations {problem.max_iter} conjugate-gradient iterations did not "
+            f"reach a relative residual of {tol:g}, so that their scores are rough: raise max_iter, or leave out the "
+            "smallest regularisations.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return scores[:, 0] if one else scores

@@ -1,0 +1,223 @@
+r"""Closed form of two-step ridge regression where the missing labels form a block.
+
+The labels of rows M are missing for columns T, as where a task is new but for a few instances (almost zero-shot). O are
+the rows that have all labels, :math:`\mathbf{H}_k` and :math:`\mathbf{H}_g` the hat matrices of the sides,
+:math:`\mathbf{Y}_0` the labels with zeros where they are missing, and
+:math:`\mathbf{S} = \mathbf{Y}_0[\mathbf{H}_g]_{:T}` is what the step over the tasks makes of them. The model fills the
+block with the one :math:`\mathbf{F}` that it returns when it is fitted to it,
+
+.. math:: [\mathbf{R}_k]_{MM}\mathbf{F} + [\mathbf{H}_k]_{MM}\mathbf{F}[\mathbf{R}_g]_{TT}
+          = [\mathbf{H}_k]_{MO}\mathbf{S}_O + [\mathbf{H}_k]_{MM}\mathbf{S}_M .
+
+Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have the same eigenvectors
+:math:`\mathbf{W}`, with eigenvalues :math:`\mathbf{h}` and :math:`\mathbf{p} = 1 - \mathbf{h}`. With
+:math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(\mathbf{e})\mathbf{Z}^\top` there is nothing left to solve:
+
+.. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O\mathbf{Z}
+          + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M\mathbf{Z}}
+          {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]\mathbf{Z}^\top ,
+
+for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor :math:`\mathbf{h}` is
+had from the other, and what lies off the diagonal blocks comes from the smaller of :math:`\mathbf{H}` and
+:math:`\mathbf{R}`, so that neither end of the regularisation loses digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows, to_numpy, zeros
+from dyadlearn.solvers.pairs import common_floor
+from dyadlearn.spectrum import Smoother, leverage_error
+
+__all__ = ["complete_block", "complete_columns", "complete_each_task"]
+
+
+def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
+    r"""Fill a block of missing labels with what two-step ridge regression puts there.
+
+    It costs an eigendecomposition for each side of the block and some matrix products. The block may
+    cover whole rows or columns, which are then predicted from the kernel of their side alone.
+
+    Parameters
+    ----------
+    rows, columns : Smoother
+        Of the m instances and of the q tasks.
+    Y : array of shape (m, q)
+        Whatever stands in the block, NaN too, is not looked at.
+    missing_rows, missing_columns : integer arrays of shape (a,) and (b,)
+        Positions of the block.
+
+    Returns
+    -------
+    array of shape (m, q)
+        A copy of the labels with the block filled.
+
+    Raises
+    ------
+    LeverageError
+        If the model would fit any labels in the block exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solvers.block import complete_block
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> Y = np.array([[1.0, 2.0], [3.0, np.nan]])
+    >>> full = complete_block(side, side, Y, [1], [1])
+    >>> full.round(4)
+    array([[1.    , 2.    ],
+           [3.    , 0.6667]])
+
+    A model fitted to the completed grid returns what was filled in:
+
+    >>> round(float((side.hat() @ full @ side.hat())[1, 1]), 4)
+    0.6667
+    """
+    rows, columns = _in_the_limit(rows, columns)
+    inside, outside = _split(missing_rows, Y.shape[0], "missing_rows")
+    own, others = _split(missing_columns, Y.shape[1], "missing_columns")
+    xp = namespace(Y)
+    if not inside.size or not own.size:
+        return xp.asarray(Y, copy=True)
+    basis, slack, _, cross = _decompose(columns, own, others)
+    vectors = columns.spectrum.vectors
+    hat = (vectors * columns.shrinkage) @ take_rows(vectors, own).T
+    S_observed = take_rows(Y, outside) @ hat
+    S_missing = take_rows(take_rows(Y, inside).T, others).T @ cross.T
+    floor = common_floor(rows, columns)
+    filled = complete_columns(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
+    # Other cells of the grid are given some cell of the block, which is then not taken.
+    place, task_place = np.zeros(Y.shape[0], dtype=np.intp), np.zeros(Y.shape[1], dtype=np.intp)
+    place[inside], task_place[own] = np.arange(inside.size), np.arange(own.size)
+    is_missing = np.zeros(tuple(Y.shape), dtype=bool)
+    is_missing[np.ix_(inside, own)] = True
+    return xp.where(as_array_of(is_missing, Y), take_rows(take_rows(filled, place).T, task_place).T, Y)
+
+
+def complete_each_task(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any) -> Array:
+    """Return what two-step ridge regression puts in the place of missing labels, for each task in turn.
+
+    Column t of the result is what `complete_block` finds if column t alone lacks the labels of the missing
+    rows. All tasks share one eigendecomposition.
+
+    Parameters
+    ----------
+    rows, columns : Smoother
+        Of the m instances and of the q tasks.
+    Y : array of shape (m, q)
+        All labels: those of the missing rows are missing for one task at a time.
+    missing_rows : integer array of shape (a,)
+
+    Returns
+    -------
+    array of shape (a, q)
+
+    Raises
+    ------
+    LeverageError
+        If the model would fit any labels in the place of the missing ones exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solvers.block import complete_each_task
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> complete_each_task(side, side, np.array([[1.0, 2.0], [3.0, 4.0]]), [1]).round(4)
+    array([[0.6923, 0.6667]])
+    """
+    rows, columns = _in_the_limit(rows, columns)
+    inside, outside = _split(missing_rows, Y.shape[0], "missing_rows")
+    S_observed = take_rows(Y, outside) @ columns.hat()
+    S_missing = take_rows(Y, inside) @ columns.off_diagonal()
+    return complete_columns(rows, inside, S_observed, S_missing, columns.slack, floor=common_floor(rows, columns))
+
+
+def complete_columns(
+    rows: Smoother, missing_rows: Any, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
+) -> Array:
+    r"""Take the step over the instances for columns whose step over the tasks was taken.
+
+    .. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O
+              + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M}
+              {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]
+
+    Parameters
+    ----------
+    rows : Smoother
+        Of the m instances.
+    missing_rows : integer array of shape (a,)
+        Instances M whose labels are missing; the others O are in ascending order.
+    S_observed : array of shape (m - a, c)
+        :math:`\mathbf{S}_O`.
+    S_missing : array of shape (a, c)
+        :math:`\mathbf{S}_M`, to which the missing labels themselves contribute nothing.
+    slack : array of shape (c,)
+        :math:`\mathbf{e}`, the part of each column that the step over the tasks takes from the others.
+    floor : float, default=0.0
+        What the denominator must exceed.
+
+    Returns
+    -------
+    array of shape (a, c)
+
+    Examples
+    --------
+    Without tasks, nothing is taken from them: missing rows are predicted by ridge regression on the others.
+
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solvers.block import complete_columns
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> complete_columns(side, [1], np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
+    array([[1.]])
+    """
+    inside, outside = _split(missing_rows, rows.spectrum.n_rows, "missing_rows")
+    if not inside.size:
+        return zeros((0, S_observed.shape[1]), S_observed)
+    basis, own_slack, leverage, cross = _decompose(rows, inside, outside)
+    denominator = own_slack[:, None] + leverage[:, None] * slack[None, :]
+    if float(namespace(denominator).min(denominator)) <= floor:
+        raise leverage_error(inside, rows.spectrum.n_rows, "rows with missing labels")
+    numerator = (basis.T @ cross) @ S_observed
+    numerator += leverage[:, None] * (basis.T @ S_missing)
+    return basis @ (numerator / denominator)
+
+
+def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple[Array, Array, Array, Array]:
+    """Return the eigenvectors (a, a) of the block of a side, its slack and leverage (a,), and the hat beside it.
+
+    The last, of shape (a, n - a), is the hat matrix between the rows of the block and the others.
+    """
+    xp, spectrum = namespace(side.shrinkage), side.spectrum
+    vectors = take_rows(spectrum.vectors, inside)
+    weights = side.remainder if side.prefers_residual else side.shrinkage
+    _, basis = eigh((vectors * weights) @ vectors.T)
+    squares = (vectors.T @ basis) ** 2
+    leverage, slack = side.shrinkage @ squares, side.remainder @ squares
+    if spectrum.is_truncated:
+        slack = slack + xp.clip(1.0 - xp.sum(squares, axis=0), 0.0, 1.0)
+    sign = -1.0 if side.prefers_residual else 1.0
+    return basis, slack, leverage, (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T
+
+
+def _in_the_limit(rows: Smoother, columns: Smoother) -> tuple[Smoother, Smoother]:
+    """Return both sides with residuals that do not vanish where both are unregularised and of full rank."""
+    if rows.contrast is None or columns.contrast is None:
+        return rows, columns
+    return rows.scaled(), columns.scaled()
+
+
+def _split(missing: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that are missing, and the others in ascending order."""
+    inside = to_numpy(missing).astype(np.intp)
+    if np.unique(inside).size != inside.size or (inside.size and not 0 <= inside.min() <= inside.max() < n_rows):
+        raise ValueError(f"{name} must hold different positions from 0 to {n_rows - 1}, found {inside.tolist()}.")
+    return inside, np.delete(np.arange(n_rows), inside)

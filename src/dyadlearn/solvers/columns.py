@@ -1,0 +1,264 @@
+r"""Independent tasks with missing labels: every column is solved on its own observed rows.
+
+With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi = \mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a
+column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equal forms,
+of which the smallest system is solved:
+
+==============  ==========================================================================================
+observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
+                :math:`\mathbf{f} = \boldsymbol\Xi_{\cdot o}\mathbf{a}`
+missing rows    :math:`\mathbf{R}_{mm}\mathbf{f}_m = -\mathbf{R}_{mo}\mathbf{y}_o`, without weights
+directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
+                = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
+==============  ==========================================================================================
+
+For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same rows share the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, namespace, positive_solver, take_rows, to_numpy, with_diagonal, zeros
+from dyadlearn.spectrum import Smoother, leverage_error
+
+__all__ = ["complete_columns", "leave_one_out_columns"]
+
+
+def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
+    r"""Return a complete grid whose closed form is the model of the observed labels.
+
+    Parameters
+    ----------
+    side : Smoother
+        Of the m instances.
+    Y : array of shape (m, q)
+        NaN where not observed.
+    weights : array of shape (m, q), default=None
+        Of the squared loss, positive where a label is observed.
+
+    Returns
+    -------
+    array of shape (m, q)
+        Without weights the labels where they are observed and the predictions elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solvers.columns import complete_columns
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> complete_columns(side, np.array([[3.0], [np.nan]])).round(6)
+    array([[3.],
+           [1.]])
+    """
+    # As λ vanishes at full rank the model interpolates: weights no longer matter, nor does the ridge.
+    vanishing, side = side.contrast is not None, side.scaled()
+    weights = None if vanishing else weights
+    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+
+    def solve(column: _Column) -> Array:
+        sizes = {"observed": column.rows.size, "directions": int(side.spectrum.values.shape[0])}
+        if vanishing:
+            del sizes["directions"]
+        if side.slack_floor > 0:
+            # A direction that is kept whole has no penalty, and the kernel no value for it.
+            del sizes["observed"]
+        if weights is None:
+            sizes["missing"] = column.missing.size
+        form = min(sizes, key=lambda name: sizes[name])
+        if form == "missing":
+            return column.join(column.labels, _missing_rows(side, matrices, column))
+        if form == "directions":
+            fitted = side.spectrum.vectors @ _directions(side, column)[1]
+            dual = column.labels - take_rows(fitted, column.rows)
+            dual = dual if column.weights is None else column.weights * dual
+        else:
+            dual = namespace(Y).linalg.solve(_system(matrices, column), column.labels)
+            fitted = matrices.fitted(column.rows, dual)
+        # The closed form returns F for the labels F + a, and a is zero where nothing is observed.
+        return fitted + matrices.ridge * column.join(dual, zeros((column.missing.size, dual.shape[1]), dual))
+
+    return _each_pattern(Y, weights, solve)
+
+
+def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
+    r"""Return, for each observed label, what a model that never saw it predicts; predictions elsewhere.
+
+    With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
+    :math:`y_i - a_i/P_{ii}`, and in the form of directions
+    :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model.
+
+    Parameters
+    ----------
+    side, Y, weights : as in `complete_columns`
+
+    Returns
+    -------
+    array of shape (m, q)
+    """
+    vanishing, side = side.contrast is not None, side.scaled()
+    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+
+    def solve(column: _Column) -> Array:
+        xp = namespace(Y)
+        if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
+            vectors, coefficients, solver = side.spectrum.vectors, *_directions(side, column)[1:]
+            fitted = vectors @ coefficients
+            own = take_rows(vectors, column.rows)
+            leverage = xp.sum(own * solver(own.T).T, axis=1)[:, None]
+            leverage = leverage if column.weights is None else column.weights * leverage
+            if float(xp.max(leverage)) >= 1 - 1e-6:
+                tight = np.flatnonzero(to_numpy(leverage[:, 0]) >= 1 - 1e-6)
+                raise leverage_error(column.rows[tight], Y.shape[0], "rows")
+            held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
+        else:
+            inverse = xp.linalg.inv(_system(matrices, column))
+            dual = inverse @ column.labels
+            fitted = matrices.fitted(column.rows, dual)
+            held_out = column.labels - dual / xp.linalg.diagonal(inverse)[:, None]
+        return column.join(held_out, take_rows(fitted, column.missing))
+
+    return _each_pattern(Y, weights, solve)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """Columns that are observed in the same rows with the same weights.
+
+    Attributes
+    ----------
+    labels : array of shape (n, p)
+    weights : array of shape (n, 1) or None
+    rows, missing : integer arrays of shape (n,) and (m − n,)
+    """
+
+    labels: Array
+    weights: Array | None
+    rows: np.ndarray
+    missing: np.ndarray
+
+    def join(self, observed: Array, missing: Array) -> Array:
+        """Put values of observed and of missing rows in their places, shape (m, p)."""
+        together = namespace(observed).concat([observed, missing], axis=0)
+        return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
+
+
+def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array]) -> Array:
+    """Apply `solve` to the columns of each pattern and put the results (m, p) back in order."""
+    observed = ~np.isnan(to_numpy(Y))
+    keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
+    _, codes = np.unique(keys, axis=1, return_inverse=True)
+    codes = codes.reshape(-1)
+    order = np.argsort(codes, kind="stable")
+    pieces = []
+    for tasks in np.split(order, np.cumsum(np.bincount(codes))[:-1]):
+        rows, missing = np.flatnonzero(observed[:, tasks[0]]), np.flatnonzero(~observed[:, tasks[0]])
+        labels = take_rows(take_rows(Y.T, tasks).T, rows)
+        scale = None if weights is None else take_rows(weights, rows)[:, int(tasks[0])][:, None]
+        if rows.size:
+            pieces.append(solve(_Column(labels, scale, rows, missing)).T)
+        else:
+            # Nothing is known of such a task, and ridge regression predicts zero.
+            pieces.append(zeros((tasks.size, Y.shape[0]), Y))
+    return take_rows(namespace(Y).concat(pieces, axis=0), np.argsort(order)).T
+
+
+class _Matrices:
+    """Blocks of the kernel, with its ridge, of the hat and of the residual of one side.
+
+    A matrix of all rows is formed, once, only where the eigenvectors are as large.
+    """
+
+    def __init__(self, side: Smoother, ridge: float) -> None:
+        self._side, self.ridge = side, ridge
+
+    @cached_property
+    def _weights(self) -> Array:
+        return self._side.shrinkage / self._side.remainder  # f = 1 where λ vanishes
+
+    @cached_property
+    def _kernel(self) -> Array:
+        return self._side.spectrum.matrix(self._weights)
+
+    @cached_property
+    def _residual(self) -> Array:
+        return self._side.residual()
+
+    @cached_property
+    def _hat(self) -> Array:
+        return self._side.hat()
+
+    def kernel(self, rows: np.ndarray) -> Array:
+        """Return the kernel between some rows."""
+        spectrum = self._side.spectrum
+        return spectrum.block(self._weights, rows) if spectrum.is_truncated else _block(self._kernel, rows, rows)
+
+    def fitted(self, rows: np.ndarray, dual: Array) -> Array:
+        """Return the kernel of all rows with some, times their dual parameters."""
+        spectrum = self._side.spectrum
+        if not spectrum.is_truncated:
+            return take_rows(self._kernel.T, rows).T @ dual
+        return spectrum.vectors @ (self._weights[:, None] * (take_rows(spectrum.vectors, rows).T @ dual))
+
+    def residual(self, rows: np.ndarray) -> Array:
+        """Return the residual operator between some rows."""
+        if self._side.spectrum.is_truncated:
+            return self._side.residual_block(rows)
+        return _block(self._residual, rows, rows)
+
+    def from_others(self, rows: np.ndarray, others: np.ndarray, labels: Array) -> Array:
+        """Return what the hat puts in some rows from the labels of others."""
+        if self._side.spectrum.is_truncated:
+            return self._side.spectrum.block(self._side.shrinkage, rows, others) @ labels
+        if self._side.prefers_residual:
+            return -_block(self._residual, rows, others) @ labels
+        return _block(self._hat, rows, others) @ labels
+
+
+def _system(matrices: _Matrices, column: _Column) -> Array:
+    block = matrices.kernel(column.rows)
+    xp = namespace(block)
+    eye = xp.eye(column.rows.size, dtype=block.dtype, device=block.device)
+    return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
+
+
+def _directions(side: Smoother, column: _Column) -> tuple[Array, Array, Callable[[Array], Array]]:
+    """Return the eigenvectors at the observed rows, the coefficients (k, p), and a solver of their system."""
+    own = take_rows(side.spectrum.vectors, column.rows)
+    weighted = own if column.weights is None else column.weights * own
+    xp = namespace(own)
+    # A direction that the filter drops has no finite penalty: it is left out by one that nothing can pay.
+    kept = side.shrinkage > 0
+    penalty = side.remainder / xp.where(kept, side.shrinkage, xp.ones_like(side.shrinkage))
+    penalty = xp.where(kept, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
+    if side.slack_floor > 0:
+        whole = take_rows(own.T, np.flatnonzero(to_numpy(side.remainder) == 0))
+        if float(xp.min(xp.linalg.eigvalsh(whole @ whole.T))) <= side.slack_floor:
+            raise leverage_error(column.missing, side.spectrum.n_rows, "rows are missing and")
+    system = weighted.T @ own
+    system = with_diagonal(system, xp.linalg.diagonal(system) + penalty)
+    try:
+        solver = positive_solver(system)
+    except np.linalg.LinAlgError:
+        raise leverage_error(column.rows, side.spectrum.n_rows, "rows") from None
+    return own, solver(weighted.T @ column.labels), solver
+
+
+def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
+    if not column.missing.size:
+        return column.labels[:0, :]
+    xp = namespace(column.labels)
+    system = matrices.residual(column.missing)
+    if side.slack_floor and float(xp.min(xp.linalg.eigvalsh(system))) <= side.slack_floor:
+        raise leverage_error(column.missing, side.spectrum.n_rows, "rows are missing and")
+    return xp.linalg.solve(system, matrices.from_others(column.missing, column.rows, column.labels))
+
+
+def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    return take_rows(take_rows(matrix, rows).T, columns).T

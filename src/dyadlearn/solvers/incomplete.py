@@ -1,0 +1,372 @@
+r"""Labels with holes: complete the grid, so that a closed form on it is the model of the observed cells.
+
+With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.solvers.pairs`) and weights
+:math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` and the model's own penalty are minimised by
+
+.. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o, \qquad
+          \mathbf{F} = \mathbf{P}_{\cdot o}\mathbf{a}.
+
+Without weights the missing cells m solve an equal system, in which they hold what the model itself puts there,
+
+.. math:: \mathbf{R}_{mm}\,\mathbf{f}_m = (\mathbf{H}\mathbf{y}_o)_m = -(\mathbf{R}\mathbf{y}_o)_m .
+
+Either is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays (see
+`dyadlearn.solvers.deflation`), or directly where few cells are missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import Array, epsilon, is_foreign, namespace, take_rows, to_numpy
+from dyadlearn.solvers.deflation import Deflation, choose_rank
+from dyadlearn.solvers.iterative import Solution, conjugate_gradients
+from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
+from dyadlearn.spectrum import leverage_error
+from dyadlearn.vectrick import sandwich_at
+
+__all__ = ["Completion", "complete"]
+
+# A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
+_DIRECT_CELLS = 1024
+# Where a model may interpolate what is missing, so many cells are solved for directly, to tell.
+_CHECKED_CELLS = 4096
+# The small system of a deflation takes no more than 7 MiB, or a few grids.
+_LEAST_RANK_LIMIT = 900
+# One multiplication in a sparse product costs about as much as this many in a matrix product.
+_SPARSE_COST = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """A completed grid and how it was found.
+
+    Attributes
+    ----------
+    labels : array of shape (m, q)
+        On which the closed form of the model is the model of the observed cells: without weights the labels where
+        they are observed and the model's own predictions elsewhere.
+    form : {"missing", "observed"}
+        Which of the two systems was solved.
+    solution : Solution
+        Its unknowns are zero, or absent, where the system has none.
+    """
+
+    labels: Array
+    form: str
+    solution: Solution
+
+
+def complete(
+    operators: PairOperators,
+    Y: Array,
+    weights: Array | None = None,
+    *,
+    form: str | None = None,
+    rank: int | None = None,
+    sampled: bool | None = None,
+    start: Completion | None = None,
+    max_direct: int = _DIRECT_CELLS,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Completion:
+    """Complete a grid of labels.
+
+    Parameters
+    ----------
+    operators : PairOperators
+        Of the model on the complete grid.
+    Y : array of shape (m, q)
+        NaN where not observed.
+    weights : array of shape (m, q), default=None
+        Of the squared loss of each observed cell, positive there.
+    form : {"missing", "observed"}, default=None
+        The system to solve; None is the one that takes less work.
+    rank : int, default=None
+        Number of leading directions to deflate; None is chosen by cost.
+    sampled : bool, default=None
+        Whether products are computed at the observed cells only, by sparse products; None is chosen by cost.
+    start : Completion, default=None
+        A solution nearby, to start from.
+    max_direct : int
+        Up to this many missing cells are solved for directly.
+    tol : float, default=1e-8
+        Relative residual at which conjugate gradients stop, but no less than the precision allows.
+    max_iter : int, default=1000
+
+    Returns
+    -------
+    Completion
+    """
+    xp = namespace(Y)
+    observed = ~xp.isnan(Y)
+    # As λ vanishes at full rank the model interpolates, and weights no longer matter.
+    weights = None if operators.vanishing else weights
+    n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
+    n_missing = math.prod(Y.shape) - n_observed
+    if weights is None and n_missing == 0:
+        return Completion(Y, "missing", Solution(xp.zeros_like(Y), 0, 0.0, True))
+    tol = max(tol, 50 * epsilon(Y))
+    if weights is not None and (operators.floor > 0 or operators.ridge == 0 or form == "missing"):
+        raise ValueError(
+            "Weights say nothing to a model that interpolates: use a larger alpha (and filters that regularise), or "
+            "leave sample_weight out."
+        )
+    if form is None:
+        form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
+    if form == "missing":
+        return _solve_missing(operators, Y, observed, n_missing, rank, start, max_direct, tol, max_iter)
+    return _solve_observed(operators, Y, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
+
+
+def _cheaper_form(operators: PairOperators, n_observed: int, n_missing: int, weighted: bool, max_direct: int) -> str:
+    if weighted:
+        return "observed"
+    interpolates = operators.floor > 0 or operators.ridge == 0
+    if interpolates or n_missing <= max_direct:
+        return "missing"
+    # Both systems are conditioned alike, so what counts is the cost of a product; a small system ends early.
+    missing = operators.residual_cost * min(n_missing, 100)
+    observed = operators.kernel_cost * min(n_observed, 100)
+    return "observed" if observed < missing else "missing"
+
+
+def _where(mask: Array, grid: Array) -> Array:
+    """Return a grid with zeros outside the mask."""
+    xp = namespace(grid)
+    return xp.where(mask, grid, xp.zeros((), dtype=grid.dtype, device=grid.device))
+
+
+def _solve_missing(
+    operators: PairOperators,
+    Y: Array,
+    observed: Array,
+    n_missing: int,
+    rank: int | None,
+    start: Completion | None,
+    max_direct: int,
+    tol: float,
+    max_iter: int,
+) -> Completion:
+    missing = ~observed
+    right = _missing_right(operators, _where(observed, Y), missing)
+    if n_missing <= (max(max_direct, _CHECKED_CELLS) if operators.floor > 0 else max_direct):
+        values = _solve_directly(operators, right, to_numpy(missing))
+        return Completion(values + _where(observed, Y), "missing", Solution(values, 0, 0.0, True))
+    limit = _rank_limit(operators, 1.5)
+    if rank is None:
+        rank = choose_rank(operators.remainder, Y.shape, operators.residual_cost, n_missing, tol, limit)
+    solution = conjugate_gradients(
+        lambda grid: _where(missing, operators.residual(grid)),
+        right,
+        precondition=_missing_preconditioner(operators, observed, min(rank, limit)) if rank else None,
+        start=_where(missing, start.solution.values) if start is not None and start.form == "missing" else None,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return Completion(solution.values + _where(observed, Y), "missing", solution)
+
+
+def _missing_right(operators: PairOperators, labels: Array, missing: Array) -> Array:
+    return _where(missing, -operators.residual(labels) if operators.prefers_residual else operators.hat(labels))
+
+
+def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) -> Array:
+    """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
+    xp = namespace(right)
+    system = operators.residual_block(*np.nonzero(mask))
+    flat = np.flatnonzero(mask)
+    if operators.floor and float(xp.min(xp.linalg.eigvalsh(system))) <= operators.floor:
+        raise leverage_error(flat, mask.size, "cells form a set that")
+    solved = xp.linalg.solve(system, take_rows(xp.reshape(right, (-1,)), flat)[:, None])
+    # Cells outside the mask take the zero at the end.
+    padded = xp.concat([solved[:, 0], xp.zeros_like(solved[:1, 0])])
+    back = np.full(mask.size, flat.size)
+    back[flat] = np.arange(flat.size)
+    return xp.reshape(take_rows(padded, back), right.shape)
+
+
+def _rank_limit(operators: PairOperators, grids: float) -> int:
+    """Return the rank at which the small system takes as much memory as so many grids."""
+    assert operators.task_spectrum is not None
+    rows, columns = operators.remainder.shape
+    size = operators.spectrum.n_rows * operators.task_spectrum.n_rows
+    # All directions may be deflated where a truncated spectrum leaves others to stand for the rest.
+    return int(min(max(_LEAST_RANK_LIMIT, math.isqrt(int(grids * size))), rows * columns, size - 1))
+
+
+def _leading(values: np.ndarray, rank: int, outside: float) -> tuple[np.ndarray, float]:
+    """Return the positions of the `rank` smallest values that lie below the next one, and that one.
+
+    Beyond all values comes what stands `outside` of a truncated spectrum.
+    """
+    if rank >= values.size:
+        return np.flatnonzero(values < outside), outside
+    nearest = np.argpartition(values, rank)[: rank + 1]
+    edge = float(values[nearest[-1]])
+    return nearest[values[nearest] < edge], edge
+
+
+def _missing_preconditioner(operators: PairOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
+    r"""Invert τI − Φ_m (τ − ρ) Φ_mᵀ, where τ stands for the residual filter of all that is not deflated.
+
+    .. math:: \tfrac1\tau\left(\mathbf{I} + \boldsymbol\Phi_m\mathbf{S}^{-1}\boldsymbol\Phi_m^\top\right), \qquad
+              \mathbf{d} = \rho/(\tau-\rho)
+    """
+    rho = to_numpy(operators.remainder).reshape(-1)
+    leading, edge = _leading(rho, rank, 1.0)
+    if not leading.size:
+        return None
+    kept = np.maximum(rho[leading], 1e3 * epsilon(operators.remainder) * edge)
+    assert operators.task_spectrum is not None
+    weights = namespace(observed).astype(observed, operators.remainder.dtype)
+    diagonal = kept / (edge - rho[leading])
+    deflate = Deflation(operators.spectrum, operators.task_spectrum, leading, diagonal, weights)
+    return lambda grid: grid + _where(~observed, deflate(grid))
+
+
+def _solve_observed(
+    operators: PairOperators,
+    Y: Array,
+    observed: Array,
+    weights: Array | None,
+    n_observed: int,
+    rank: int | None,
+    sampled: bool | None,
+    start: Completion | None,
+    tol: float,
+    max_iter: int,
+) -> Completion:
+    xp = namespace(Y)
+    if sampled is None:
+        sampled = _sampling_pays(operators, Y, n_observed)
+    kind: type[_GridCells] = _GridCells
+    if not is_foreign(Y):
+        kind = _SampledCells if sampled and isinstance(operators, KroneckerPairs) else _ListedCells
+    cells = kind(operators, observed, weights)
+    limit = _rank_limit(operators, 4)
+    if rank is None:
+        rank = choose_rank(operators.remainder, Y.shape, operators.kernel_cost, n_observed, tol, limit)
+    found = conjugate_gradients(
+        cells.product,
+        cells.root * cells.gather(_where(observed, Y)),
+        precondition=_observed_preconditioner(operators, cells, min(rank, limit)) if rank else None,
+        start=cells.gather(start.solution.values) if start is not None and start.form == "observed" else None,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    dual = cells.scatter(cells.root * found.values)
+    fitted = operators.kernel(dual)
+    if weights is None:
+        labels = xp.where(observed, Y, fitted)
+    else:
+        dual *= operators.ridge
+        labels = fitted + dual
+    return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
+
+
+def _sampling_pays(operators: PairOperators, Y: Array, n_observed: int) -> bool:
+    return bool(_SPARSE_COST * n_observed * sum(Y.shape) < operators.kernel_cost)
+
+
+class _GridCells:
+    """The observed system in the unknowns √(1/w) a, on grids that are zero where nothing is observed."""
+
+    root: Array
+
+    def __init__(self, operators: PairOperators, observed: Array, weights: Array | None) -> None:
+        xp = namespace(observed)
+        self.operators = operators
+        weights = xp.ones_like(operators.kernel_values[:1, :1]) if weights is None else weights
+        self.root = _where(observed, xp.broadcast_to(weights, observed.shape)) ** 0.5
+
+    def product(self, values: Array) -> Array:
+        image = self.gather(self._kernel(self.root * values))
+        image *= self.root
+        image += self.operators.ridge * values
+        return image
+
+    def _kernel(self, values: Array) -> Array:
+        return self.operators.kernel(self.scatter(values))
+
+    def gather(self, grid: Array) -> Array:
+        return grid
+
+    def scatter(self, values: Array) -> Array:
+        return values
+
+
+class _ListedCells(_GridCells):
+    """The same on a list of the observed cells, which takes less memory; products are of grids."""
+
+    def __init__(self, operators: PairOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
+        self.operators, self.shape = operators, observed.shape
+        self.at = np.flatnonzero(observed)
+        dtype = operators.kernel_values.dtype
+        self.root = np.ones(self.at.size, dtype) if weights is None else self.gather(weights) ** 0.5
+
+    def gather(self, grid: Array) -> Array:
+        return grid.reshape(-1)[self.at]
+
+    def scatter(self, values: Array) -> Array:
+        grid = np.zeros(self.shape, dtype=values.dtype)
+        grid.reshape(-1)[self.at] = values
+        return grid
+
+
+class _SampledCells(_ListedCells):
+    """The same by sparse products and gathered dot products, for few observed cells."""
+
+    operators: KroneckerPairs
+
+    def __init__(self, operators: PairOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
+        super().__init__(operators, observed, weights)
+        self.kernels = [side.matrix(side.values) for side in (self.operators.spectrum, self.operators.task_spectrum)]
+        self.rows, self.columns = np.divmod(self.at, self.shape[1])
+        self.starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
+
+    def product(self, values: Array) -> Array:
+        K, G = self.kernels
+        cells = sparse.csr_array((self.root * values, self.columns, self.starts), shape=self.shape)
+        # The sparse product runs along the longer side, the dot products along the shorter one.
+        if self.shape[0] >= self.shape[1]:
+            image = sandwich_at(K, cells, G, self.rows, self.columns)
+        else:
+            image = sandwich_at(G, cells.T, K, self.columns, self.rows)
+        image *= self.root
+        image += self.operators.ridge * values
+        return image
+
+
+def _observed_preconditioner(operators: PairOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
+    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated.
+
+    .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
+              \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad \boldsymbol\Omega = w/\mathbf{C}, \quad
+              \mathbf{d} = 1/(p-\tau)
+    """
+    values = to_numpy(operators.kernel_values).reshape(-1)
+    leading, edge = _leading(-values, rank, 0.0)
+    # Closer to the ridge than this, Woodbury's difference would be rounding.
+    edge = max(-edge, 1e3 * epsilon(operators.kernel_values) * float(values.max()))
+    leading = leading[values[leading] > edge]
+    if not leading.size:
+        return None
+    scale = operators.ridge + edge * cells.root**2
+    weights = cells.scatter(cells.root**2 / scale)
+    assert operators.task_spectrum is not None
+    deflate = Deflation(operators.spectrum, operators.task_spectrum, leading, 1.0 / (values[leading] - edge), weights)
+
+    def inverse(values: Array) -> Array:
+        scaled = values / scale
+        inside = cells.gather(deflate(cells.scatter(cells.root * scaled)))
+        inside *= cells.root
+        inside /= scale
+        return scaled - inside
+
+    return inverse

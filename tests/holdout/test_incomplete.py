@@ -1,0 +1,373 @@
+"""Hold-out where labels are missing or weighted, against models that are really fitted again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout import incomplete
+from dyadlearn.settings import Setting
+
+M, Q = 7, 5
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3)), RNG.normal(size=(M, Q))
+WEIGHTS = RNG.uniform(0.2, 3.0, size=(M, Q))
+GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2]), np.array(list("aabba"))
+
+
+def with_holes(*, share: float = 0.0, rows: Any = (), columns: Any = (), block: Any = None) -> np.ndarray:
+    labels = Y.copy()
+    labels[np.random.default_rng(1).random((M, Q)) < share] = np.nan
+    labels[list(rows)], labels[:, list(columns)] = np.nan, np.nan
+    if block is not None:
+        labels[np.ix_(*block)] = np.nan
+    return labels
+
+
+PATTERNS = {
+    "some": with_holes(share=0.3),
+    "most": with_holes(share=0.7),
+    "one cell": with_holes(block=([2], [3])),
+    "rows": with_holes(rows=[1, 5]),
+    "columns": with_holes(columns=[0, 4]),
+    "rows and columns": with_holes(rows=[1, 5], columns=[0]),
+    "block": with_holes(block=([1, 2, 5], [0, 4])),
+    "rows and some": with_holes(share=0.2, rows=[5], columns=[4]),
+}
+MODELS = {
+    "two-step": TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12),
+    "two-step primal": TwoStepRidge(0.5, 0.2, tol=1e-12),
+    "Kronecker": KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-12),
+    "Kronecker primal": KroneckerRidge(0.5, tol=1e-12),
+    "independent": IndependentTaskRidge(0.5, kernel="rbf"),
+    "independent primal": IndependentTaskRidge(0.5),
+}
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+pair_models = pytest.mark.parametrize("model", list(MODELS.values())[:4], ids=list(MODELS)[:4])
+every_pattern = pytest.mark.parametrize("labels", PATTERNS.values(), ids=PATTERNS)
+new_sides = pytest.mark.parametrize("letter", "BCD")
+weighted_or_not = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
+
+
+def fitted(model: Any, labels: np.ndarray, weights: np.ndarray | None, rows: Any = None, columns: Any = None) -> Any:
+    """Return a model of some rows and columns of the grid."""
+    rows = np.arange(M) if rows is None else rows
+    columns = np.arange(Q) if columns is None else columns
+    at = np.ix_(rows, columns)
+    fresh = type(model)(**model.get_params())
+    return fresh.fit(X[rows], labels[at], tasks=T[columns], sample_weight=None if weights is None else weights[at])
+
+
+def some(things: Any, number: int) -> Any:
+    """Return a few of many things, or all of a few."""
+    return things if len(things) <= number else np.random.default_rng(9).permutation(things)[:number]
+
+
+def without_cells(model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray) -> np.ndarray:
+    """Return predictions of models for which the cells of a fold really are NaN."""
+    expected = np.full((M, Q), np.nan)
+    for fold in some(np.unique(cells), 8):
+        inside = cells == fold
+        hidden = np.where(inside, np.nan, labels)
+        expected[inside] = fitted(model, hidden, weights).predict(X)[inside]
+    return expected
+
+
+def without_sides(
+    model: Any, labels: np.ndarray, weights: np.ndarray | None, letter: str, groups: Any, task_groups: Any
+) -> np.ndarray:
+    """Return predictions of models that were fitted without the rows and columns of a group."""
+    groups = np.arange(M) if groups is None else np.asarray(groups)
+    task_groups = np.arange(Q) if task_groups is None else np.asarray(task_groups)
+    expected = np.full((M, Q), np.nan)
+    for group in some(np.unique(groups), 7 if letter == "B" else 3) if letter in "BD" else [None]:
+        for task_group in some(np.unique(task_groups), 5 if letter == "C" else 3) if letter in "CD" else [None]:
+            new, asked = np.flatnonzero(groups == group), np.flatnonzero(task_groups == task_group)
+            seen, known = np.setdiff1d(np.arange(M), new), np.setdiff1d(np.arange(Q), asked)
+            own = fitted(model, labels, weights, seen, known)
+            new = np.arange(M) if group is None else new
+            asked = np.arange(Q) if task_group is None else asked
+            tasks = None if task_group is None else T[asked]
+            expected[np.ix_(new, asked)] = own.predict(X[new], tasks)
+    return expected
+
+
+def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
+    """Compare what was fitted again."""
+    found, known = np.asarray(found), ~np.isnan(expected)
+    assert known.any()
+    assert np.isfinite(found).all()
+    assert_allclose(found[known], expected[known], rtol=0, atol=rtol * np.abs(expected[known]).max())
+
+
+# --- single cells --------------------------------------------------------------------------------
+
+
+@every_model
+@every_pattern
+def test_single_cells(model, labels):
+    own = fitted(model, labels, None)
+    expected = without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q))
+    close(own.holdout("A"), expected)
+    close(own.holdout("A")[np.isnan(labels)], own.completed_[np.isnan(labels)])
+
+
+@every_model
+@pytest.mark.parametrize("labels", [PATTERNS["rows and some"], Y], ids=["holes", "complete"])
+def test_single_cells_with_weights(model, labels):
+    expected = without_cells(model, labels, WEIGHTS, np.arange(M * Q).reshape(M, Q))
+    close(fitted(model, labels, WEIGHTS).holdout("A"), expected)
+
+
+@every_model
+@weighted_or_not
+@pytest.mark.parametrize("name", ["some", "rows and some", "block"])
+def test_folds_of_cells(model, weights, name):
+    labels, cells = PATTERNS[name], np.random.default_rng(4).integers(3, size=(M, Q))
+    expected = without_cells(model, labels, weights, cells)
+    close(fitted(model, labels, weights).holdout("A", cells=cells), expected)
+    close(fitted(model, labels, weights).holdout("A", cells=np.array(list("xyz"))[cells]), expected)
+
+
+@every_model
+def test_the_last_label_leaves_nothing(model):
+    labels = np.full((M, Q), np.nan)
+    labels[3, 2] = 2.0
+    assert_allclose(fitted(model, labels, None).holdout("A")[3, 2], 0.0, atol=1e-12)
+
+
+# --- instances and tasks -------------------------------------------------------------------------
+
+
+@pair_models
+@new_sides
+@every_pattern
+def test_new_instances_and_tasks(model, letter, labels):
+    found = fitted(model, labels, None).holdout(letter)
+    expected = without_sides(model, labels, None, letter, None, None)
+    observed = ~np.isnan(labels)
+    close(found[observed], expected[observed])
+    assert np.isfinite(found).all()
+    if isinstance(model, TwoStepRidge):
+        close(found, expected)
+
+
+@pair_models
+@new_sides
+def test_new_instances_and_tasks_with_weights(model, letter):
+    labels = PATTERNS["rows and some"]
+    found = fitted(model, labels, WEIGHTS).holdout(letter)
+    close(found, without_sides(model, labels, WEIGHTS, letter, None, None))
+
+
+@pair_models
+@new_sides
+@weighted_or_not
+@pytest.mark.parametrize("name", ["some", "rows and columns", "block"])
+def test_groups_of_instances_and_tasks(model, letter, weights, name):
+    labels = PATTERNS[name]
+    groups = {"groups": GROUPS if letter in "BD" else None, "task_groups": TASK_GROUPS if letter in "CD" else None}
+    found = fitted(model, labels, weights).holdout(letter, **groups)
+    close(found, without_sides(model, labels, weights, letter, **groups))
+
+
+@pytest.mark.parametrize("name", ["independent", "independent primal"])
+@every_pattern
+@weighted_or_not
+def test_independent_tasks(name, labels, weights):
+    own = fitted(MODELS[name], labels, weights)
+    expected = without_sides(MODELS[name], labels, weights, "B", None, None)
+    observed = ~np.isnan(labels)
+    for letter in "AB":
+        close(own.holdout(letter)[observed], expected[observed])
+        # Nothing has to leave for a cell that was never seen.
+        close(own.holdout(letter)[~observed], own.predict(X)[~observed])
+    close(own.holdout("B", groups=GROUPS), without_sides(MODELS[name], labels, weights, "B", GROUPS, None))
+
+
+@pytest.mark.parametrize("name", ["Kronecker", "Kronecker primal", "independent"])
+@pytest.mark.parametrize("pattern", ["rows", "columns", "rows and columns"])
+def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
+    """What is complete but for whole rows and columns is left out by the formulas of a complete grid."""
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("solved again")
+
+    own = fitted(MODELS[name], PATTERNS[pattern], None)
+    monkeypatch.setattr(incomplete.Folds, "held_out", refuse)
+    for letter in "ABCD" if name != "independent" else "AB":
+        own.holdout(letter)
+    two_step = fitted(MODELS["two-step"], PATTERNS[pattern], None)
+    with pytest.raises(AssertionError, match="solved again"):
+        two_step.holdout("B")
+
+
+def test_hiding_a_row_is_more_than_leaving_it_out_of_a_two_step_grid():
+    """Why its rows are taken out altogether: a new instance brings no features to the model of the others."""
+    model, labels = MODELS["two-step"], PATTERNS["some"]
+    hidden = labels.copy()
+    hidden[3] = np.nan
+    known_features = fitted(model, hidden, None).predict(X)[3]
+    assert np.abs(fitted(model, labels, None).holdout("B")[3] - known_features).max() > 1e-3
+    kronecker = MODELS["Kronecker"]
+    close(fitted(kronecker, labels, None).holdout("B")[3], fitted(kronecker, hidden, None).predict(X)[3])
+
+
+def test_a_path_of_regularisations_starts_from_the_one_before():
+    for name in ("two-step", "Kronecker"):
+        problem = fitted(MODELS[name], PATTERNS["some"], None)._problem()
+        split = [(group != GROUPS, group == GROUPS) for group in range(3)]
+        masks = [tuple(np.tile(side[:, None], Q) for side in sides) for sides in split]
+        folds = incomplete.Folds(problem, Setting.B, masks)
+        for alpha in (10.0, 1.0, 0.1):
+            task_alpha = 0.3 if name == "two-step" else alpha
+            params = {"alpha": alpha} | ({"task_alpha": 0.3} if name == "two-step" else {})
+            fresh = type(MODELS[name])(**(MODELS[name].get_params() | params)).fit(X, PATTERNS["some"], tasks=T)
+            close(folds.held_out(alpha, task_alpha), fresh.holdout("B", groups=GROUPS))
+
+
+def test_other_filters_hide_labels_and_keep_their_penalty():
+    model = TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12, filter=IteratedTikhonov(2))
+    own, labels = fitted(model, PATTERNS["some"], None), PATTERNS["some"]
+    found = own.holdout("B", groups=GROUPS)
+    for group in range(3):
+        hidden = labels.copy()
+        hidden[group == GROUPS] = np.nan
+        close(found[group == GROUPS], fitted(model, hidden, None).predict(X)[group == GROUPS])
+    close(own.holdout("A"), without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q)))
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+@pytest.mark.parametrize("holes", ["edges", "vertex", "loop"])
+def test_an_edge_leaves_with_its_transpose(symmetry, holes):
+    labels = Y[:, :4] @ Y[:, :4].T if symmetry == "symmetric" else np.subtract.outer(Y[:, 0], Y[:, 0])
+    hidden = np.random.default_rng(2).random((M, M)) < 0.3
+    hidden = hidden | hidden.T if holes == "edges" else np.zeros((M, M), dtype=bool)
+    if holes == "vertex":
+        hidden[2], hidden[:, 2] = True, True
+    if holes == "loop":
+        hidden[4, 4] = True
+    labels = np.where(hidden, np.nan, labels)
+    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "tol": 1e-12, "symmetry": symmetry}
+    network = TwoStepRidge(**options).fit(X, labels)
+    held_out = network.holdout("A")
+    sign = 1 if symmetry == "symmetric" else -1
+    assert_allclose(held_out, sign * held_out.T, atol=1e-10)
+    for i in range(M):
+        for j in range(i + 1):
+            without = labels.copy()
+            without[i, j] = without[j, i] = np.nan
+            assert_allclose(held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9)
+
+
+# --- forms and libraries -------------------------------------------------------------------------
+
+
+@pair_models
+def test_every_library_leaves_out_alike(model, library):
+    own = fitted(model, PATTERNS["rows and some"], None)
+    other = type(model)(**model.get_params())
+    other.fit(library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T))
+    for letter in "ABCD":
+        found = other.holdout(letter)
+        assert type(found) is type(library.asarray(Y))
+        close(library.to_numpy(found), own.holdout(letter), 100 * library.rtol)
+
+
+def test_every_library_leaves_out_columns_and_parts_alike(library):
+    for name, pattern in (("independent", "some"), ("independent primal", "some"), ("Kronecker", "rows and columns")):
+        own = fitted(MODELS[name], PATTERNS[pattern], None)
+        other = type(MODELS[name])(**MODELS[name].get_params())
+        other.fit(library.asarray(X), library.asarray(PATTERNS[pattern]), tasks=library.asarray(T))
+        close(library.to_numpy(other.holdout("B")), own.holdout("B"), 100 * library.rtol)
+
+
+def test_frames_are_left_out_by_id():
+    rows, columns = list("abcdefg"), list("uvwxy")
+    labels = pd.DataFrame(PATTERNS["some"], rows, columns)
+    own = fitted(MODELS["two-step"], PATTERNS["some"], None)
+    framed = TwoStepRidge(**MODELS["two-step"].get_params()).fit(X, labels, tasks=T)
+    found = framed.holdout("D", groups=pd.Series(GROUPS, rows)[::-1], task_groups=pd.Series(TASK_GROUPS, columns)[::-1])
+    expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
+    pd.testing.assert_frame_equal(found, pd.DataFrame(expected, rows, columns))
+    cells = pd.DataFrame(np.arange(M * Q).reshape(M, Q) % 3, rows, columns)
+    found = framed.holdout("A", cells=cells.iloc[::-1, ::-1])
+    pd.testing.assert_frame_equal(found, pd.DataFrame(own.holdout("A", cells=cells.to_numpy()), rows, columns))
+    vector = IndependentTaskRidge().fit(X, PATTERNS["some"][:, 0]).holdout("B")
+    assert_array_equal(vector, IndependentTaskRidge().fit(X, PATTERNS["some"][:, :1]).holdout("B")[:, 0])
+
+
+# --- what is too much, or has no meaning ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge(), KroneckerRidge()], ids=repr)
+def test_what_takes_too_long_is_refused(model):
+    rng = np.random.default_rng(0)
+    labels = rng.normal(size=(70, 60))
+    labels[[0, 1, 2], [0, 1, 2]] = np.nan
+    model.fit(rng.normal(size=(70, 3)), labels, tasks=rng.normal(size=(60, 2)))
+    with pytest.raises(ValueError, match=r"^Leaving out each of 4197 observed cells by itself .* give cells=, a fold"):
+        model.holdout("A")
+    with pytest.raises(ValueError, match=r"^Setting D .* here 4200 times: give groups= and task_groups=, a few of"):
+        model.holdout("D")
+    assert np.isfinite(model.holdout("A", cells=rng.integers(2, size=(70, 60)))).all()
+    assert np.isfinite(model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)).all()
+
+
+@pair_models
+def test_folds_that_leave_no_label_are_refused(model):
+    labels = np.full((M, Q), np.nan)
+    labels[2, :3] = 1.0
+    own = fitted(model, labels, WEIGHTS)
+    with pytest.raises(ValueError, match=r"^A fold leaves no observed label to learn from: use more folds, or fewer"):
+        own.holdout("B")
+    assert np.isfinite(own.holdout("C")).all()
+
+
+@pytest.mark.parametrize("model", [KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0)], ids=repr)
+def test_single_cells_need_regularisation(model):
+    model.set_params(kernel="rbf", task_kernel="rbf").fit(X, PATTERNS["some"], tasks=T)
+    with pytest.raises(ValueError, match=r"^Leaving out single cells where labels are missing needs regularisation"):
+        model.holdout("A")
+
+
+@new_sides
+def test_vertices_of_networks_with_missing_edges_are_refused(letter):
+    labels = np.add.outer(Y[:, 0], Y[:, 0])
+    labels[0, 3] = labels[3, 0] = np.nan
+    network = TwoStepRidge(kernel="rbf", symmetry="symmetric").fit(X, labels)
+    with pytest.raises(ValueError, match=rf"^Setting {letter} of a network with missing labels is not supported"):
+        network.holdout(letter)
+    with pytest.raises(ValueError, match=r"^A network leaves out one edge or vertex at a time"):
+        network.holdout("A", cells=np.zeros((M, M)))
+
+
+@every_model
+def test_arguments_are_checked_as_for_complete_labels(model):
+    own = fitted(model, PATTERNS["some"], None)
+    with pytest.raises(ValueError, match="setting A leaves none out"):
+        own.holdout("A", groups=GROUPS)
+    with pytest.raises(ValueError, match="they go with setting A, found B"):
+        own.holdout("B", cells=np.zeros((M, Q)))
+    with pytest.raises(ValueError, match=r"a fold for each cell of the 7 × 5 grid, found shape \(5, 7\)"):
+        own.holdout("A", cells=np.zeros((Q, M)))
+    with pytest.raises(ValueError, match=r"groups must give .* found shape \(3,\)|groups .* 7"):
+        own.holdout("B", groups=[1, 2, 3])
+    if isinstance(model, IndependentTaskRidge):
+        with pytest.raises(ValueError, match="knows nothing of tasks"):
+            own.holdout("D")
+
+
+def test_there_is_nothing_to_verify():
+    own = fitted(MODELS["two-step"], PATTERNS["some"], None)
+    with pytest.raises(ValueError, match="^verify_holdout compares the shortcuts of complete labels with refitting"):
+        verify_holdout(own, "B")

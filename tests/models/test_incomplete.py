@@ -1,0 +1,470 @@
+"""Labels with holes in every model, against dense systems that say what is meant."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
+from dyadlearn.solvers import independent_coefficients, kronecker_coefficients, two_step_coefficients
+
+M, Q = 9, 7
+ALPHA, TASK_ALPHA = 0.5, 0.2
+PATTERNS = ["one missing", "5%", "50%", "95%", "rows", "columns", "rows and columns", "block", "one cell"]
+MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
+every_model = pytest.mark.parametrize("Model", MODELS)
+every_pair_model = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
+every_kernel = pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+
+
+def make_data(m=M, q=Q, n_new=3, seed=0):
+    """Return features of m + n_new instances and q + n_new tasks, and labels (m, q)."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m + n_new, 4)), rng.normal(size=(q + n_new, 3))
+    return X, X[:m] @ rng.normal(size=(4, 3)) @ T[:q].T + rng.normal(size=(m, q)), T
+
+
+def with_holes(Y: np.ndarray, pattern: str, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    Y, (m, q) = Y.copy(), Y.shape
+    if pattern.endswith("%"):
+        share = int(pattern[:-1]) / 100
+        Y.flat[rng.permutation(Y.size)[: max(1, round(share * Y.size))]] = np.nan
+    if pattern == "one missing":
+        Y[2, 3] = np.nan
+    if "rows" in pattern:
+        Y[[1, m - 2]] = np.nan
+    if "columns" in pattern:
+        Y[:, [0, q - 3]] = np.nan
+    if pattern == "block":
+        Y[m // 2 :, [1, 4]] = np.nan
+    if pattern == "one cell":
+        Y[:] = np.nan
+        Y[3, 2] = 1.7
+    return Y
+
+
+def make_model(Model: Any, kernel: str = "linear", **params: Any) -> Any:
+    if Model is not IndependentTaskRidge:
+        params = {"task_kernel": kernel, "tol": 1e-12} | params
+    if Model is TwoStepRidge:
+        params = {"task_alpha": TASK_ALPHA} | params
+    return Model(**({"alpha": ALPHA, "kernel": kernel} | params))
+
+
+def gram(kernel: str, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return rbf_kernel(rows, others) if kernel == "rbf" else rows @ others.T
+
+
+def dense(Model: Any, K: np.ndarray, G: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None):
+    """Return a function that predicts from kernel rows, by normal equations that are written out.
+
+    Grids are raveled row by row, so that the kernel of pairs is K ⊗ G.
+    """
+    (m, q), observed = Y.shape, ~np.isnan(Y)
+    weights = np.ones(Y.shape) if weights is None else weights
+    if Model is IndependentTaskRidge:
+        dual = np.zeros(Y.shape)
+        for j in range(q):
+            o = observed[:, j]
+            dual[o, j] = np.linalg.solve(K[np.ix_(o, o)] + ALPHA * np.diag(1 / weights[o, j]), Y[o, j])
+        return lambda k, g=None: k @ dual
+    pairs, ridge = np.kron(K, G), ALPHA
+    if Model is TwoStepRidge:
+        eye = np.eye(m * q)
+        rest = ALPHA * TASK_ALPHA * eye + TASK_ALPHA * np.kron(K, np.eye(q)) + ALPHA * np.kron(np.eye(m), G)
+        pairs, ridge = pairs @ np.linalg.inv(rest), 1.0
+    at = np.flatnonzero(observed)
+    dual = np.zeros(m * q)
+    system = pairs[np.ix_(at, at)] + ridge * np.diag(1 / weights.ravel()[at])
+    dual[at] = np.linalg.solve(system, Y.ravel()[at])
+    if Model is TwoStepRidge:
+        # The grid to which the closed form is fitted: with the labels F + a it returns F.
+        grid = (pairs @ dual + dual).reshape(m, q)
+        dual = np.linalg.solve(K + ALPHA * np.eye(m), grid) @ np.linalg.inv(G + TASK_ALPHA * np.eye(q))
+    return lambda k, g=None: k @ dual.reshape(m, q) @ (G if g is None else g.T)
+
+
+def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
+    """Compare up to rounding of the largest entry."""
+    assert_allclose(np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * (np.abs(expected).max() or 1.0))
+
+
+# --- the same as the dense system ----------------------------------------------------------------
+
+
+@every_model
+@every_pattern
+@every_kernel
+def test_predictions_in_all_settings(Model, pattern, kernel):
+    X, Y, T = make_data()
+    Y = with_holes(Y, pattern)
+    kinds = ["linear" if kernel == "precomputed" else kernel] * 2
+    K, G = gram(kinds[0], X, X[:M]), gram(kinds[1], T, T[:Q])
+    ridge = 0.3 * np.eye(M) if kernel == "precomputed" else 0.0  # of full rank, unlike that of few features
+    K[:M] += ridge
+    expected = dense(Model, K[:M], G[:Q], Y)
+    given = (K, G) if kernel == "precomputed" else (X, T)
+    model = make_model(Model, kernel)
+    model.fit(given[0][:M, : M if kernel == "precomputed" else None], Y, tasks=given[1][:Q])
+    close(model.predict(given[0]), expected(K))
+    if Model is not IndependentTaskRidge:
+        close(model.predict(given[0], tasks=given[1]), expected(K, G))
+        pairs = [(0, 1), (M + 1, 0), (2, Q + 2), (M, Q)]
+        close(model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs]))
+
+
+@every_model
+@every_pattern
+def test_labels_are_completed_by_predictions(Model, pattern):
+    X, Y, T = make_data()
+    Y = with_holes(Y, pattern)
+    model = make_model(Model, "rbf").fit(X[:M], Y, tasks=T[:Q])
+    observed = ~np.isnan(Y)
+    assert_array_equal(model.completed_[observed], Y[observed])
+    close(model.completed_[~observed], model.predict(X[:M])[~observed])
+    again = make_model(Model, "rbf").fit(X[:M], model.completed_, tasks=T[:Q])
+    close(again.predict(X), model.predict(X))
+
+
+@every_pair_model
+def test_a_side_without_labels_is_predicted_from_the_other(Model):
+    X, Y, T = make_data()
+    Y = with_holes(Y, "rows and columns")
+    predicted = make_model(Model, "rbf").fit(X[:M], Y, tasks=T[:Q]).predict(X[:M])
+    assert np.abs(predicted[1]).min() > 1e-3
+    assert np.abs(predicted[:, 0]).min() > 1e-3
+    rows, columns = ~np.isnan(Y).all(axis=1), ~np.isnan(Y).all(axis=0)
+    without = make_model(Model, "rbf").fit(X[:M][rows], Y[np.ix_(rows, columns)], tasks=T[:Q][columns])
+    if Model is KroneckerRidge:
+        close(predicted, without.predict(X[:M], tasks=T[:Q]))
+    else:  # the features of a row take part in the model of the grid, its labels or not
+        assert np.abs(predicted - without.predict(X[:M], tasks=T[:Q])).max() > 1e-3
+
+
+def test_an_independent_task_without_labels_is_predicted_zero():
+    X, Y, _ = make_data()
+    model = make_model(IndependentTaskRidge, "rbf").fit(X[:M], with_holes(Y, "rows and columns"))
+    assert_array_equal(model.predict(X)[:, [0, Q - 3]], 0.0)
+    rows = np.setdiff1d(np.arange(M), [1, M - 2])
+    without = make_model(IndependentTaskRidge, "rbf").fit(X[rows], Y[rows])
+    close(model.predict(X)[:, 1:3], without.predict(X)[:, 1:3])
+
+
+@every_pair_model
+def test_without_tasks_columns_are_independent(Model):
+    X, Y, _ = make_data()
+    Y = with_holes(Y, "50%")
+    model, other = (make_model(cls).fit(X[:M], Y) for cls in (Model, IndependentTaskRidge))
+    assert_array_equal(model.predict(X), other.predict(X))
+    assert_array_equal(model.completed_, other.completed_)
+    assert (model.n_iter_, model.residual_) == (1, 0.0)
+
+
+@every_pair_model
+@every_kernel
+def test_coefficients_make_the_predictions(Model, kernel):
+    X, Y, T = make_data()
+    Y = with_holes(Y, "50%")
+    kind = "linear" if kernel == "precomputed" else kernel
+    K, G = gram(kind, X[:M], X[:M]), gram(kind, T[:Q], T[:Q])
+    given = (K, G) if kernel == "precomputed" else (X[:M], T[:Q])
+    model = make_model(Model, kernel).fit(given[0], Y, tasks=given[1])
+    close(K @ model.dual_coef_ @ G, model.predict(given[0]))
+    if Model is KroneckerRidge:  # what is not observed has no say
+        close(model.dual_coef_[np.isnan(Y)] + 1.0, np.ones(np.isnan(Y).sum()), 1e-7)
+    if kernel == "linear":
+        close(X[:M] @ model.coef_ @ T[:Q].T, model.predict(X[:M]))
+
+
+# --- complete grids stay what they were ----------------------------------------------------------
+
+
+@every_kernel
+def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
+    X, Y, T = make_data(n_new=0)
+    given = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
+    for Model, solve in (
+        (IndependentTaskRidge, lambda side, tasks, f: independent_coefficients(side, Y, f, ALPHA)),
+        (KroneckerRidge, lambda side, tasks, f: kronecker_coefficients(side, tasks, Y, ALPHA)),
+        (TwoStepRidge, lambda side, tasks, f: two_step_coefficients(side, tasks, Y, f, ALPHA, f, TASK_ALPHA)),
+    ):
+        for weights in (None, np.ones(M), np.ones((M, Q)), 1.0):
+            model = make_model(Model, kernel).fit(given[0], Y, tasks=given[1], sample_weight=weights)
+            problem = model._problem()
+            assert_array_equal(model._coefficients, solve(problem.spectrum, problem.task_spectrum, problem.filter))
+            assert_array_equal(model.completed_, Y)
+            assert (model.n_iter_, model.residual_) == (1, 0.0)
+
+
+@every_model
+def test_a_second_fit_forgets_the_first(Model):
+    X, Y, T = LARGE
+    model = make_model(Model, "rbf").fit(X, LARGE_HOLES, tasks=T)
+    assert Model is IndependentTaskRidge or model.n_iter_ > 1
+    fresh = make_model(Model, "rbf").fit(X, Y, tasks=T)
+    model.fit(X, Y, tasks=T)
+    assert_array_equal(model.predict(X), fresh.predict(X))
+    assert_array_equal(model.completed_, Y)
+    assert (model.n_iter_, model.residual_) == (1, 0.0)
+
+
+@every_model
+def test_labels_overwritten_after_fit_change_nothing(Model):
+    X, Y, T = make_data(n_new=0)
+    Y = with_holes(Y, "50%")
+    model = make_model(Model).fit(X, Y, tasks=T)
+    expected, held_out = model.completed_, model.holdout("B")
+    Y[:] = 0.0
+    assert_array_equal(model.set_alpha(ALPHA).completed_, expected)
+    assert_array_equal(model.holdout("B"), held_out)
+
+
+# --- solving by iterations -----------------------------------------------------------------------
+
+LARGE = make_data(48, 33, 0)
+LARGE_HOLES = with_holes(LARGE[1], "70%")  # more than are solved for directly
+
+
+@every_pair_model
+def test_iterations_reach_the_dense_system_and_say_so(Model):
+    X, _, T = LARGE
+    model = make_model(Model, "rbf", tol=1e-11).fit(X, LARGE_HOLES, tasks=T)
+    K, G = rbf_kernel(X), rbf_kernel(T)
+    close(model.predict(X), dense(Model, K, G, LARGE_HOLES)(K))
+    assert model.n_iter_ > 1
+    assert 0 < model.residual_ <= 1e-11
+    rough = make_model(Model, "rbf", tol=1e-2).fit(X, LARGE_HOLES, tasks=T)
+    assert rough.n_iter_ < model.n_iter_
+    assert 1e-9 < rough.residual_ <= 1e-2
+
+
+@every_pair_model
+def test_another_regularisation_starts_from_the_one_before(Model):
+    X, _, T = LARGE
+    options = {"kernel": "rbf", "tol": 1e-10}
+    model = make_model(Model, **options).fit(X, LARGE_HOLES, tasks=T)
+    for alpha in (0.49, 5.0, 0.05):
+        model.set_alpha(alpha)
+        fresh = make_model(Model, alpha=alpha, **options).fit(X, LARGE_HOLES, tasks=T)
+        close(model.predict(X), fresh.predict(X))
+        close(model.completed_, fresh.completed_)
+        assert model.residual_ <= 1e-10
+        if alpha == 0.49:
+            assert model.n_iter_ < fresh.n_iter_
+    before = model.n_iter_
+    assert model.set_alpha().n_iter_ == 1 < before  # nothing is left to do
+
+
+@every_pair_model
+def test_too_few_iterations_are_told(Model):
+    X, _, T = LARGE
+    model = make_model(Model, "rbf", tol=1e-9, max_iter=2)
+    message = (
+        r"^Conjugate gradients stopped after 2 iterations at a relative residual of \S+, short of tol=1e-09: raise "
+        r"max_iter, tol or the regularisation\.$"
+    )
+    with pytest.warns(ConvergenceWarning, match=message) as told:
+        model.fit(X, LARGE_HOLES, tasks=T)
+    assert len(told) == 1
+    assert f"residual of {model.residual_:.1e}," in str(told[0].message)
+    assert model.n_iter_ == 2
+    assert model.residual_ > 1e-9
+    assert np.isfinite(model.predict(X)).all()
+    model.set_params(max_iter=1000)
+    model.fit(X, LARGE_HOLES, tasks=T)
+    assert model.residual_ <= 1e-9
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+
+def make_network(symmetry: str, share: float = 0.4, m: int = 10):
+    rng = np.random.default_rng(3)
+    X, Y, hidden = rng.normal(size=(m, 4)), rng.normal(size=(m, m)), rng.random((m, m)) < share
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    Y[hidden | hidden.T] = np.nan
+    return X, Y
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+@pytest.mark.parametrize("holes", ["edges", "vertices", "one edge", "one loop"])
+def test_networks_with_missing_edges(symmetry, holes):
+    X, Y = make_network(symmetry, 0.4 if holes == "edges" else 0.0)
+    if holes == "vertices":
+        Y[[2, 5]], Y[:, [2, 5]] = np.nan, np.nan
+    if holes == "one edge":
+        Y[1, 4] = Y[4, 1] = np.nan
+    if holes == "one loop":
+        Y[3, 3] = np.nan
+    sign = 1 if symmetry == "symmetric" else -1
+    options = {"alpha": ALPHA, "task_alpha": ALPHA, "kernel": "rbf", "tol": 1e-12}
+    network = TwoStepRidge(symmetry=symmetry, **options).fit(X, Y)
+    both_sides = TwoStepRidge(task_kernel="rbf", **options).fit(X, Y, tasks=X)
+    observed = ~np.isnan(Y)
+    assert_array_equal(network.completed_, sign * network.completed_.T)
+    assert_array_equal(network.completed_[observed], Y[observed])
+    close(network.completed_, both_sides.completed_)
+    close(network.predict(X), both_sides.predict(X))
+    new = np.random.default_rng(5).normal(size=(3, 4))
+    close(network.predict(new, tasks=new), both_sides.predict(new, tasks=new))
+    close(network.set_alpha(2.0).predict(X), both_sides.set_alpha(2.0, 2.0).predict(X))
+
+
+def test_a_network_misses_an_edge_both_ways_or_not_at_all():
+    X, Y = make_network("symmetric", 0.0)
+    Y[1, 4] = np.nan
+    with pytest.raises(ValueError, match=r"^Y is NaN \(not observed\) in one direction only for 1 edges"):
+        TwoStepRidge(symmetry="symmetric").fit(X, Y)
+    Y[4, 1], Y[0, 2] = np.nan, 99.0
+    with pytest.raises(ValueError, match=r"^Y is not symmetric: it differs from its transpose by up to \d+"):
+        TwoStepRidge(symmetry="symmetric").fit(X, Y)
+
+
+# --- other filters -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filter", [IteratedTikhonov(3), Landweber(), Landweber(4), SpectralCutoff()], ids=repr)
+@pytest.mark.parametrize("pattern", ["one missing", "5%", "50%", "rows", "block"])
+def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
+    X, Y, T = make_data(n_new=0)
+    Y, missing = with_holes(Y, pattern), np.isnan(with_holes(Y, pattern))
+    options = {"alpha": 0.8, "kernel": "rbf", "filter": filter}
+    models = [IndependentTaskRidge(**options)]
+    models.append(TwoStepRidge(task_alpha=0.8, task_kernel="rbf", task_filter=filter, tol=1e-13, **options))
+    for model in models:
+        # The hat matrix of a side is what the model makes of unit labels.
+        hats = [IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side) for side in (X, T)]
+        hat = np.kron(hats[0], np.eye(Q) if isinstance(model, IndependentTaskRidge) else hats[1])
+        at = np.flatnonzero(missing)
+        outside = hat[at] @ np.where(missing, 0.0, Y).ravel()
+        system = np.eye(at.size) - hat[np.ix_(at, at)]
+        if np.linalg.cond(system) > 1e12:  # a cut-off keeps more directions whole than there are labels
+            with pytest.raises(LeverageError, match="leverage 1"):
+                model.fit(X, Y, tasks=T)
+            continue
+        model.fit(X, Y, tasks=T)
+        close(model.completed_[missing], np.linalg.solve(system, outside), 1e-7)
+        close(model.predict(X)[missing], model.completed_[missing], 1e-7)
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+
+def test_the_score_of_some_labels():
+    X, Y, T = make_data()
+    model = make_model(TwoStepRidge, "rbf").fit(X[:M], Y, tasks=T[:Q])
+    holes = with_holes(Y, "50%")
+    holes[:, 2], holes[1:, 5] = np.nan, np.nan  # these tasks have too few labels for a score
+    F, scores = model.predict(X[:M]), []
+    for j in [0, 1, 3, 4, 6]:
+        o = ~np.isnan(holes[:, j])
+        scores.append(1 - np.sum((holes[o, j] - F[o, j]) ** 2) / np.sum((holes[o, j] - holes[o, j].mean()) ** 2))
+    assert_allclose(model.score(X[:M], holes), np.mean(scores))
+    rows, columns = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    frames = pd.DataFrame(X[:M], rows), pd.DataFrame(holes, rows, columns), pd.DataFrame(T[:Q], columns)
+    turned = make_model(TwoStepRidge, "rbf").fit(frames[0], pd.DataFrame(Y, rows, columns), tasks=frames[2])
+    assert_allclose(turned.score(frames[0], frames[1].iloc[::-1, ::-1], tasks=frames[2]), np.mean(scores))
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+@every_model
+@pytest.mark.parametrize("pattern", ["few missing", "half", "few observed"])
+def test_few_features_never_make_a_kernel(Model, pattern):
+    """With many more rows than features nothing of m × m numbers is formed, whatever is missing."""
+    rng = np.random.default_rng(0)
+    m, q = 2000, 5
+    X, T, Y = rng.normal(size=(m, 8)), rng.normal(size=(q, 3)), rng.normal(size=(m, q))
+    share = {"few missing": 0.001, "half": 0.5, "few observed": 0.999}[pattern]
+    Y[rng.random((m, q)) < share] = np.nan
+    model = make_model(Model)
+    tracemalloc.start()
+    try:
+        model.fit(X, Y, tasks=T)
+        if Model is IndependentTaskRidge:
+            model.holdout("B")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * m * m / 4
+
+
+# --- forms the labels come in --------------------------------------------------------------------
+
+
+@every_model
+def test_completed_labels_come_in_the_form_of_the_labels(Model):
+    X, Y, T = make_data(n_new=0)
+    Y = with_holes(Y, "50%")
+    rows, columns = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    expected = make_model(Model).fit(X, Y, tasks=T).completed_
+    frame = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
+    shuffled = frame.iloc[::-1, ::-1]
+    model = make_model(Model).fit(pd.DataFrame(X, rows), shuffled, tasks=pd.DataFrame(T, columns))
+    pd.testing.assert_frame_equal(model.completed_, pd.DataFrame(expected, frame.index, columns).iloc[::-1, ::-1])
+    labels = pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)})
+    found = make_model(Model).fit(X, labels.fill_nan(None), tasks=T).completed_
+    assert found.columns == ["id", *columns]
+    assert found["id"].to_list() == rows
+    close(found.drop("id").to_numpy(), expected)
+    vector = make_model(Model).fit(X, Y[:, 0]).completed_
+    assert vector.shape == (M,)
+    assert_array_equal(vector[~np.isnan(Y[:, 0])], Y[~np.isnan(Y[:, 0]), 0])
+    series = make_model(Model).fit(X, pd.Series(Y[:, 0], rows)).completed_
+    pd.testing.assert_series_equal(series, pd.Series(vector, rows))
+
+
+@every_model
+@pytest.mark.parametrize("pattern", ["5%", "50%", "block", "rows"])
+def test_every_library_completes_alike(Model, library, pattern):
+    X, Y, T = make_data()
+    Y = with_holes(Y, pattern)
+    expected = make_model(Model).fit(X[:M], Y, tasks=T[:Q])
+    model = make_model(Model).fit(library.asarray(X[:M]), library.asarray(Y), tasks=library.asarray(T[:Q]))
+    assert type(model.completed_) is type(library.asarray(Y))
+    assert str(model.completed_.dtype).endswith(library.dtype)
+    close(library.to_numpy(model.completed_), expected.completed_, library.rtol)
+    close(library.to_numpy(model.predict(library.asarray(X))), expected.predict(X), library.rtol)
+
+
+@every_pair_model
+def test_every_library_iterates_alike(Model, library):
+    X, _, T = LARGE
+    expected = make_model(Model, tol=1e-10).fit(X, LARGE_HOLES, tasks=T)
+    model = make_model(Model, tol=1e-10).fit(library.asarray(X), library.asarray(LARGE_HOLES), tasks=library.asarray(T))
+    assert model.residual_ > 0
+    close(library.to_numpy(model.completed_), expected.completed_, 100 * library.rtol)
+
+
+@every_model
+def test_fitted_models_travel(Model):
+    X, Y, T = make_data(n_new=0)
+    model = make_model(Model, "rbf").fit(X, with_holes(Y, "50%"), tasks=T)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        close(other.predict(X), model.predict(X), 1e-12)
+        assert_array_equal(other.completed_, model.completed_)
+        close(other.holdout("B"), model.holdout("B"), 1e-12)
+        close(
+            other.set_alpha(3.0).predict(X),
+            make_model(Model, "rbf", alpha=3.0).fit(X, with_holes(Y, "50%"), tasks=T).predict(X),
+        )
+    blank = clone(model)
+    assert blank.get_params() == model.get_params()
+    assert not hasattr(blank, "completed_")
+    assert_array_equal(blank.fit(X, with_holes(Y, "50%"), tasks=T).predict(X), model.predict(X))

@@ -1,0 +1,608 @@
+"""Models on long tables: the same as on grids, and at home in scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.utils import estimator_checks, get_tags
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    Tasks,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
+from dyadlearn.exceptions import IdError, KernelError
+
+M, Q = 14, 11
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
+Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.3 * RNG.normal(size=(M, Q))
+INSTANCES, TASKS = [f"p{i}" for i in range(M)], [f"d{j}" for j in range(Q)]
+# Training uses the first entities of both tables, the others are new.
+SEEN, KNOWN = 10, 8
+
+CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
+VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
+
+every_setting = pytest.mark.parametrize("setting", list("ABCD"))
+every_n_jobs = pytest.mark.parametrize("n_jobs", [1, 2])
+
+
+def cells(m: int, q: int, seed: int = 1) -> np.ndarray:
+    """Return the cells of a block, shuffled so that rows and columns appear in another order than in the tables."""
+    return np.random.default_rng(seed).permutation(np.argwhere(np.ones((m, q), dtype=bool)))
+
+
+def frame(kind: str, values: np.ndarray, ids: list[str], columns: list[str]) -> Any:
+    if kind == "pandas":
+        return pd.DataFrame(values, ids, columns)
+    return pl.DataFrame({"id": ids, **{column: values[:, j] for j, column in enumerate(columns)}})
+
+
+def tables(kernel: str, kind: str) -> tuple[Any, Any]:
+    """Return the entities of both sides, as features or as kernels."""
+    pair = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
+    if kind == "array":
+        return pair
+    names = (["x", "y", "z"], ["u", "v"]) if kernel != "precomputed" else (INSTANCES, TASKS)
+    return frame(kind, pair[0], INSTANCES, names[0]), frame(kind, pair[1], TASKS, names[1])
+
+
+def named(chosen: np.ndarray, kind: str) -> Any:
+    """Return pairs as the tables call them."""
+    if kind == "array":
+        return chosen
+    ids = [(INSTANCES[i], TASKS[j]) for i, j in chosen]
+    if kind == "pandas":
+        return pd.DataFrame(ids, columns=["protein", "drug"])
+    return pl.DataFrame(ids, schema=["protein", "drug"], orient="row")
+
+
+def on_the_grid(model: Any, kernel: str) -> np.ndarray:
+    """Return what the model itself predicts for all cells when fitted on the training block."""
+    left, right = tables(kernel, "array")
+    if kernel == "precomputed":
+        model.fit(left[:SEEN, :SEEN], Y[:SEEN, :KNOWN], tasks=right[:KNOWN, :KNOWN])
+        return model.predict(left[:, :SEEN], tasks=right[:, :KNOWN])
+    return model.fit(left[:SEEN], Y[:SEEN, :KNOWN], tasks=right[:KNOWN]).predict(left, tasks=right)
+
+
+# --- complete tables ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Model", [TwoStepRidge, KroneckerRidge])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+def test_a_complete_table_is_a_grid(Model, kernel, kind):
+    model = Model(alpha=0.5, kernel=kernel, task_kernel=kernel)
+    instances, tasks = tables(kernel, kind)
+    train = cells(SEEN, KNOWN)
+    regressor = PairRegressor(model, instances=instances, tasks=tasks)
+    regressor.fit(named(train, kind), Y[train[:, 0], train[:, 1]])
+    # All four settings, with repeats.
+    asked = np.concatenate([cells(M, Q), cells(3, 3)])
+    predicted = regressor.predict(named(asked, kind))
+    assert type(predicted) is np.ndarray
+    assert_allclose(predicted, on_the_grid(clone(model), kernel)[asked[:, 0], asked[:, 1]], rtol=1e-9)
+    assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (0, 0, 0)
+    assert regressor.n_features_in_ == 2
+    wanted = [label if kind == "array" else INSTANCES[label] for label in dict.fromkeys(train[:, 0].tolist())]
+    assert regressor.instance_ids_ == tuple(wanted)
+    assert not hasattr(model, "model_")
+    assert not hasattr(model, "dual_coef_")
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("p3", "d1"), ("p13", "d10")],
+        np.array([("p3", "d1"), ("p13", "d10")]),
+        np.array([("p3", "d1"), ("p13", "d10")], dtype=object),
+        named(np.array([(3, 1), (13, 10)]), "pandas"),
+        named(np.array([(3, 1), (13, 10)]), "polars"),
+    ],
+    ids=["list", "text", "object", "pandas", "polars"],
+)
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_pairs_and_tables_of_different_libraries(pairs, kind):
+    instances, tasks = tables("rbf", kind)
+    regressor = PairRegressor(TwoStepRidge(kernel="rbf"), instances=instances, tasks=tasks)
+    regressor.fit(named(CELLS, "pandas"), VALUES)
+    expected = TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T).predict(X)[[3, 13], [1, 10]]
+    assert_allclose(regressor.predict(pairs), expected, rtol=1e-9)
+
+
+def test_one_side_by_id_the_other_by_position():
+    regressor = PairRegressor(TwoStepRidge(), instances=tables("linear", "pandas")[0], tasks=T)
+    regressor.fit([(INSTANCES[i], j) for i, j in CELLS], VALUES)
+    expected = TwoStepRidge().fit(X, Y, tasks=T).predict(X)[2, 5]
+    assert_allclose(regressor.predict([("p2", 5)]), [expected], rtol=1e-9)
+
+
+def test_the_columns_of_a_kernel_may_stand_in_any_order():
+    K, G = tables("precomputed", "pandas")
+    model = KroneckerRidge(0.5, kernel="precomputed", task_kernel="precomputed")
+    train, asked = named(cells(SEEN, KNOWN), "pandas"), named(CELLS, "pandas")
+    labels = Y[cells(SEEN, KNOWN)[:, 0], cells(SEEN, KNOWN)[:, 1]]
+    expected = PairRegressor(model, instances=K, tasks=G).fit(train, labels).predict(asked)
+    turned = PairRegressor(model, instances=K[INSTANCES[::-1]], tasks=G.loc[TASKS[::-1]]).fit(train, labels)
+    assert_allclose(turned.predict(asked), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.coo_array, sparse.bsr_array, sparse.csc_matrix])
+def test_sparse_features(make):
+    regressor = PairRegressor(TwoStepRidge(0.5), instances=make(X), tasks=Tasks(make(T))).fit(CELLS, VALUES)
+    expected = PairRegressor(TwoStepRidge(0.5), instances=X, tasks=T).fit(CELLS, VALUES).predict(CELLS)
+    assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_tables_of_every_library(library, kernel):
+    model = KroneckerRidge(0.5, kernel=kernel, task_kernel=kernel)
+    instances, tasks = map(library.asarray, tables(kernel, "array"))
+    train = cells(SEEN, KNOWN)
+    regressor = PairRegressor(model, instances=instances, tasks=tasks).fit(train, Y[train[:, 0], train[:, 1]])
+    predicted = regressor.predict(CELLS)
+    assert type(predicted) is type(instances)
+    assert predicted.dtype == instances.dtype
+    expected = on_the_grid(clone(model), kernel)[CELLS[:, 0], CELLS[:, 1]]
+    assert_allclose(library.to_numpy(predicted), expected, rtol=library.rtol, atol=library.rtol)
+    assert regressor.score(CELLS, VALUES) > 0.5
+
+
+def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
+    pairs = np.concatenate([CELLS, CELLS[:2], CELLS[5:7]])
+    labels = np.concatenate([VALUES, VALUES[:1], VALUES[1:2] + 4, [np.nan, np.nan]])
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, labels)
+    grid = Y.copy()
+    grid[0, 1] += 2
+    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9)
+    assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (2, 2, 1)
+
+
+def test_an_instance_whose_values_are_all_missing_is_not_in_training():
+    labels = np.where(CELLS[:, 0] == 3, np.nan, VALUES)
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, labels)
+    assert 3 not in regressor.instance_ids_
+    rest = np.delete(np.arange(M), 3)
+    expected = TwoStepRidge().fit(X[rest], Y[rest], tasks=T).predict(X)
+    assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("Model", "tasks"),
+    [(TwoStepRidge, None), (KroneckerRidge, None), (IndependentTaskRidge, None), (IndependentTaskRidge, T)],
+)
+def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
+    train = cells(SEEN, KNOWN)
+    regressor = PairRegressor(Model(0.5, kernel="rbf"), instances=X, tasks=tasks)
+    regressor.fit(train, Y[train[:, 0], train[:, 1]])
+    expected = Model(0.5, kernel="rbf").fit(X[:SEEN], Y[:SEEN, :KNOWN]).predict(X)
+    assert_allclose(regressor.predict(cells(M, KNOWN)), expected[tuple(cells(M, KNOWN).T)], rtol=1e-9)
+    remedy = "give tasks=, their features" if tasks is None else "IndependentTaskRidge learns nothing of tasks"
+    with pytest.raises(IdError, match=rf"^2 of 3 tasks are in no training pair: 9, 8; {remedy}"):
+        regressor.predict([(0, 9), (0, 1), (1, 8)])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
+        KroneckerRidgeCV([0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
+        IndependentTaskRidgeCV([0.1, 1, 10], kernel="rbf"),
+    ],
+    ids=lambda search: type(search).__name__,
+)
+@pytest.mark.parametrize("n_holes", [0, 30])
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_models_that_choose_their_regularisation(search, n_holes):
+    labels = VALUES.copy()
+    labels[np.random.default_rng(1).choice(M * Q, size=n_holes, replace=False)] = np.nan
+    regressor = PairRegressor(search, instances=X, tasks=T).fit(CELLS, labels)
+    alone = clone(search).fit(X, labels.reshape(M, Q), tasks=T)
+    assert regressor.model_.alpha_ == alone.alpha_
+    assert_allclose(regressor.predict(CELLS), alone.predict(X).ravel(), rtol=1e-9)
+
+
+def test_tables_may_grow_after_fitting():
+    K, G = tables("precomputed", "pandas")
+    model = TwoStepRidge(0.5, 0.5, kernel="precomputed", task_kernel="precomputed")
+    train = cells(SEEN, KNOWN)
+    short = PairRegressor(model, instances=K.iloc[:SEEN, :SEEN], tasks=G.iloc[:KNOWN, :KNOWN])
+    short.fit(named(train, "pandas"), Y[train[:, 0], train[:, 1]])
+    with pytest.raises(IdError, match="4 of 14 instances are not in the table instances=: 'p10', 'p11', 'p12', 'p13'"):
+        short.predict(named(CELLS, "pandas"))
+    grown = short.set_params(instances=K.iloc[::-1, ::-1], tasks=G)
+    assert_allclose(grown.predict(named(CELLS, "pandas")), on_the_grid(clone(model), "precomputed").ravel(), rtol=1e-9)
+
+
+def test_a_table_with_other_features_is_refused():
+    instances, tasks = tables("linear", "pandas")
+    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, "pandas"), VALUES)
+    for name, table in (("instances", instances[["y", "x", "z"]]), ("tasks", tasks[["v", "u"]])):
+        changed = pickle.loads(pickle.dumps(regressor)).set_params(**{name: table})
+        with pytest.raises(ValueError, match=rf"^The features of {name} should be those it had during fit, in the sa"):
+            changed.predict([("p0", "d0")])
+
+
+# --- weights -----------------------------------------------------------------------------------
+
+
+class Weighed(TwoStepRidge):
+    """Notes the weights that it is given."""
+
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Any:
+        self.weights_ = sample_weight
+        return super().fit(X, y, tasks)
+
+
+def test_weights_become_those_of_the_cells():
+    pairs = np.concatenate([CELLS, CELLS[:1]])
+    labels, weights = np.append(VALUES, VALUES[0] + 4), np.append(np.arange(1.0, M * Q + 1), 3.0)
+    regressor = PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels, sample_weight=weights)
+    expected = np.arange(1.0, M * Q + 1).reshape(M, Q)
+    expected[0, 0] = 4.0
+    assert_array_equal(regressor.model_.weights_, expected)
+    grid = Y.copy()
+    grid[0, 0] += 3.0
+    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9)
+
+
+def test_without_weights_the_model_gets_none():
+    pairs, labels = np.concatenate([CELLS, CELLS[:1]]), np.append(VALUES, VALUES[0] + 4)
+    assert PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels).model_.weights_ is None
+
+
+def test_a_model_that_takes_no_weights_says_so():
+    class Plain(TwoStepRidge):
+        def fit(self, X: Any, y: Any, tasks: Any = None) -> Any:
+            return super().fit(X, y, tasks)
+
+    with pytest.raises(TypeError, match=r"^Plain takes no weights: leave sample_weight out, or wrap the model without"):
+        PairRegressor(Plain(), instances=X, tasks=T).fit(CELLS, VALUES, sample_weight=np.ones(len(VALUES)))
+
+
+def test_the_score_is_that_of_the_observed_pairs():
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
+    predicted, weights = regressor.predict(CELLS[:6]), np.arange(1.0, 7.0)
+    labels = VALUES[:6].copy()
+    labels[2] = np.nan
+    kept = [0, 1, 3, 4, 5]
+    for weight in (None, weights):
+        w = np.ones(5) if weight is None else weights[kept]
+        mean = np.average(labels[kept], weights=w)
+        expected = 1 - np.sum(w * (labels - predicted)[kept] ** 2) / np.sum(w * (labels[kept] - mean) ** 2)
+        assert_allclose(regressor.score(CELLS[:6], labels, sample_weight=weight), expected, rtol=1e-12)
+
+
+# --- holes -------------------------------------------------------------------------------------
+
+KERNEL = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}, "task_kernel_params": {"gamma": 0.5}}
+
+
+def grams() -> tuple[np.ndarray, np.ndarray]:
+    def rbf(A: np.ndarray, gamma: float) -> np.ndarray:
+        return np.exp(-gamma * ((A[:, None] - A[None]) ** 2).sum(axis=2))
+
+    return rbf(X, 0.3), rbf(T, 0.5)
+
+
+def dense(method: str, train: np.ndarray, labels: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
+    """Solve the normal equations of the observed pairs, over all entities of the tables that have one."""
+    K, G = grams()
+    rows, columns = np.unique(train[:, 0]), np.unique(train[:, 1])
+    K, G = K[:, rows], G[:, columns]
+    at = np.searchsorted(rows, train[:, 0]), np.searchsorted(columns, train[:, 1])
+    if method == "kronecker":
+        pairs = K[rows][np.ix_(*[at[0]] * 2)] * G[columns][np.ix_(*[at[1]] * 2)]
+        dual = np.zeros((len(rows), len(columns)))
+        dual[at] = np.linalg.solve(pairs + np.diag(0.4 / (weights * np.ones(len(labels)))), labels)
+        return K @ dual @ G.T
+    # The two-step model of the completed grid, whose missing cells it predicts as they are.
+    hat = K[rows] @ np.linalg.inv(K[rows] + 0.4 * np.eye(len(rows)))
+    task_hat = G[columns] @ np.linalg.inv(G[columns] + 0.2 * np.eye(len(columns)))
+    both = np.kron(hat, task_hat)
+    observed = np.zeros(len(rows) * len(columns), dtype=bool)
+    observed[at[0] * len(columns) + at[1]] = True
+    grid = np.zeros(len(observed))
+    grid[at[0] * len(columns) + at[1]] = labels
+    rest = np.ix_(~observed, ~observed)
+    missing = np.eye(int((~observed).sum())) - both[rest]
+    grid[~observed] = np.linalg.solve(missing, both[np.ix_(~observed, observed)] @ grid[observed])
+    step = K @ np.linalg.inv(K[rows] + 0.4 * np.eye(len(rows)))
+    task_step = G @ np.linalg.inv(G[columns] + 0.2 * np.eye(len(columns)))
+    return step @ grid.reshape(len(rows), -1) @ task_step.T
+
+
+MODELS = {"kronecker": KroneckerRidge(0.4, **KERNEL), "two_step": TwoStepRidge(0.4, 0.2, **KERNEL)}
+
+
+@pytest.mark.parametrize("method", list(MODELS))
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
+def test_tables_with_holes(method, share):
+    rng = np.random.default_rng(int(10 * share))
+    train = rng.permutation(cells(SEEN, KNOWN)[rng.random(SEEN * KNOWN) < share])
+    labels = Y[train[:, 0], train[:, 1]]
+    regressor = PairRegressor(MODELS[method], instances=X, tasks=T).fit(train, labels)
+    assert_allclose(regressor.predict(CELLS), dense(method, train, labels).ravel(), rtol=1e-6, atol=1e-6)
+
+
+def test_weights_in_the_model():
+    rng = np.random.default_rng(3)
+    train = rng.permutation(CELLS)[:60]
+    labels, weights = Y[train[:, 0], train[:, 1]], rng.uniform(0.2, 3.0, size=60)
+    regressor = PairRegressor(MODELS["kronecker"], instances=X, tasks=T).fit(train, labels, sample_weight=weights)
+    expected = dense("kronecker", train, labels, weights)
+    assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-6, atol=1e-6)
+
+
+def test_independent_tasks_with_holes():
+    rng = np.random.default_rng(4)
+    train = CELLS[rng.random(len(CELLS)) < 0.6]
+    model = IndependentTaskRidge(0.4, kernel="rbf", kernel_params={"gamma": 0.3})
+    regressor = PairRegressor(model, instances=X).fit(train, Y[train[:, 0], train[:, 1]])
+    predicted = regressor.predict(CELLS).reshape(M, Q)
+    for task in range(Q):
+        rows = train[train[:, 1] == task, 0]
+        expected = clone(model).fit(X[rows], Y[rows, task]).predict(X)
+        assert_allclose(predicted[:, task], expected, rtol=1e-6, atol=1e-6)
+
+
+# --- inside scikit-learn -----------------------------------------------------------------------
+
+
+def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
+    """Return a splitter and, for the exact hold-out, what it leaves out together."""
+    splitter = SettingKFold(setting, 3, random_state=0)
+    cell = np.zeros((M, Q), dtype=int)
+    for number, (_, test) in enumerate(splitter.split_grid(M, Q)):
+        cell[test] = number
+    return splitter, {
+        "A": {"cells": cell},
+        "B": {"groups": cell[:, 0]},
+        "C": {"task_groups": cell[0]},
+        "D": {"groups": cell[:, 0] // 3, "task_groups": cell[0] % 3},
+    }[setting]
+
+
+@every_setting
+@pytest.mark.parametrize(("method", "n_jobs"), [("kronecker", 1), ("kronecker", 2), ("two_step", 1)])
+def test_cross_validated_predictions_are_the_exact_hold_out(setting, method, n_jobs):
+    splitter, labels = folds(setting)
+    instances, tasks = tables("rbf", "pandas")
+    regressor = PairRegressor(MODELS[method], instances=instances, tasks=tasks)
+    predicted = cross_val_predict(regressor, named(CELLS, "pandas"), VALUES, cv=splitter, n_jobs=n_jobs)
+    held_out = clone(MODELS[method]).fit(X, Y, tasks=T).holdout(setting, **labels)
+    assert_allclose(predicted, held_out.ravel(), rtol=1e-6, atol=1e-6)
+
+
+@every_setting
+@every_n_jobs
+def test_a_grid_search_as_it_is(setting, n_jobs):
+    splitter, labels = folds(setting)
+    search = GridSearchCV(
+        PairRegressor(MODELS["kronecker"], instances=X, tasks=T),
+        {"model__alpha": [0.01, 0.4, 30.0]},
+        scoring="neg_mean_squared_error",
+        cv=splitter,
+        n_jobs=n_jobs,
+    )
+    search.fit([tuple(cell) for cell in CELLS.tolist()], VALUES)
+    model = clone(MODELS["kronecker"]).fit(X, Y, tasks=T)
+    scores = []
+    for alpha in (0.01, 0.4, 30.0):
+        errors = (model.set_alpha(alpha).holdout(setting, **labels) - Y).ravel() ** 2
+        scores.append(-np.mean([errors[test].mean() for _, test in splitter.split(CELLS)]))
+    assert_allclose(search.cv_results_["mean_test_score"], scores, rtol=1e-6)
+    assert search.best_params_ == {"model__alpha": (0.01, 0.4, 30.0)[int(np.argmax(scores))]}
+    assert search.best_estimator_.instances is X
+    assert search.predict(CELLS[:3]).shape == (3,)
+
+
+@every_setting
+@every_n_jobs
+def test_cross_validate_scores_by_r2(setting, n_jobs):
+    splitter, _ = folds(setting)
+    instances, tasks = tables("precomputed", "polars")
+    model = TwoStepRidge(0.4, 0.2, kernel="precomputed", task_kernel="precomputed")
+    regressor = PairRegressor(model, instances=instances, tasks=tasks)
+    found = cross_validate(
+        regressor, named(CELLS, "polars"), pl.Series(VALUES), cv=splitter, n_jobs=n_jobs, return_estimator=True
+    )
+    for score, fitted, (_, test) in zip(found["test_score"], found["estimator"], splitter.split(CELLS), strict=True):
+        residual = VALUES[test] - fitted.predict(named(CELLS[test], "polars"))
+        spread = VALUES[test] - VALUES[test].mean()
+        assert_allclose(score, 1 - (residual @ residual) / (spread @ spread), rtol=1e-12)
+        assert score > 0.3
+
+
+def test_weights_travel_through_cross_validation():
+    regressor = PairRegressor(Weighed(), instances=X, tasks=T)
+    weights, splitter = np.arange(1.0, M * Q + 1), SettingKFold("B", 2, shuffle=False)
+    with config_context(enable_metadata_routing=True):
+        routed = regressor.set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        found = cross_validate(
+            routed, CELLS, VALUES, cv=splitter, params={"sample_weight": weights}, return_estimator=True
+        )
+    for fitted, (train, _) in zip(found["estimator"], splitter.split(CELLS), strict=True):
+        assert_array_equal(fitted.model_.weights_.ravel(), weights[train])
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+def test_clones_share_the_tables(kind):
+    instances, tasks = tables("linear", kind)
+    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, kind), VALUES)
+    cloned = clone(regressor)
+    assert type(cloned) is PairRegressor
+    assert cloned.instances is instances
+    assert cloned.tasks is tasks
+    assert cloned.model is not regressor.model
+    assert not hasattr(cloned, "model_")
+    # The original keeps everything.
+    assert regressor.instances is instances
+    assert regressor.model_ is not None
+
+
+class Precious(np.ndarray):
+    """A table too large to be copied."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError("the table was copied")
+
+
+def test_no_clone_copies_the_tables_on_its_way():
+    instances, tasks = X.view(Precious), T.view(Precious)
+    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(CELLS, VALUES)
+    assert clone(clone(regressor)).instances is instances
+    search = GridSearchCV(regressor, {"model__alpha": [0.1, 1.0]}, cv=SettingKFold("B", 2)).fit(CELLS, VALUES)
+    assert search.best_estimator_.tasks is tasks
+
+
+def test_requests_are_cloned_too():
+    with config_context(enable_metadata_routing=True):
+        regressor = PairRegressor(TwoStepRidge(), instances=X).set_fit_request(sample_weight=True)
+        assert clone(regressor).get_metadata_routing().fit.requests == {"sample_weight": True}
+        assert clone(regressor).get_metadata_routing().predict.requests == {}
+
+
+def test_parameters_in_and_out():
+    regressor = PairRegressor(TwoStepRidge(0.3), instances=X, tasks=T)
+    assert regressor.get_params()["instances"] is X
+    assert regressor.get_params()["model__alpha"] == 0.3
+    regressor.set_params(model__alpha=7.0, tasks=None)
+    assert regressor.model.alpha == 7.0
+    assert regressor.tasks is None
+    assert repr(PairRegressor(TwoStepRidge())) == "PairRegressor(model=TwoStepRidge())"
+    for instances in (*(tables("linear", kind)[0] for kind in ("array", "pandas", "polars")), np.ones((500, 500))):
+        text = repr(PairRegressor(TwoStepRidge(alpha=0.25), instances=instances))
+        assert text.startswith("PairRegressor(")
+        assert "TwoStepRidge(alpha=0.25)" in text
+        assert len(text) < 3000
+
+
+def test_what_it_says_of_itself():
+    regressor = PairRegressor(TwoStepRidge(kernel="precomputed"), instances=X @ X.T, tasks=T)
+    assert is_regressor(regressor)
+    tags = get_tags(regressor)
+    assert not tags.input_tags.two_d_array
+    assert tags.input_tags.string
+    # The rows are pairs: nobody may cut columns out of them, whatever the kernel.
+    assert not tags.input_tags.pairwise
+    assert tags.target_tags.required
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_get_params_invariance",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+        "check_valid_tag_types",
+    ],
+)
+def test_scikit_learn_conventions(check):
+    getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
+
+
+def test_a_fitted_regressor_survives_its_file():
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
+    assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(CELLS), regressor.predict(CELLS))
+
+
+def test_it_must_be_fitted():
+    with pytest.raises(NotFittedError):
+        PairRegressor(TwoStepRidge(), instances=X).predict([(0, 0)])
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+NAMED = tables("linear", "pandas")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"model": "ridge"}, TypeError, r"^model must be a TwoStepRidge, .* found 'ridge'\.$"),
+        ({"model": TwoStepRidge}, TypeError, r"^model must be a TwoStepRidge, .* found <class"),
+        ({"model": None}, TypeError, r"^model must be a TwoStepRidge, .* found None\.$"),
+        ({"model": TwoStepRidge(symmetry="symmetric")}, ValueError, r"^A network has one node set, and PairReg"),
+        ({"model": TwoStepRidge(-1.0)}, ValueError, r"^alpha must be a finite number of at least 0"),
+        ({"instances": None}, ValueError, r"^instances is None: give the features or the kernel of the inst"),
+        ({"instances": NAMED[0].iloc[:12]}, IdError, r"^2 of 14 instances are not in the table instances=: 'p12', "),
+        ({"tasks": NAMED[1].iloc[6:]}, IdError, r"^6 of 11 tasks are not in the table tasks=: .*'d4', …; add them"),
+        ({"instances": X}, IdError, r"^14 of 14 instances are not in the table instances=: 'p0', .*such as 0\)\.$"),
+        ({"tasks": pd.concat([NAMED[1]] * 2)}, IdError, r"^The index of tasks has repeated ids: 'd0', "),
+        ({"instances": pl.DataFrame(X)}, IdError, r"^instances is a frame of polars without ids: put them in"),
+        ({"instances": X[:, 0]}, ValueError, r"^instances must be a matrix with a row for each of the instances"),
+        ({"model": TwoStepRidge(kernel="precomputed")}, KernelError, r"^instances must be a square matrix for a pre"),
+        ({"model": TwoStepRidge(task_kernel="precomputed")}, KernelError, r"^tasks must be a square matrix for a p"),
+        ({"pairs": np.ones((4, 3))}, ValueError, r"^pairs must have two columns .* found shape \(4, 3\)\.$"),
+        ({"pairs": []}, ValueError, r"^pairs is empty\.$"),
+        ({"pairs": [(None, "d0"), ("p0", "d0")], "y": [1.0, 2.0]}, ValueError, r"^pairs has 1 rows without an id"),
+        ({"y": None}, ValueError, r"^PairRegressor requires y to be passed, but the target y is None"),
+        ({"y": VALUES[:-1]}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(153,\)\.$"),
+        ({"y": Y}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(14, 11\)\.$"),
+        ({"y": np.where(np.arange(M * Q) == 7, np.inf, VALUES)}, ValueError, r"^y contains infinity, first in row 7"),
+        ({"y": np.full(len(VALUES), np.nan)}, ValueError, r"^No observation is left: each of 154 rows lacks"),
+        ({"sample_weight": -np.ones(M * Q)}, ValueError, r"^sample_weight must be finite and at least 0, found -1"),
+        ({"sample_weight": np.ones(3)}, ValueError, r"^sample_weight must have one value for each of 154 pairs"),
+    ],
+)
+def test_what_cannot_be_fitted(change, error, message):
+    given = {"model": Weighed(), "instances": NAMED[0], "tasks": NAMED[1], "pairs": named(CELLS, "pandas")}
+    given |= {"y": VALUES, "sample_weight": None} | change
+    good = PairRegressor(Weighed(), instances=NAMED[0], tasks=NAMED[1]).fit(named(CELLS, "pandas"), VALUES)
+    expected, fitted = good.predict([("p1", "d1")]), good.model_
+    good.set_params(**{name: given[name] for name in ("model", "instances", "tasks")})
+    with pytest.raises(error, match=message):
+        good.fit(given["pairs"], given["y"], sample_weight=given["sample_weight"])
+    # Nothing is half-changed.
+    good.set_params(model=Weighed(), instances=NAMED[0], tasks=NAMED[1])
+    assert good.model_ is fitted
+    assert_array_equal(good.predict([("p1", "d1")]), expected)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "message"),
+    [
+        ([("x", "d0"), ("p0", "d0")], IdError, r"^1 of 2 instances are not in the table instances=: 'x'; add them to"),
+        ([("p0", 3)], IdError, r"^1 of 1 tasks are not in the table tasks=: 3; .*\(ids are such as 'd0'\)\.$"),
+        ([("p0",)], ValueError, r"^pairs must have two columns"),
+        ([("p0", None)], ValueError, r"^pairs has a missing value in row 0"),
+        ([], ValueError, r"^pairs is empty\.$"),
+    ],
+)
+def test_what_cannot_be_predicted(pairs, error, message):
+    regressor = PairRegressor(TwoStepRidge(), instances=NAMED[0], tasks=NAMED[1]).fit(named(CELLS, "pandas"), VALUES)
+    with pytest.raises(error, match=message):
+        regressor.predict(pairs)
+
+
+def test_positions_lie_inside_the_table():
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
+    for wrong in (-1, M, 0.5, "p0"):
+        with pytest.raises(IdError, match=rf"^1 of 2 instances are not in the table instances=: {wrong!r}; "):
+            regressor.predict([(wrong, 0), (0, 0)])

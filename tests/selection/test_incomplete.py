@@ -1,0 +1,446 @@
+"""Searches on grids with holes, against slow loops over folds with fresh models."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    landscape,
+)
+from dyadlearn.holdout import incomplete
+from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+ALPHAS, TASK_ALPHAS = [0.03, 1.0, 30.0], [0.1, 3.0]
+PLAIN = {
+    TwoStepRidgeCV: TwoStepRidge,
+    KroneckerRidgeCV: KroneckerRidge,
+    IndependentTaskRidgeCV: IndependentTaskRidge,
+}
+every_search = pytest.mark.parametrize("Search", PLAIN)
+pair_searches = pytest.mark.parametrize("Search", [TwoStepRidgeCV, KroneckerRidgeCV])
+every_setting = pytest.mark.parametrize("letter", "ABCD")
+
+
+def make_data(m=12, q=9, share=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, 5)) / 2, rng.normal(size=(q, 4)) / 2
+    Y = X @ rng.normal(size=(5, 4)) @ T.T + 0.5 * rng.normal(size=(m, q))
+    return X, np.where(rng.random((m, q)) < share, np.nan, Y), T
+
+
+def kernels(cls, kernel="rbf"):
+    alone = cls in (IndependentTaskRidge, IndependentTaskRidgeCV)
+    return {"kernel": kernel} if alone else {"kernel": kernel, "task_kernel": kernel}
+
+
+def make_search(Search, letter="B", kernel="rbf", **options):
+    grids = {"task_alphas": TASK_ALPHAS} if Search is TwoStepRidgeCV else {}
+    return Search(ALPHAS, **grids, setting=letter, **kernels(Search, kernel), **options)
+
+
+def points(Search):
+    """Yield the place of each regularisation in the landscape, and the parameters of a model."""
+    for row, alpha in enumerate(ALPHAS):
+        if Search is TwoStepRidgeCV:
+            for column, task_alpha in enumerate(TASK_ALPHAS):
+                yield (row, column), {"alpha": alpha, "task_alpha": task_alpha}
+        else:
+            yield (row,), {"alpha": alpha}
+
+
+def in_folds(Search, params, data, splits, kernel="rbf"):
+    """Return predictions of fresh models: cells of a fold are NaN, rows and columns that are not used are cut."""
+    X, Y, T = data
+    Model, F = PLAIN[Search], np.full(Y.shape, np.nan)
+    stopping = {} if Model is IndependentTaskRidge else {"tol": 1e-10}
+    for train, test in splits:
+        seen, known = train.any(axis=1), train.any(axis=0)
+        model = Model(**params, **kernels(Model, kernel), **stopping)
+        model.fit(X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known])
+        F[test] = model.predict(X, **({} if Model is IndependentTaskRidge else {"tasks": T}))[test]
+    assert not np.isnan(F).any()
+    return F
+
+
+def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", rtol=1e-6, kernel="rbf"):
+    """Compare the landscape, and what was chosen from it, with that of fresh models."""
+    splits, Y, expected = list(splits), data[1], np.empty_like(search.landscape_)
+    for place, params in points(type(search)):
+        F = in_folds(type(search), params, data, splits, kernel)
+        expected[place] = scorer(scoring)(Y, F, setting=search.setting)
+    assert_allclose(search.landscape_, expected, rtol=rtol)
+    best = np.unravel_index(expected.argmax(), expected.shape)
+    chosen = dict(points(type(search)))[tuple(int(index) for index in best)]
+    assert search.alpha_ == chosen["alpha"]
+    assert getattr(search, "task_alpha_", None) == chosen.get("task_alpha")
+    assert search.best_score_ == search.landscape_[best]
+    F = in_folds(type(search), chosen, data, splits, kernel)
+    assert_allclose(search.holdout_, F, rtol=0, atol=rtol * np.abs(F).max())
+
+
+# --- folds that are solved again -----------------------------------------------------------------
+
+
+@pair_searches
+@every_setting
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
+    monkeypatch.setattr("dyadlearn.selection.incomplete.FEW_CELLS", 20)
+    data = make_data()
+    search = make_search(Search, letter, kernel).fit(data[0], data[1], tasks=data[2])
+    splits = SettingKFold(letter, 5, random_state=0).split_grid(12, 9)
+    assert_equals_loop(search, data, splits, kernel=kernel)
+    unit = {"A": "pairs", "B": "instances", "C": "tasks", "D": "instances and of tasks"}[letter]
+    assert search.holdout_method_ == f"5 folds of {unit}, left out and solved again"
+
+
+@every_search
+@pytest.mark.parametrize("scoring", ["concordance_index", "r2"])
+@pytest.mark.parametrize("cv", [3, SettingKFold("B", 4, random_state=5), np.int64(2)], ids=["3", "SettingKFold", "2"])
+def test_folds_that_are_asked_for(Search, scoring, cv):
+    data = make_data()
+    search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
+    folds = cv if isinstance(cv, SettingKFold) else SettingKFold("B", int(cv), random_state=0)
+    assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
+    assert search.holdout_method_ == f"{folds.n_splits} folds of instances, left out and solved again"
+
+
+@pair_searches
+@pytest.mark.parametrize("letter", "BCD")
+def test_groups_stay_together(Search, letter):
+    data = make_data()
+    groups = np.arange(12) // 2 if letter in "BD" else None
+    task_groups = list("aabbccdde") if letter in "CD" else None
+    given = {"groups": groups, "task_groups": task_groups}
+    search = make_search(Search, letter, cv=2).fit(data[0], data[1], tasks=data[2], **given)
+    splits = list(SettingKFold(letter, 2, random_state=0).split_grid(12, 9, **given))
+    for _, test in splits:
+        assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
+    assert_equals_loop(search, data, splits)
+    unit = {"B": "instances", "C": "tasks", "D": "instances and of tasks"}[letter]
+    assert search.holdout_method_ == f"2 folds of {unit}, left out and solved again"
+
+
+@pair_searches
+def test_iterations_that_stop_early_choose_the_same(Search):
+    """More cells than are solved for directly: 1e-5 in the search, compared with 1e-10."""
+    data = make_data(72, 40, 0.78)
+    search = make_search(Search, "B", cv=2).fit(data[0], data[1], tasks=data[2])
+    assert search.n_iter_ > 1
+    assert search.residual_ <= 1e-8
+    assert_equals_loop(search, data, SettingKFold("B", 2, random_state=0).split_grid(72, 40), rtol=1e-4)
+
+
+@every_search
+def test_the_model_is_that_of_the_best_regularisation(Search):
+    X, Y, T = make_data()
+    search = make_search(Search, "A").fit(X, Y, tasks=T)
+    params = {"alpha": search.alpha_} | ({"task_alpha": search.task_alpha_} if Search is TwoStepRidgeCV else {})
+    model = PLAIN[Search](**params, **kernels(Search)).fit(X, Y, tasks=T)
+    assert_allclose(search.completed_, model.completed_)
+    assert_allclose(search.predict(X), model.predict(X))
+    assert_allclose(search.dual_coef_, model.dual_coef_)
+    assert (search.n_iter_, search.residual_) == (model.n_iter_, model.residual_)
+    again = pickle.loads(pickle.dumps(search))
+    assert_allclose(again.predict(X), search.predict(X))
+    assert_array_equal(again.holdout_, search.holdout_)
+    assert_array_equal(clone(search).fit(X, Y, tasks=T).landscape_, search.landscape_)
+
+
+# --- exact where a shortcut exists ---------------------------------------------------------------
+
+
+def assert_equals_holdout(search, data, where=None):
+    """Compare the landscape with scores of exact hold-out predictions of fresh models."""
+    X, Y, T = data
+    for place, params in points(type(search)):
+        model = PLAIN[type(search)](**params, **kernels(type(search))).fit(X, Y, tasks=T)
+        F = model.holdout(search.setting)
+        assert_allclose(search.landscape_[place], scorer(search.scoring)(Y, F, setting=search.setting), rtol=1e-7)
+    assert search.best_score_ == search.landscape_.max()
+    model = PLAIN[type(search)](
+        **dict(points(type(search)))[np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)],
+        **kernels(type(search)),
+    ).fit(X, Y, tasks=T)
+    assert_allclose(search.holdout_, model.holdout(search.setting), rtol=1e-7, atol=1e-9)
+    assert search.holdout_method_ == "exact leave-one-out of what is observed"
+
+
+@pytest.fixture
+def nothing_is_solved_again(monkeypatch):
+    def refuse(*args):
+        raise AssertionError("solved again")
+
+    monkeypatch.setattr(incomplete.Folds, "held_out", refuse)
+
+
+@pytest.mark.usefixtures("nothing_is_solved_again")
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+class TestShortcuts:
+    @pytest.mark.parametrize("letter", "AB")
+    def test_independent_tasks(self, letter, scoring):
+        data = make_data()
+        search = make_search(IndependentTaskRidgeCV, letter, scoring=scoring).fit(data[0], data[1])
+        assert_equals_holdout(search, data)
+
+    @pair_searches
+    def test_few_pairs(self, Search, scoring):
+        data = make_data()
+        search = make_search(Search, "A", scoring=scoring).fit(data[0], data[1], tasks=data[2])
+        assert_equals_holdout(search, data)
+
+    def test_pairs_beside_a_block(self, scoring):
+        """A task with few labels beside others that have all: both regularisations by leave-one-out."""
+        X, Y, T = make_data(40, 30, 0.0)
+        Y[6:, 4] = np.nan
+        search = make_search(TwoStepRidgeCV, "A", scoring=scoring).fit(X, Y, tasks=T)
+        assert_equals_holdout(search, (X, Y, T))
+
+    @every_setting
+    def test_rows_and_columns_without_labels(self, letter, scoring):
+        X, Y, T = make_data(share=0.0)
+        Y[[1, 7]], Y[:, 3] = np.nan, np.nan
+        search = make_search(KroneckerRidgeCV, letter, scoring=scoring).fit(X, Y, tasks=T)
+        assert_equals_holdout(search, (X, Y, T))
+        rows, columns = np.delete(np.arange(12), [1, 7]), np.delete(np.arange(9), 3)
+        rest = make_search(KroneckerRidgeCV, letter, scoring=scoring)
+        rest.fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
+        assert_allclose(search.landscape_, rest.landscape_, rtol=1e-7)
+        assert_allclose(search.holdout_[np.ix_(rows, columns)], rest.holdout_, rtol=1e-7, atol=1e-9)
+
+    def test_groups_of_instances_do_not_matter_to_pairs(self, scoring):
+        data = make_data()
+        search = make_search(IndependentTaskRidgeCV, "A", scoring=scoring)
+        search.fit(data[0], data[1], groups=np.arange(12) // 2)
+        assert_equals_holdout(search, data)
+
+    def test_one_regularisation_for_each_task(self, scoring):
+        X, Y, _ = make_data()
+        search = make_search(IndependentTaskRidgeCV, scoring=scoring, alpha_per_task=True).fit(X, Y)
+        for j in range(9):
+            own = make_search(IndependentTaskRidgeCV, scoring=scoring).set_params(setting="A").fit(X, Y[:, j])
+            assert_allclose(search.landscape_[:, j], own.landscape_, rtol=1e-7)
+            assert search.alpha_[j] == own.alpha_
+            assert_allclose(search.holdout_[:, j], own.holdout_, rtol=1e-7, atol=1e-9)
+            assert_allclose(search.completed_[:, j], own.completed_, rtol=1e-7, atol=1e-9)
+            assert_allclose(search.predict(X)[:, j], own.predict(X), rtol=1e-7, atol=1e-9)
+        assert search.holdout_method_.startswith("exact leave-one-out")
+
+
+# --- folds on complete labels --------------------------------------------------------------------
+
+
+@pair_searches
+@every_setting
+def test_folds_of_complete_labels_are_exact(Search, letter):
+    data = make_data(share=0.0)
+    search = make_search(Search, letter, cv=3).fit(data[0], data[1], tasks=data[2])
+    splits = list(SettingKFold(letter, 3, random_state=0).split_grid(12, 9))
+    assert_equals_loop(search, data, splits)
+    if letter == "A":
+        assert search.holdout_method_ == "3 folds of pairs, left out and solved again"
+        return
+    assert search.holdout_method_ == "exact leave-fold-out"
+    given = {}
+    if letter in "BD":
+        given["groups"] = np.array([next(n for n, (_, test) in enumerate(splits) if test[i].any()) for i in range(12)])
+    if letter in "CD":
+        given["task_groups"] = np.array(
+            [next(n for n, (_, test) in enumerate(splits) if test[:, j].any()) for j in range(9)]
+        )
+    grouped = make_search(Search, letter).fit(data[0], data[1], tasks=data[2], **given)
+    assert grouped.holdout_method_ == "exact leave-group-out"
+    assert_allclose(grouped.landscape_, search.landscape_)
+    assert_allclose(grouped.holdout_, search.holdout_)
+
+
+def test_complete_labels_are_left_out_one_by_one():
+    X, Y, T = make_data(share=0.0)
+    search = make_search(TwoStepRidgeCV, "D").fit(X, Y, tasks=T)
+    assert search.holdout_method_ == "exact leave-one-out"
+    assert_array_equal(search.completed_, Y)
+
+
+# --- landscapes ----------------------------------------------------------------------------------
+
+
+def test_landscapes_of_all_settings():
+    X, Y, T = make_data()
+    model = TwoStepRidge(**kernels(TwoStepRidge)).fit(X, Y, tasks=T)
+    scores = landscape(model, ALPHAS, TASK_ALPHAS, "ABCD", cv=2)
+    for letter in "ABCD":
+        search = make_search(TwoStepRidgeCV, letter, cv=2).fit(X, Y, tasks=T)
+        assert_allclose(scores[letter], search.landscape_, rtol=1e-6)
+    assert_array_equal(scores["B"][::-1], landscape(model, ALPHAS[::-1], TASK_ALPHAS, "B", cv=2)["B"])
+
+
+def test_landscapes_of_weighted_models():
+    """A search weighs all cells alike; a landscape takes the model as it was fitted."""
+    data = make_data()
+    weights = np.random.default_rng(1).uniform(0.2, 2.0, size=(12, 9))
+    model = IndependentTaskRidge(kernel="rbf").fit(data[0], data[1], sample_weight=weights)
+    scores = landscape(model, ALPHAS, settings="A")["A"]
+    for index, alpha in enumerate(ALPHAS):
+        assert_allclose(scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2))
+
+
+def test_kernels_are_searched_too():
+    X, Y, T = make_data()
+    grid = [{"gamma": 0.05}, {"gamma": 0.5}]
+    search = make_search(KroneckerRidgeCV, "C", cv=2, kernel_grid=grid, task_kernel_grid=grid).fit(X, Y, tasks=T)
+    assert search.landscape_.shape == (2, 2, 3)
+    for a, params in enumerate(grid):
+        for b, task_params in enumerate(grid):
+            own = make_search(KroneckerRidgeCV, "C", cv=2, kernel_params=params, task_kernel_params=task_params)
+            assert_allclose(own.fit(X, Y, tasks=T).landscape_, search.landscape_[a, b], rtol=1e-6)
+    assert search.best_score_ == search.landscape_.max()
+
+
+# --- forms and libraries -------------------------------------------------------------------------
+
+
+@pair_searches
+def test_frames(Search):
+    X, Y, T = make_data()
+    rows, columns = [f"i{i}" for i in range(12)], [f"t{j}" for j in range(9)]
+    groups = pd.Series(np.arange(12) // 2, rows)
+    plain = make_search(Search, cv=2).fit(X, Y, tasks=T, groups=groups.to_numpy())
+    framed = make_search(Search, cv=2).fit(
+        pd.DataFrame(X, rows)[::-1], pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T, columns), groups=groups[::-1]
+    )
+    pd.testing.assert_frame_equal(framed.holdout_, pd.DataFrame(plain.holdout_, rows, columns))
+    pd.testing.assert_frame_equal(framed.completed_, pd.DataFrame(plain.completed_, rows, columns))
+    assert_allclose(framed.landscape_, plain.landscape_)
+
+
+@every_search
+@pytest.mark.parametrize("letter", "AB")
+def test_array_libraries(Search, letter, library):
+    X, Y, T = make_data()
+    expected = make_search(Search, letter).fit(X, Y, tasks=T)
+    search = make_search(Search, letter)
+    search.fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
+    assert type(search.holdout_) is type(library.asarray(Y))
+    assert_allclose(search.landscape_, expected.landscape_, rtol=100 * library.rtol)
+    assert (search.alpha_, search.holdout_method_) == (expected.alpha_, expected.holdout_method_)
+    assert_allclose(library.to_numpy(search.holdout_), expected.holdout_, rtol=0, atol=100 * library.rtol)
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@every_search
+@pytest.mark.parametrize("holes", [0.0, 0.3], ids=["complete", "holes"])
+@pytest.mark.parametrize(
+    ("cv", "error", "message"),
+    [
+        (SettingKFold("D"), ValueError, r"^cv makes folds for setting D, but the setting is B\.$"),
+        (True, TypeError, r"^cv must be a number of folds or a SettingKFold, found True\.$"),
+        ("5", TypeError, r"^cv must be a number of folds or a SettingKFold, found '5'\.$"),
+        (2.5, TypeError, r"^cv must be a number of folds or a SettingKFold, found 2\.5\.$"),
+        (1, ValueError, r"^n_splits must be a whole number of at least 2, found 1\.$"),
+        (13, ValueError, r"n_splits=13 folds need at least as many instances .* found 12: use fewer folds"),
+    ],
+    ids=str,
+)
+def test_wrong_folds(Search, holes, cv, error, message):
+    X, Y, T = make_data(share=holes)
+    search = make_search(Search, cv=cv)
+    with pytest.raises(error, match=message):
+        search.fit(X, Y, tasks=T)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+
+
+@every_search
+def test_free_regularisations_need_complete_labels(Search, nothing_is_solved_again):
+    X, Y, T = make_data()
+    message = r'^alphas="auto" needs complete labels without weights or cv: give alphas as numbers\.$'
+    with pytest.raises(ValueError, match=message):
+        Search("auto", **kernels(Search)).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=message):
+        Search("auto", cv=3, **kernels(Search)).fit(X, np.nan_to_num(Y), tasks=T)
+
+
+@every_search
+def test_grids_without_labels(Search):
+    X, Y, T = make_data()
+    search = make_search(Search, cv=2).fit(X, Y, tasks=T)
+    expected = search.predict(X)
+    with pytest.raises(ValueError, match="^Y is NaN everywhere: no label is observed"):
+        search.fit(X, np.full(Y.shape, np.nan), tasks=T)
+    with pytest.raises(ValueError, match="Y contains infinity"):
+        search.fit(X, np.where(np.isnan(Y), np.inf, Y), tasks=T)
+    assert_array_equal(search.predict(X), expected)
+    assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
+
+
+def test_one_regularisation_for_each_task_takes_no_folds():
+    X, Y, _ = make_data()
+    with pytest.raises(ValueError, match="^alpha_per_task=True leaves out one instance or group at a time: leave cv"):
+        make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
+
+
+@pair_searches
+def test_a_search_weighs_all_cells_alike(Search):
+    X, Y, T = make_data()
+    with pytest.raises(TypeError, match="sample_weight"):
+        make_search(Search).fit(X, Y, tasks=T, sample_weight=np.ones(12))
+
+
+@pair_searches
+def test_folds_without_a_label_to_learn_from(Search):
+    X, Y, T = make_data()
+    Y[1:] = np.nan
+    with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from: use more folds, or fewer"):
+        make_search(Search, cv=3).fit(X, Y + 0.0, tasks=T)
+
+
+@pair_searches
+def test_iterations_that_do_not_converge_are_told(Search):
+    X, Y, T = make_data(72, 40, 0.78)
+    search = make_search(Search, cv=2, max_iter=1)
+    with pytest.warns(ConvergenceWarning) as told:
+        search.fit(X, Y, tasks=T)
+    messages = [str(warning.message) for warning in told if warning.category is ConvergenceWarning]
+    n_points = search.landscape_.size
+    assert re.match(
+        rf"For \d+ of {n_points} regularisations 1 conjugate-gradient iterations did not reach a relative residual of "
+        r"1e-05, so that their scores are rough: raise max_iter, or leave out the smallest regularisations\.$",
+        messages[0],
+    )
+    # The chosen model, and its two folds, each say so themselves.
+    assert len(messages) <= 1 + 1 + 2
+    with pytest.warns(ConvergenceWarning, match=r"^For 1 of 1 regularisations") as told:
+        landscape(search, [0.01], [0.01], "B", cv=2)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("metric", [mean_squared_error, concordance_index, roc_auc])
+@pytest.mark.parametrize("average", ["micro", "instance", "task"])
+def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average):
+    Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    F = np.random.default_rng(0).normal(size=(3, 3))
+    F[0, 2] = np.nan
+    assert np.isfinite(metric(Y, F, average=average))
+    F[1, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        metric(Y, F, average=average)

@@ -1,0 +1,362 @@
+"""Completed grids against dense normal equations, whatever is missing and whichever way they are solved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.solvers import kronecker_coefficients, two_step_coefficients
+from dyadlearn.solvers.incomplete import complete
+from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.spectrum import Spectrum
+
+# Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
+WAYS = {
+    "chosen": {},
+    "direct": {"form": "missing"},
+    "missing": {"form": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
+    "missing, all deflated": {"form": "missing", "rank": 10**6, "max_direct": 0},
+    "missing, rank chosen": {"form": "missing", "max_direct": 0},
+    "observed": {"form": "observed", "rank": 0, "sampled": False},
+    "observed, deflated": {"form": "observed", "rank": 5, "sampled": False},
+    "observed, all deflated": {"form": "observed", "rank": 10**6, "sampled": False},
+    "observed, rank chosen": {"form": "observed", "sampled": False},
+    "sampled": {"form": "observed", "rank": 0, "sampled": True},
+    "sampled, deflated": {"form": "observed", "rank": 5, "sampled": True},
+}
+# One of each kind, for tests in which the rest has been shown to agree.
+FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
+MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed", "sampled")}
+some_patterns = pytest.mark.parametrize("pattern", ["50%", "95%", "rows and columns", "one cell"])
+
+
+def check(grids, given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
+    """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
+    observed, expected, Y = given.observed, given.fitted(), given.Y.astype(dtype)
+    for name, way in ways.items():
+        if "sampled" in name and given.ridge == 1.0:
+            continue  # two-step has no such products
+        found = complete(given.operators, Y, **way, **options)
+        assert found.solution.converged, name
+        assert found.form == way.get("form", found.form) or observed.all()
+        assert found.labels.dtype == dtype
+        assert_array_equal(found.labels[observed], Y[observed])
+        grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
+        grids.close(given.operators.hat(found.labels), expected, rtol, name)
+
+
+def test_whatever_is_missing(grids, model, shape, pattern):
+    check(grids, grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shape"),
+    [
+        (("singular", "full"), (9, 5)),
+        (("thin", "singular"), (5, 9)),
+        (("primal", "sparse"), (9, 5)),
+        (("sparse", "thin"), (5, 9)),
+    ],
+    ids=lambda given: "-".join(map(str, given)),
+)
+@some_patterns
+def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
+    assert given.operators.spectrum.is_truncated == (kinds[0] != "singular")
+    check(grids, given, 1e-9, tol=1e-13)
+
+
+LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
+
+
+@pytest.mark.parametrize(("alpha", "task_alpha"), list(product(LAMBDAS, LAMBDAS)))
+def test_every_mixture_of_regularisations(grids, alpha, task_alpha):
+    for pattern in ("50%", "rows and columns"):
+        given = grids.holes("two-step", (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
+        check(grids, given, 1e-9, FEW_WAYS, tol=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_kronecker_from_small_to_large_regularisation(grids, alpha):
+    for pattern in ("50%", "rows and columns"):
+        check(grids, grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
+
+
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin")], ids=str)
+@some_patterns
+def test_single_precision(grids, model, pattern, kinds):
+    # Half of the digits are as many as the condition may take where there are null spaces.
+    for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
+        given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
+        check(grids, given, 1e-3, MORE_WAYS, dtype="float32")
+
+
+# --- the objectives themselves ---------------------------------------------------------------------
+
+
+def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
+    """Return the matrix of the model's penalty, from inverse kernels of full rank.
+
+    H⁻¹ − I = (I + λ_d K⁻¹) ⊗ (I + λ_t G⁻¹) − I for two-step, λ K⁻¹ ⊗ G⁻¹ for Kronecker.
+    """
+    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    both = np.kron(left, right)
+    if model == "kronecker":
+        return alpha * both
+    one, other = np.kron(left, np.eye(len(right))), np.kron(np.eye(len(left)), right)
+    return alpha * one + task_alpha * other + alpha * task_alpha * both
+
+
+@pytest.mark.parametrize(("alpha", "task_alpha"), [(0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)])
+def test_the_objective_is_minimised(grids, model, pattern, alpha, task_alpha):
+    """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
+    given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
+    counts = given.observed.ravel()
+    penalised = penalty(given, model, alpha, task_alpha)
+    best = np.linalg.solve(np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0))
+    least = np.sum((best - given.Y.ravel())[counts] ** 2) + best @ penalised @ best
+    for name, way in FEW_WAYS.items():
+        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
+        grids.close(given.operators.hat(labels).ravel(), best, 1e-9, name)
+        grids.close(np.where(counts, best, labels.ravel()), best, 1e-9, name)
+        # The minimum is the residual of the completed labels: no completion has less.
+        assert_allclose(np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name)
+
+
+# --- the closed form ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin"), ("primal", "sparse")])
+def test_nothing_missing_is_the_closed_form(grids, model, shape, kinds):
+    given = grids.holes(model, shape, "none missing", kinds)
+    found = complete(given.operators, given.Y)
+    assert_array_equal(found.labels, given.Y)
+    assert found.solution.n_iter == 0
+    assert found.solution.converged
+    assert_array_equal(found.solution.values, np.zeros(shape))
+    # Solved for all the same, with weights of one, it is what the closed form of all cells gives.
+    solved = complete(given.operators, given.Y, np.ones(shape), tol=1e-14)
+    assert solved.solution.n_iter > 0
+    grids.close(solved.labels, given.Y, 1e-12)
+    grids.close(given.operators.hat(found.labels), given.fitted(), 1e-12)
+
+
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")])
+@some_patterns
+def test_the_closed_form_reproduces_what_was_completed(grids, model, pattern, kinds):
+    """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
+    given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
+    spectrum, task_spectrum, missing = given.operators.spectrum, given.operators.task_spectrum, ~given.observed
+    for name, way in FEW_WAYS.items():
+        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
+        if model == "kronecker":
+            coefficients = kronecker_coefficients(spectrum, task_spectrum, labels, 0.3)
+        else:
+            coefficients = two_step_coefficients(spectrum, task_spectrum, labels, Tikhonov(), 0.3, Tikhonov(), 0.1)
+        predicted = spectrum.training_rows(task_spectrum.training_rows(coefficients).T).T
+        grids.close(predicted[missing], labels[missing], 1e-10, name)
+        grids.close(predicted, given.fitted(), 1e-9, name)
+
+
+def test_nothing_observed_is_predicted_zero(grids, model):
+    given = grids.holes(model, (5, 4))
+    nothing = np.full((5, 4), np.nan)
+    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+        assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
+
+
+@pytest.mark.parametrize("features", [False, True], ids=["kernel", "features"])
+def test_a_kernel_of_zeros_predicts_zero(grids, model, features):
+    given = grids.holes(model, (5, 4))
+    empty = Spectrum.from_features(np.zeros((5, 2))) if features else Spectrum.from_gram(np.zeros((5, 5)))
+    if model == "kronecker":
+        operators = KroneckerPairs(empty, given.operators.task_spectrum, 0.5)
+    else:
+        operators = TwoStepPairs(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
+    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+        found = complete(operators, given.Y, **way)
+        assert_allclose(found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14)
+
+
+# --- other filters of two-step ---------------------------------------------------------------------------
+
+
+def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return hat and residual of one side, by repetition or by choosing eigenvectors."""
+    n = len(K)
+    values, vectors = np.linalg.eigh(K)
+    if isinstance(filter, SpectralCutoff):
+        kept = vectors[:, values >= alpha]
+        return kept @ kept.T, np.eye(n) - kept @ kept.T
+    if isinstance(filter, Landweber):
+        residual = np.linalg.matrix_power(np.eye(n) - K / values[-1], int(np.ceil(values[-1] / alpha)))
+    else:
+        residual = np.linalg.matrix_power(alpha * np.linalg.inv(K + alpha * np.eye(n)), getattr(filter, "n_iter", 1))
+    return np.eye(n) - residual, residual
+
+
+FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=repr)
+@pytest.mark.parametrize("task_filter", FILTERS, ids=repr)
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "primal")], ids=str)
+def test_any_mixture_of_filters(grids, filter, task_filter, kinds):
+    """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
+    given = grids.holes("two-step", (8, 6), "50%", kinds)
+    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    alpha, task_alpha = (1.0, 1.2) if SpectralCutoff() in (filter, task_filter) else (0.4, 0.6)
+    operators = TwoStepPairs(spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha))
+    (H, R), (task_H, task_R) = (
+        filter_matrices(given.K, filter, alpha),
+        filter_matrices(given.G, task_filter, task_alpha),
+    )
+    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(6)) + np.kron(H, task_R)
+    observed = given.observed.ravel()
+    right = hat[np.ix_(~observed, observed)] @ given.Y.ravel()[observed]
+    system = residual[np.ix_(~observed, ~observed)]
+    assert np.linalg.cond(system) < 1e4
+    expected = np.linalg.solve(system, right)
+    found = [
+        complete(operators, given.Y, tol=1e-13, **WAYS[way]) for way in WAYS if "missing" in way or way == "direct"
+    ]
+    if Tikhonov() in (filter, task_filter) or IteratedTikhonov(3) in (filter, task_filter):
+        # A side that keeps nothing whole gives the pairs a kernel.
+        found += [complete(operators, given.Y, tol=1e-13, **WAYS[way]) for way in WAYS if way.startswith("observed")]
+    for completion in found:
+        assert completion.solution.converged
+        grids.close(completion.labels[~given.observed], expected, 1e-9)
+
+
+def test_cells_that_the_model_interpolates_are_refused(grids):
+    """Nothing predicts a cell on which the kept directions fit any label, and nobody invents one."""
+    given = grids.holes("two-step", (5, 4), "one cell")
+    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    whole = TwoStepPairs(spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35))
+    for operators in (whole, KroneckerPairs(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0)):
+        with pytest.raises(LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"):
+            complete(operators, given.Y)
+
+
+# --- no regularisation --------------------------------------------------------------------------------------
+
+
+def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return labels that minimise fᵀ(precision)f where they are missing."""
+    observed, filled = ~np.isnan(Y).ravel(), Y.ravel().copy()
+    system = precision[np.ix_(~observed, ~observed)]
+    filled[~observed] = np.linalg.solve(system, -precision[np.ix_(~observed, observed)] @ filled[observed])
+    return filled.reshape(Y.shape)
+
+
+@pytest.mark.parametrize("max_direct", [0, 1000], ids=["iterative", "direct"])
+def test_without_regularisation_the_penalty_alone_decides(grids, model, pattern, max_direct):
+    """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
+    given = grids.holes(model, (6, 5), pattern)
+    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    if model == "kronecker":
+        operators, precision = KroneckerPairs(spectrum, task_spectrum, 0.0), np.kron(left, right)
+    else:
+        operators = TwoStepPairs(spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0))
+        precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
+    for rank in (0, 4):
+        found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
+        grids.close(found.labels, interpolated(precision, given.Y), 1e-9)
+
+
+def test_no_regularisation_on_one_side(grids):
+    given = grids.holes("two-step", (6, 5), "50%")
+    spectrum, tasks = given.operators.spectrum, given.operators.columns
+    operators = TwoStepPairs(spectrum.smoother(Tikhonov(), 0.0), tasks)
+    # Instances keep all they are given: every row is a problem of its own, with the kernel of the tasks.
+    expected = given.Y.copy()
+    for row, here in zip(expected, given.observed, strict=True):
+        system = given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum())
+        row[~here] = given.G[np.ix_(~here, here)] @ np.linalg.solve(system, row[here])
+    for way in ("direct", "missing, deflated", "observed, deflated"):
+        grids.close(complete(operators, given.Y, tol=1e-13, **WAYS[way]).labels, expected, 1e-9)
+
+
+# --- how it is called ---------------------------------------------------------------------------------------------
+
+
+def test_labels_are_left_alone(grids, model):
+    given = grids.holes(model)
+    before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
+    for way in FEW_WAYS.values():
+        complete(given.operators, given.Y, **way)
+        assert_array_equal(given.Y, before)
+    complete(given.operators, given.Y, weights)
+    assert_array_equal(given.Y, before)
+    assert_array_equal(weights, 2.0)
+
+
+def test_the_form_by_default(grids, model):
+    """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
+    given = grids.holes(model, (9, 6), "95%")
+    assert complete(given.operators, given.Y).form == "missing"
+    assert complete(given.operators, given.Y).solution.n_iter == 0
+    # One observed cell makes a tiny system, almost all of them a tiny one of the others.
+    for pattern, form in (("one cell", "observed"), ("5%", "missing")):
+        given = grids.holes(model, (9, 6), pattern)
+        found = complete(given.operators, given.Y, max_direct=0)
+        assert found.form == form
+        assert 0 < found.solution.n_iter <= 4
+
+
+def test_the_form_where_something_is_kept_whole(grids):
+    """There is no kernel with a ridge then: only the missing cells can be solved for, however many they are."""
+    given = grids.holes("two-step", (9, 6), "95%")
+    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    cutoff = TwoStepPairs(spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9))
+    for operators in (cutoff, KroneckerPairs(spectrum, task_spectrum, 0.0)):
+        assert complete(operators, given.Y, max_direct=0).form == "missing"
+    assert complete(given.operators, given.Y, max_direct=0).form == "observed"
+
+
+def test_products_by_default_run_where_they_are_cheaper(grids, monkeypatch):
+    """A sparse grid is multiplied at its observed cells only; the answers agree."""
+    given = grids.holes("kronecker", (30, 20), "none missing")
+    Y = np.full((30, 20), np.nan)
+    Y[::15, ::10] = np.arange(4.0).reshape(2, 2)
+    asked = []
+    kernel = KroneckerPairs.kernel
+    monkeypatch.setattr(KroneckerPairs, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
+    labels, counts = [], []
+    for sampled in (None, True, False):
+        asked.clear()
+        labels.append(complete(given.operators, Y, form="observed", rank=0, sampled=sampled, tol=1e-12).labels)
+        counts.append(len(asked))
+    assert counts[0] == counts[1] == 1  # for the predictions at the end
+    assert counts[2] > 2
+    grids.close(labels[0], replace(given, Y=Y).completed(), 1e-10)
+    grids.close(labels[0], labels[2], 1e-10)
+
+
+def test_every_library_computes_the_same(grids, library, model):
+    for kinds, way in product(
+        (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")
+    ):
+        given = grids.holes(model, (7, 5), "50%", kinds)
+        spectra = [given.operators.spectrum, given.operators.task_spectrum]
+        spectra = [Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors)) for s in spectra]
+        if model == "kronecker":
+            operators = KroneckerPairs(*spectra, 0.5)
+        else:
+            operators = TwoStepPairs(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+        Y, weights = library.asarray(given.Y), np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
+        found = complete(operators, Y, tol=1e-12, **WAYS[way])
+        weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
+        assert type(found.labels) is type(weighted.labels) is type(Y)
+        assert found.labels.dtype == weighted.labels.dtype == Y.dtype
+        grids.close(library.to_numpy(found.labels), given.completed(), library.rtol)
+        fitted = operators.hat(weighted.labels)
+        grids.close(library.to_numpy(fitted), given.fitted(weights), library.rtol)

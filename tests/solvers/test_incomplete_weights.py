@@ -1,0 +1,133 @@
+"""Weighted labels with holes: dense weighted equations, repeated observations, and the limits of large and small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.solvers.incomplete import complete
+from dyadlearn.solvers.pairs import KroneckerPairs
+
+# Chosen, and with no, few and all directions deflated; both kinds of products.
+WAYS = {
+    "chosen": {},
+    "plain": {"rank": 0, "sampled": False},
+    "deflated": {"rank": 5, "sampled": False},
+    "all deflated": {"rank": 10**6, "sampled": False},
+    "sampled": {"rank": 0, "sampled": True},
+    "sampled, deflated": {"rank": 5, "sampled": True},
+}
+
+
+def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
+    return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
+
+
+def check(grids, given, weights: np.ndarray, rtol: float, dtype: str = "float64", **options) -> None:
+    """The closed form on the labels found is the weighted model, whose dual parameters they betray."""
+    expected, dual = given.fitted(weights), given.dual(weights)
+    for name, way in WAYS.items():
+        if "sampled" in name and given.ridge == 1.0:
+            continue  # two-step has no such products
+        found = complete(given.operators, given.Y.astype(dtype), weights.astype(dtype), **way, **options)
+        assert found.form == "observed"
+        assert found.solution.converged, name
+        assert found.labels.dtype == dtype
+        grids.close(given.operators.hat(found.labels), expected, rtol, name)
+        grids.close(found.labels, expected + given.ridge * dual, rtol, name)
+
+
+def test_whatever_is_missing(grids, model, shape, pattern):
+    given = grids.holes(model, shape, pattern)
+    check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
+
+
+@pytest.mark.parametrize("kinds", [("singular", "full"), ("thin", "primal"), ("sparse", "singular")], ids=str)
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8)], ids=["tall", "wide"])
+@pytest.mark.parametrize("pattern", ["50%", "rows and columns"])
+def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.1, task_alpha=0.3)
+    check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
+
+
+@pytest.mark.parametrize(("alpha", "task_alpha"), [(1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)])
+def test_every_regularisation(grids, model, alpha, task_alpha):
+    given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
+    check(grids, given, make_weights((7, 6)), 1e-8, tol=1e-13)
+
+
+def test_single_precision(grids, model):
+    given = grids.holes(model, (7, 6), "50%", dtype="float32")
+    check(grids, given, make_weights((7, 6), 3.0), 1e-3, "float32")
+
+
+@pytest.mark.parametrize("spread", [1e3, 1e6])
+def test_weights_of_many_magnitudes(grids, model, spread):
+    given = grids.holes(model, (7, 6), "50%")
+    check(grids, given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
+
+
+def test_weights_of_one_are_no_weights(grids, model, pattern):
+    given = grids.holes(model, (7, 6), pattern)
+    weighted = complete(given.operators, given.Y, np.ones((7, 6)), tol=1e-13)
+    plain = complete(given.operators, given.Y, tol=1e-13)
+    grids.close(weighted.labels, plain.labels, 1e-10)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e4])
+def test_heavier_weights_are_less_regularisation(grids, pattern, factor):
+    """Kronecker: all weights times c is λ over c."""
+    given = grids.holes("kronecker", (7, 6), pattern, alpha=0.4)
+    weights = make_weights((7, 6))
+    spectra = given.operators.spectrum, given.operators.task_spectrum
+    lighter = KroneckerPairs(*spectra, 0.4 / factor)
+    one = given.operators.hat(complete(given.operators, given.Y, factor * weights, tol=1e-13).labels)
+    other = lighter.hat(complete(lighter, given.Y, weights, tol=1e-13).labels)
+    assert np.abs(one - given.fitted(weights)).max() > 1e-3 * np.abs(one).max()
+    grids.close(one, other, 1e-9)
+
+
+def test_whole_weights_count_observations(grids, model):
+    """A cell observed n times is one with the mean of its labels and the weight n."""
+    given = grids.holes(model, (6, 5), "50%")
+    rng = np.random.default_rng(3)
+    cells = np.flatnonzero(given.observed)
+    listed = np.concatenate([cells, rng.choice(cells, size=2 * cells.size)])
+    values = rng.normal(size=listed.size)
+    dual = np.linalg.solve(given.P[np.ix_(listed, listed)] + given.ridge * np.eye(listed.size), values)
+    expected = (given.P[:, listed] @ dual).reshape(6, 5)
+    counts = np.bincount(listed, minlength=30).reshape(6, 5)
+    means = np.full((6, 5), np.nan)
+    means[given.observed] = np.bincount(listed, values, minlength=30)[cells] / counts[given.observed]
+    found = complete(given.operators, means, counts.astype(float), tol=1e-13)
+    grids.close(given.operators.hat(found.labels), expected, 1e-9)
+
+
+def test_cells_that_weigh_nothing_are_missing(grids, model):
+    given = grids.holes(model, (6, 5), "50%")
+    full = np.where(given.observed, given.Y, 100.0)
+    weights = np.where(given.observed, 1.0, 1e-13)
+    found = complete(given.operators, full, weights, tol=1e-13)
+    fitted = given.operators.hat(found.labels)
+    grids.close(fitted, given.fitted(), 1e-8)
+    heavy = complete(given.operators, given.Y, np.full((6, 5), 1e10), tol=1e-13)
+    assert_allclose(given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8)
+
+
+def test_weights_of_missing_cells_do_not_matter(grids, model):
+    given = grids.holes(model, (6, 5), "50%")
+    weights = make_weights((6, 5))
+    expected = complete(given.operators, given.Y, weights).labels
+    for other in (np.nan, -1.0, 0.0, 1e9):
+        found = complete(given.operators, given.Y, np.where(given.observed, weights, other)).labels
+        assert_array_equal(found, expected)
+
+
+def test_weights_on_a_complete_grid(grids, model):
+    given = grids.holes(model, (6, 5), "none missing")
+    weights = make_weights((6, 5))
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    fitted = given.operators.hat(found.labels)
+    grids.close(fitted, given.fitted(weights), 1e-10)
+    assert np.abs(fitted - given.fitted()).max() > 0.01

@@ -1,0 +1,253 @@
+"""The operators of a model on grids, against the matrices of all pairs written out."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.solvers.pairs import (
+    KroneckerPairs,
+    TwoStepPairs,
+    common_floor,
+    interpolation_floor,
+    vanishing_residual,
+)
+from dyadlearn.spectrum import Spectrum
+
+KINDS = ["full", "singular", "primal", "thin", "sparse"]
+kinds_of_both = pytest.mark.parametrize("kinds", list(product(KINDS, KINDS)), ids="-".join)
+LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (0.3, 0.5), (1e4, 1e-3), (1e6, 1e6)]
+
+
+def matrix_of(operation, shape: tuple[int, int]) -> np.ndarray:
+    """Return what an operation on grids does to each cell, a column for each."""
+    units = np.eye(shape[0] * shape[1])
+    return np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
+
+
+def dense(given) -> tuple[np.ndarray, np.ndarray]:
+    """Return hat and residual of all pairs from the pairwise kernel, neither by subtraction."""
+    shifted = np.linalg.inv(given.P + given.ridge * np.eye(len(given.P)))
+    return given.P @ shifted, given.ridge * shifted
+
+
+def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return hat and residual of two-step from those of both sides."""
+    sides = []
+    for K, a in ((given.K, alpha), (given.G, task_alpha)):
+        shifted = np.linalg.inv(K + a * np.eye(len(K)))
+        sides.append((K @ shifted, a * shifted))
+    (H, R), (task_H, task_R) = sides
+    return np.kron(H, task_H), np.kron(R, np.eye(len(task_R))) + np.kron(H, task_R)
+
+
+@kinds_of_both
+def test_hat_residual_and_kernel(grids, model, kinds):
+    for shape in ((6, 5), (4, 7)):
+        given = grids.holes(model, shape, kinds=kinds, alpha=0.3, task_alpha=0.5)
+        hat, residual = dense(given)
+        grids.close(matrix_of(given.operators.hat, shape), hat, 1e-12)
+        grids.close(matrix_of(given.operators.residual, shape), residual, 1e-12)
+        grids.close(matrix_of(given.operators.kernel, shape), given.P, 1e-12)
+        assert given.operators.ridge == given.ridge
+
+
+@pytest.mark.parametrize(("alpha", "task_alpha"), LAMBDAS)
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "full"), ("thin", "primal")], ids="-".join)
+def test_digits_from_small_to_large_regularisation(grids, model, kinds, alpha, task_alpha):
+    """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
+    shape = (7, 6)
+    given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
+    hat, residual = dense(given) if model == "kronecker" else two_step(given, alpha, task_alpha)
+    grids.close(matrix_of(given.operators.hat, shape), hat, 1e-9)
+    grids.close(matrix_of(given.operators.residual, shape), residual, 1e-9)
+
+
+@kinds_of_both
+def test_blocks_of_the_residual(grids, model, kinds):
+    given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
+    expected = dense(given)[1]
+    rng = np.random.default_rng(1)
+    for cells in (np.array([7]), rng.permutation(30)[:11], np.arange(30), np.array([0, 1, 2, 3, 4, 10, 15])):
+        block = given.operators.residual_block(*np.divmod(cells, 5))
+        grids.close(block, expected[np.ix_(cells, cells)], 1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-2, 1.0, 1e6])
+def test_blocks_keep_small_residuals(grids, model, alpha):
+    given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
+    expected = dense(given)[1] if model == "kronecker" else two_step(given, alpha, alpha)[1]
+    cells = np.arange(0, 30, 2)
+    grids.close(given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9)
+
+
+@kinds_of_both
+def test_values_in_the_rotated_labels(grids, model, kinds):
+    given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
+    U, V = given.operators.spectrum.vectors, given.operators.task_spectrum.vectors
+    residual, vectors = dense(given)[1], np.kron(U, V)
+    grids.close(np.diag(vectors.T @ residual @ vectors), given.operators.remainder.ravel(), 1e-12)
+    grids.close(np.diag(vectors.T @ given.P @ vectors), given.operators.kernel_values.ravel(), 1e-12)
+    assert given.operators.remainder.shape == (U.shape[1], V.shape[1])
+    assert_allclose(given.operators.remainder, given.ridge / (given.operators.kernel_values + given.ridge), rtol=1e-12)
+
+
+def test_which_part_carries_the_digits(grids, model):
+    """The residual where most of the spectrum is kept, but never where a null space enters it by subtraction."""
+    for alpha, kinds, expected in (
+        (1e-6, ("full", "full"), True),
+        (1e6, ("full", "full"), False),
+        (1e-6, ("primal", "full"), False),
+        (1e-6, ("full", "sparse"), False),
+    ):
+        given = grids.holes(model, (9, 8), kinds=kinds, alpha=alpha, task_alpha=alpha)
+        assert given.operators.prefers_residual is expected
+
+
+def test_operations_leave_grids_alone(grids, model):
+    for kinds in (("full", "full"), ("thin", "primal")):
+        given = grids.holes(model, (6, 5), kinds=kinds)
+        grid = np.random.default_rng(2).normal(size=(6, 5))
+        before = grid.copy()
+        for operation in (given.operators.hat, given.operators.residual, given.operators.kernel):
+            image = operation(grid)
+            image *= 0.0
+            assert_array_equal(grid, before)
+
+
+def test_costs_count_multiplications(grids):
+    """Full kernels multiply a grid from both sides: once for what is separable, twice for what is rotated."""
+    m, q = 9, 4
+    for model in ("two-step", "kronecker"):
+        operators = grids.holes(model, (m, q)).operators
+        separable, rotated = m * m * q + m * q * q, 2 * (m * m * q + m * q * q)
+        costs = operators.residual_cost, operators.kernel_cost
+        assert costs == ((separable, rotated) if model == "two-step" else (rotated, separable))
+        # With two features a side is multiplied by its eigenvectors, forth and back.
+        thin = grids.holes(model, (m, q), kinds=("thin", "full")).operators
+        assert (thin.residual_cost if model == "two-step" else thin.kernel_cost) == 4 * m * q + m * q * q
+        assert (thin.kernel_cost if model == "two-step" else thin.residual_cost) == 2 * (2 * m * q + 2 * q * q)
+
+
+# --- other filters ---------------------------------------------------------------------------------------
+
+
+FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(5)]
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=repr)
+@pytest.mark.parametrize("task_filter", FILTERS, ids=repr)
+@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin")], ids="-".join)
+def test_two_step_under_any_filters(grids, filter, task_filter, kinds):
+    shape = (6, 5)
+    given = grids.holes("two-step", shape, kinds=kinds)
+    sides = [given.operators.spectrum.smoother(filter, 0.8), given.operators.task_spectrum.smoother(task_filter, 1.1)]
+    H, task_H = (side.hat() for side in sides)
+    operators = TwoStepPairs(*sides)
+    hat = np.kron(H, task_H)
+    grids.close(matrix_of(operators.hat, shape), hat, 1e-12)
+    grids.close(matrix_of(operators.residual, shape), np.eye(30) - hat, 1e-12)
+    cells = np.arange(0, 30, 3)
+    block = operators.residual_block(*np.divmod(cells, 5))
+    grids.close(block, (np.eye(30) - hat)[np.ix_(cells, cells)], 1e-12)
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_tasks_every_column_is_smoothed_alike(grids, filter, kind):
+    rng = np.random.default_rng(3)
+    features = grids.features(kind, 7, rng)
+    side = grids.spectrum(kind, features).smoother(filter, 0.8)
+    operators, grid = TwoStepPairs(side, None), rng.normal(size=(7, 4))
+    assert operators.task_spectrum is None
+    grids.close(operators.hat(grid), side.hat() @ grid, 1e-12)
+    grids.close(operators.residual(grid), grid - side.hat() @ grid, 1e-12)
+    cells = rng.permutation(28)[:9]
+    expected = np.kron(np.eye(7) - side.hat(), np.eye(4))[np.ix_(cells, cells)]
+    grids.close(operators.residual_block(*np.divmod(cells, 4)), expected, 1e-12)
+
+
+# --- no regularisation ----------------------------------------------------------------------------------------
+
+
+def test_kronecker_without_regularisation(grids):
+    """The hat projects on the range; the residual, up to its scale, is the inverse kernel or the null space."""
+    shape = (6, 5)
+    for kinds in (("full", "full"), ("singular", "full"), ("full", "thin"), ("primal", "singular")):
+        given = grids.holes("kronecker", shape, kinds=kinds)
+        operators = KroneckerPairs(given.operators.spectrum, given.operators.task_spectrum, 0.0)
+        projector = given.P @ np.linalg.pinv(given.P, rcond=1e-10)
+        grids.close(matrix_of(operators.hat, shape), projector, 1e-10)
+        expected = np.eye(30) - projector if kinds != ("full", "full") else np.linalg.inv(given.P)
+        grids.close(matrix_of(operators.residual, shape), expected, 1e-10)
+        cells = np.arange(0, 30, 4)
+        block = operators.residual_block(*np.divmod(cells, 5))
+        grids.close(block, expected[np.ix_(cells, cells)], 1e-10)
+        assert (operators.floor > 0) == (kinds != ("full", "full"))
+
+
+def test_two_step_without_regularisation(grids):
+    """Nothing is shrunk; what vanishes is proportional to K⁻¹ ⊗ I + I ⊗ G⁻¹."""
+    shape = (6, 5)
+    given = grids.holes("two-step", shape)
+    spectra = given.operators.spectrum, given.operators.task_spectrum
+    operators = TwoStepPairs(*(spectrum.smoother(Tikhonov(), 0.0) for spectrum in spectra))
+    grid = np.random.default_rng(4).normal(size=shape)
+    grids.close(operators.hat(grid), grid, 1e-12)
+    expected = np.kron(np.linalg.inv(given.K), np.eye(5)) + np.kron(np.eye(6), np.linalg.inv(given.G))
+    grids.close(matrix_of(operators.residual, shape), expected, 1e-10)
+    grids.close(matrix_of(operators.kernel, shape), np.linalg.inv(expected), 1e-10)
+    cells = np.arange(0, 30, 4)
+    grids.close(operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-10)
+    assert operators.ridge == 0  # the kernel interpolates
+
+
+def test_floors(grids):
+    """Pairs are interpolated only where every side keeps a direction whole."""
+    rng = np.random.default_rng(5)
+    one, other = (grids.spectrum("full", grids.features("full", n, rng)) for n in (6, 5))
+    whole, shrunk = one.smoother(SpectralCutoff(), 0.8), one.smoother(Tikhonov(), 0.8)
+    task_whole, task_shrunk = other.smoother(SpectralCutoff(), 0.8), other.smoother(Tikhonov(), 0.8)
+    assert (
+        common_floor(shrunk, task_shrunk) == common_floor(whole, task_shrunk) == common_floor(shrunk, task_whole) == 0
+    )
+    assert common_floor(whole, task_whole) == max(whole.slack_floor, task_whole.slack_floor) > 0
+    assert TwoStepPairs(whole, task_whole).floor == common_floor(whole, task_whole)
+    assert TwoStepPairs(whole, None).floor == whole.slack_floor
+    thin = Spectrum.from_features(rng.normal(size=(6, 2)))
+    assert interpolation_floor(0.1, thin, other) == interpolation_floor(0.0, one, other) == 0
+    assert 0 < interpolation_floor(0.0, thin, other) <= 1e-6
+
+
+def test_what_vanishes_without_regularisation():
+    assert_array_equal(vanishing_residual(np.array([[2.0, 4.0]])), [[0.5, 0.25]])
+    assert_array_equal(vanishing_residual(np.array([[2.0, 0.0]])), [[0.0, 1.0]])
+
+
+def test_every_library_computes_the_same(grids, library, model):
+    for kinds in (("full", "full"), ("singular", "thin")):
+        given = grids.holes(model, (6, 5), kinds=kinds)
+        spectra = [
+            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors))
+            for s in (given.operators.spectrum, given.operators.task_spectrum)
+        ]
+        if model == "kronecker":
+            operators = KroneckerPairs(*spectra, 0.5)
+        else:
+            operators = TwoStepPairs(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+        values = np.random.default_rng(6).normal(size=(6, 5))
+        grid = library.asarray(values)
+        for name in ("hat", "residual", "kernel"):
+            image = getattr(operators, name)(grid)
+            assert type(image) is type(grid)
+            assert image.dtype == grid.dtype
+            grids.close(library.to_numpy(image), getattr(given.operators, name)(values), library.rtol)
+        cells = np.divmod(np.arange(0, 30, 4), 5)
+        block = operators.residual_block(*cells)
+        assert type(block) is type(grid)
+        assert block.dtype == grid.dtype
+        grids.close(library.to_numpy(block), given.operators.residual_block(*cells), library.rtol)
