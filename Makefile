@@ -16,6 +16,8 @@ THREADS ?= 1
 PYTEST := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q
 # More arguments for pytest, for instance: make test ARGS="-m slow"
 ARGS ?=
+# More arguments for the second experiment, for instance: make reproduce TRANSFER="--repeats 100"
+TRANSFER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format bench reproduce docs clean
@@ -56,17 +58,21 @@ format: $(STAMP) ## put the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure importing, fitting, hold-out and selection against their targets
+bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing labels against targets
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/holdout.py
 	$(BIN)/python benchmarks/landscape.py
+	$(BIN)/python benchmarks/incomplete.py
 
-reproduce: $(STAMP) ## run the paper's first experiment; quicker: make reproduce ARGS=--quick
+reproduce: $(STAMP) ## run the paper's experiments; quicker: make reproduce ARGS=--quick
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
 	$(BIN)/python experiments/drug_target.py --json build/drug_target.json --figures build/figures $(ARGS)
-	@echo "The figures are in build/figures, all landscapes in build/drug_target.json"
+	@# ARGS are for the first experiment, those of the second are TRANSFER; --quick is for both.
+	$(BIN)/python experiments/transfer.py --json build/transfer.json --figures build/figures \
+	  $(filter --quick,$(ARGS)) $(TRANSFER)
+	@echo "The figures are in build/figures, all landscapes and curves in build/drug_target.json and build/transfer.json"
 
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
