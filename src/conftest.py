@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+DISPLAYS = ("grid", "holdout", "landscape", "learning", "spectrum")
 NEEDS = {
+    **{f"dyadlearn/plots/{room}.py": ("matplotlib",) for room in DISPLAYS},
+    **{
+        f"dyadlearn/plots/{room}.py": ("matplotlib",)
+        for room in ("grid", "holdout", "landscape", "learning", "spectrum")
+    },
     "dyadlearn/distributed.py": ("dask",),
     "dyadlearn/kernels/chemistry.py": ("rdkit",),
     "dyadlearn/kernels/sequences.py": ("parasail", "Bio"),

@@ -1,9 +1,12 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
+from dyadlearn.diagnostics import recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
+    CanonicalProjection,
     IndependentTaskRidge,
     KroneckerRidge,
+    OnlineTwoStepRidge,
     PairRegressor,
     Tasks,
     TwoStepRidge,
@@ -19,14 +22,17 @@ from dyadlearn.selection import (
     landscape,
     nested_score,
 )
+from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "CanonicalProjection",
     "IndependentTaskRidge",
     "IndependentTaskRidgeCV",
     "KroneckerRidge",
     "KroneckerRidgeCV",
+    "OnlineTwoStepRidge",
     "PairRegressor",
     "SettingKFold",
     "Tasks",
@@ -36,6 +42,10 @@ __all__ = [
     "bootstrap_interval",
     "evaluate",
     "landscape",
+    "load",
     "nested_score",
+    "recommend",
+    "save",
+    "screen",
     "verify_holdout",
 ]

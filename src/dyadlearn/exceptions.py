@@ -12,6 +12,7 @@ __all__ = [
     "KernelError",
     "KernelRepairWarning",
     "LeverageError",
+    "ModelFileError",
     "NotEnoughMemoryError",
 ]
 
@@ -26,6 +27,10 @@ class KernelError(ValueError):
 
 class LeverageError(ValueError):
     """A model interpolates what is to be held out, so there is no prediction without it."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, is damaged or of a newer format, or a model holds what a file cannot hold."""
 
 
 class NotEnoughMemoryError(MemoryError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dyadlearn._array import Array, is_sparse, itemsize
+from dyadlearn._array import Array, is_sparse, itemsize, namespace
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_matrix, check_memory
 from dyadlearn.exceptions import KernelError
@@ -123,9 +123,13 @@ def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, 
         return Side(spec, _decomposed(rows, spec, name), ids, names, None, d)
     check_kernel(spec.kernel, spec.params)
     if runs_in_primal(rows, spec):
-        return Side(spec, Spectrum.from_features(rows), ids, names, None, d)
+        # Dense features are decomposed and let go; sparse ones are kept.
+        kept = rows.copy() if is_sparse(rows) else rows
+        return Side(spec, Spectrum.from_features(kept), ids, names, None, d)
     kernel = gram(rows, kernel=spec.kernel, params=spec.params)
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, rows, d)
+    # Predictions must not change when the caller's array does.
+    kept = rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)
+    return Side(spec, _decomposed(kernel, spec, name), ids, names, kept, d)
 
 
 def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:

@@ -1,0 +1,69 @@
+"""Held-out predictions of a fitted model, however its labels allow them to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._array import to_numpy
+from dyadlearn._frames import Ids
+from dyadlearn._validation import check_count
+from dyadlearn.holdout import Problem
+from dyadlearn.selection.incomplete import folds_of, has_shortcut, method_in_words
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["check_limit", "held_out", "labelled_model", "names_of"]
+
+
+def labelled_model(model: Any) -> Any:
+    """Return the fitted model of a grid, out of its wrapper if it has one; those that keep no labels are refused."""
+    check_is_fitted(model)
+    # A model of long tables wraps one of grids.
+    model = getattr(model, "model_", model)
+    if not hasattr(model, "_grid"):
+        raise ValueError(
+            f"This {type(model).__name__} keeps statistics instead of the labels, so there is nothing to compare "
+            "predictions with: fit TwoStepRidge on the labels."
+        )
+    return model
+
+
+def held_out(model: Any, setting: str | Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
+    """Predict every label as if the model had never seen what the setting leaves out.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    setting : str or Setting
+    cv : int, default=None
+        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+
+    Returns
+    -------
+    predictions : array of shape (m, q)
+    method : str
+        How they were made, in words.
+    """
+    problem: Problem = model._problem()
+    setting = as_setting(setting)
+    if problem.task_spectrum is None and setting.new_task:
+        raise ValueError(f"This model knows nothing of tasks: setting {setting.value} needs them, A and B do not.")
+    if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
+        values = model._held_out(setting)
+    else:
+        values = folds_of(problem, setting, None, None, cv).held_out(problem.alpha, problem.task_alpha)
+    return to_numpy(values), method_in_words(problem, setting, None, None, None if problem.is_complete else cv)
+
+
+def names_of(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
+    """Return the ids at some positions, or the positions themselves where there are no ids."""
+    return tuple(positions.tolist()) if ids is None else tuple(ids.labels[place] for place in positions)
+
+
+def check_limit(k: int | None) -> None:
+    """Refuse a number of answers that is none."""
+    if k is not None:
+        check_count(k, "k")

@@ -1,0 +1,175 @@
+"""Labels that their own model would not have believed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn._frames import write_rows
+from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Screening", "contradictions", "screen"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Screening:
+    """Observed cells in the order of how much their held-out predictions contradict them, as `screen` found them.
+
+    Attributes
+    ----------
+    instances, tasks : tuple of length k
+        The cells, by ids, or by positions where the labels have no ids.
+    labels, predictions, contradictions : arrays of shape (k,)
+        The label of each cell, its held-out prediction, and how much the two contradict each other.
+    setting : str
+        What was left out for each prediction.
+    method : str
+        How the predictions were made.
+    """
+
+    instances: tuple[Hashable, ...]
+    tasks: tuple[Hashable, ...]
+    labels: np.ndarray
+    predictions: np.ndarray
+    contradictions: np.ndarray
+    setting: str
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})" if len(self) else ""
+        return f"Screening({len(self)} cells in setting {self.setting}{worst})"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the cells as named columns, for a data frame or a file."""
+        return {
+            "instance": list(self.instances),
+            "task": list(self.tasks),
+            "label": self.labels.tolist(),
+            "prediction": self.predictions.tolist(),
+            "contradiction": self.contradictions.tolist(),
+        }
+
+    def frame(self) -> Any:
+        """Return the cells as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(), None)
+
+
+def screen(
+    model: Any, setting: str | Setting = "A", *, k: int | None = 20, label: float | None = None, cv: int | None = None
+) -> Screening:
+    r"""List the labels that held-out predictions contradict most: the first to check for mistakes.
+
+    With labels of two values, a cell is contradicted as far as cells of the other value look more like its value than
+    the cell itself does. Of a positive cell with the held-out prediction :math:`f`,
+
+    .. math:: c = \frac{1}{N^-} \sum_{y_n \text{ negative}} \bigl([f_n > f] + \tfrac12 [f_n = f]\bigr),
+
+    and of a negative one the share of positive cells below it; the mean of :math:`1 - c` over either is the area under
+    the ROC curve. With labels of more values :math:`c` is the absolute error of the prediction.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    setting : {"A", "B", "C", "D"} or an alias, default="A"
+        What is left out for each prediction; A, the cell alone, leaves the most to contradict it with.
+    k : int or None, default=20
+        How many cells to list; None lists all.
+    label : float, default=None
+        List cells with this label only, such as 0 for positives that somebody overlooked.
+    cv : int, default=None
+        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+
+    Returns
+    -------
+    Screening
+
+    See Also
+    --------
+    recommend : the likeliest pairs that are not observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, screen
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(30, 3)), rng.normal(size=(20, 2))
+    >>> Y = np.where(X @ rng.normal(size=(3, 2)) @ T.T > 0, 1.0, 0.0)
+    >>> Y[4, 7] = 1 - Y[4, 7]  # a slip of the pen
+    >>> screen(TwoStepRidge().fit(X, Y, tasks=T), k=5)
+    Screening(5 cells in setting A, worst (4, 7))
+    """
+    check_limit(k)
+    setting = as_setting(setting)
+    model = labelled_model(model)
+    Y, grid = to_numpy(model._problem().Y), model._grid
+    F, method = held_out(model, setting, cv)
+    found = contradictions(Y, F)
+    wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
+    if model._problem().method == "network":
+        # A pair stands in the grid of a network twice.
+        wanted &= np.triu(np.ones(Y.shape, dtype=bool))
+    if not wanted.any():
+        raise ValueError(f"No cell has the label {label}: labels are such as {_some(Y[~np.isnan(Y)])}.")
+    cells = np.flatnonzero(wanted)
+    # Cells that are contradicted alike, as by all of the other value, come in the order of their errors.
+    order = np.lexsort((-np.abs(Y - F).flat[cells], -found.flat[cells]))
+    rows, columns = np.unravel_index(cells[order[:k]], Y.shape)
+    return Screening(
+        names_of(grid.instance_ids, rows),
+        names_of(grid.task_ids, columns),
+        Y[rows, columns],
+        F[rows, columns],
+        found[rows, columns],
+        setting.value,
+        method,
+    )
+
+
+def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """Tell how much held-out predictions contradict each label; `screen` says what that is.
+
+    Parameters
+    ----------
+    Y, F : arrays of shape (m, q)
+        Labels and held-out predictions, NaN where there are none.
+
+    Returns
+    -------
+    array of shape (m, q)
+        From 0 to 1 for labels of two values, else the absolute error; NaN where a label or a prediction is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.screening import contradictions
+    >>> contradictions(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([[0.9, 0.4], [0.3, 0.2]]))
+    array([[0. , 0.5],
+           [1. , nan]])
+    """
+    known = ~(np.isnan(Y) | np.isnan(F))
+    values = np.unique(Y[known])
+    if len(values) != 2:
+        return np.asarray(np.abs(Y - F))
+    positive, negative = known & (values[1] == Y), known & (values[0] == Y)
+    found = np.full(Y.shape, np.nan)
+    found[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
+    found[negative] = _share_below(np.sort(F[positive]), F[negative])
+    return found
+
+
+def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the share of `ordered` (n,) below each of `values`, ties counting half."""
+    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.asarray((left + right) / (2 * len(ordered)))
+
+
+def _some(values: np.ndarray) -> str:
+    return ", ".join(f"{value:g}" for value in np.unique(values)[:3])

@@ -1,0 +1,496 @@
+r"""Fitting, predicting, hold-out and tuning on dask arrays, on one machine or on a cluster.
+
+Everything the data say about `OnlineTwoStepRidge` are sums over rows. So every block of rows is turned into
+
+.. math:: \boldsymbol\Phi_b^\top\boldsymbol\Phi_b, \qquad \boldsymbol\Phi_b^\top\mathbf{Y}_b\boldsymbol\Psi
+
+where it lies, and the sums meet in a tree, always in the same order: however the work was spread, and whichever workers
+were lost on the way, the bits of the result are the same. What is left to decompose is d × d and r × r, and with these
+decompositions every block can be predicted, held out and scored by itself. Nothing with a side of m comes to the caller
+but what is asked for, and that is a dask array again.
+
+The model that comes out is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
+and it needs dask no more. Computations run on the `distributed.Client` that was made last, without one on the threads
+of this machine.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._array import Array, is_sparse, take_rows
+from dyadlearn._validation import check_matrix
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.models._inputs import cast, check_sizes
+from dyadlearn.models._online_inputs import all_or_nothing
+from dyadlearn.models._online_tuning import _checked_grid
+from dyadlearn.settings import Setting
+from dyadlearn.solvers.online import OnlineRidge
+from dyadlearn.solvers.statistics import Statistics, collect, merge
+from dyadlearn.vectrick import sandwich
+
+try:
+    import dask
+    import dask.array as da
+except ImportError as error:
+    raise ImportError("dyadlearn.distributed needs dask: pip install 'dyadlearn[dask]'.") from error
+
+__all__ = ["fit", "holdout", "landscape", "predict", "tune"]
+
+#: How many rows, evenly spread, a feature map that is not fitted is fitted on.
+SAMPLE = 10_000
+
+#: How many results are added up at a time.
+FAN_IN = 8
+
+
+def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
+    """Forget everything and learn from dask arrays.
+
+    Parameters
+    ----------
+    model : OnlineTwoStepRidge or TwoStepRidge
+        The latter with linear kernels: it would keep the labels and eigenvectors of all m instances, so what is
+        returned is the `OnlineTwoStepRidge` that equals it. For other kernels give an `OnlineTwoStepRidge` a feature
+        map, such as `Nystroem` of scikit-learn. A feature map that is not fitted is fitted on 10,000 rows, evenly
+        spread over all.
+    X : dask array of shape (m, p)
+        The instances, in blocks of numpy arrays or scipy's sparse matrices.
+    y : dask array of shape (m, q) or (m,)
+        Their labels for all tasks. Its blocks are brought in line with those of `X`.
+    tasks : array, sparse matrix or frame of shape (q, p'), default=None
+        The tasks, in memory.
+
+    Returns
+    -------
+    OnlineTwoStepRidge
+        `model` itself, unless that is a `TwoStepRidge`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, distributed
+    >>> rng = np.random.default_rng(0)
+    >>> X, T, Y = rng.normal(size=(50, 3)), rng.normal(size=(6, 2)), rng.normal(size=(50, 6))
+    >>> blocks = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=(20, 6))
+    >>> model = distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T)
+    >>> model.n_seen_
+    50
+    >>> np.testing.assert_allclose(model.predict(X), TwoStepRidge().fit(X, Y, tasks=T).predict(X))
+    """
+    online = _as_online(model)
+    rows, labels = _aligned(X, y)
+    with all_or_nothing(online):
+        first, first_labels = _sample(rows, labels, 1 if _is_fitted(online.feature_map) else SAMPLE)
+        # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
+        online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
+        few = online._learnt
+        known = _collected(online, rows, labels, few.model.statistics)
+        whole = OnlineRidge.start(known, online.alpha, online.task_alpha, solver=online.solver)
+        online._learnt = replace(few, model=whole)
+    return online
+
+
+def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
+    """Predict the labels of every given instance with every given task, block by block.
+
+    Parameters
+    ----------
+    model : OnlineTwoStepRidge
+        Fitted, here or anywhere.
+    X : dask array of shape (a, p)
+    tasks : array, sparse matrix or frame of shape (b, p'), default=None
+        Tasks, new or not, in memory; None stands for the known ones.
+
+    Returns
+    -------
+    dask array of shape (a, b), or (a,) as `OnlineTwoStepRidge.predict` says
+        Nothing is computed before it is asked for.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, distributed
+    >>> X, Y = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [3.0]])
+    >>> model = OnlineTwoStepRidge(alpha=0.0).fit(X, Y)
+    >>> distributed.predict(model, da.from_array(X, chunks=(2, 1))).compute()
+    array([[1.],
+           [2.],
+           [3.]])
+    """
+    rows = _checked_rows(model, X)
+    learnt = model._learnt
+    Psi = learnt.model.statistics.tasks
+    if tasks is not None:
+        if Psi is None:
+            raise ValueError("This model knows nothing of tasks: fit it with tasks=, the features of the tasks.")
+        Psi = model._mapped_tasks(model._read_tasks(tasks, None, learnt.task_names, learnt.n_task_features)[1])
+    coefficients = cast(learnt.model.coefficients, learnt.dtype)
+    width = coefficients.shape[1] if Psi is None else Psi.shape[0]
+    parts = _shared(_map_of(model), coefficients, None if Psi is None else cast(Psi, learnt.dtype))
+    found = _by_block(_block_predictions, [rows], parts, width, learnt.dtype)
+    return found[:, 0] if learnt.is_vector and tasks is None else found
+
+
+def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
+    """Predict learnt labels as if the model had never seen them, exactly, block by block.
+
+    Parameters
+    ----------
+    model : OnlineTwoStepRidge
+        Fitted, here or anywhere.
+    X : dask array of shape (l, p)
+    y : dask array of shape (l, q) or (l,)
+        Instances that were learnt, and their labels.
+    setting : {"B", "A", "C", "D"} or an alias, default="B"
+        What is left out for a cell. For C and D the model must tell its tasks apart (``keep_tasks=True``); otherwise
+        the given rows are taken for all there are, and are read once more.
+
+    Returns
+    -------
+    dask array of shape (l, q) or (l,)
+        Nothing but the small decompositions is computed before it is asked for.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, distributed
+    >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
+    >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
+    >>> distributed.holdout(model, X, Y).compute()[2].round(6)  # (1·1 + 2·2) / (1 + 4 + λ)
+    np.float64(0.833333)
+    """
+    wanted, rows, labels, ridge = _left_out(model, X, y, setting)
+    dtype = model._learnt.dtype
+    found = _by_block(
+        _block_holdout, [rows, labels], _shared(_map_of(model), ridge, wanted, dtype), labels.shape[1], dtype
+    )
+    return found[:, 0] if y.ndim == 1 else found
+
+
+def landscape(
+    model: OnlineTwoStepRidge,
+    X: Any,
+    y: Any,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    *,
+    setting: str | Setting = "B",
+) -> np.ndarray:
+    """Return the negative mean squared error of hold-out predictions for every regularisation.
+
+    Parameters
+    ----------
+    model, X, y, setting : as in `holdout`
+    alphas, task_alphas : iterables of float, default=None
+        Values of the two regularisations; None is 10⁻⁷ … 10⁶.
+
+    Returns
+    -------
+    array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
+        Greater is better.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, distributed
+    >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
+    >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
+    >>> distributed.landscape(model, X, Y, alphas=[1.0, 100.0]).round(3)
+    array([-3.972, -6.697])
+    """
+    values, task_values = _checked_grid(alphas, "alphas"), _checked_grid(task_alphas, "task_alphas")
+    wanted, rows, labels, ridge = _left_out(model, X, y, setting)
+    parts = _shared(_map_of(model), ridge, values, task_values, wanted)
+    errors = _summed(_block_errors, sum, rows, labels, parts)
+    return np.asarray(-errors / labels.shape[0])
+
+
+def tune(
+    model: OnlineTwoStepRidge,
+    X: Any,
+    y: Any,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    *,
+    setting: str | Setting = "B",
+) -> OnlineTwoStepRidge:
+    """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
+
+    The scores are kept as `landscape_`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, distributed
+    >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
+    >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
+    >>> distributed.tune(model, X, Y, alphas=[1.0, 100.0]).alpha
+    1.0
+    """
+    values, task_values = _checked_grid(alphas, "alphas"), _checked_grid(task_alphas, "task_alphas")
+    scores = landscape(model, X, y, values, task_values, setting=setting)
+    best = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    with all_or_nothing(model):
+        model.set_alpha(values[best[0]], task_values[best[1]] if scores.ndim == 2 else None)
+        model.landscape_ = scores
+    return model
+
+
+# What users hand in ------------------------------------------------------------------------------
+
+
+def _as_online(model: Any) -> OnlineTwoStepRidge:
+    """Return the model to fit, refusing what cannot be learnt from sums over rows."""
+    if isinstance(model, TwoStepRidge):
+        kernels, filters = (model.kernel, model.task_kernel), (model.filter, model.task_filter)
+        if (
+            kernels != ("linear", "linear")
+            or model.symmetry is not None
+            or not all(filter is None or isinstance(filter, Tikhonov) for filter in filters)
+        ):
+            raise ValueError(
+                "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
+                "an OnlineTwoStepRidge with a feature map, such as Nystroem(kernel='rbf') of scikit-learn."
+            )
+        return OnlineTwoStepRidge(model.alpha, model.task_alpha)
+    _check_online(model)
+    for name in ("keep_instances", "reservoir"):
+        if getattr(model, name):
+            raise ValueError(
+                f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
+                "needs rows."
+            )
+    online: OnlineTwoStepRidge = model
+    return online
+
+
+def _check_online(model: Any) -> None:
+    if not isinstance(model, OnlineTwoStepRidge):
+        raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
+
+
+def _check_array(array: Any, name: str) -> None:
+    if not isinstance(array, da.Array):
+        raise TypeError(
+            f"{name} must be a dask array, found {type(array).__name__}: for data in memory use the methods of the "
+            "model, or dask.array.from_array."
+        )
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(f"{name} has chunks of unknown size: call its compute_chunk_sizes() first.")
+    if 0 in array.shape:
+        raise ValueError(f"{name} is empty: found shape {array.shape}.")
+
+
+def _whole_rows(X: Any) -> Any:
+    """Return instances (m, p) in blocks of whole rows."""
+    _check_array(X, "X")
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix, found {X.ndim} dimension(s).")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def _aligned(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return instances (m, p) and labels (m, q) in the same blocks of whole rows."""
+    rows = _whole_rows(X)
+    _check_array(y, "y")
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, found {y.ndim}.")
+    labels = y[:, None] if y.ndim == 1 else y
+    check_sizes(rows, labels, None)
+    blocks = (rows.chunks[0], (labels.shape[1],))
+    return rows, labels if labels.chunks == blocks else labels.rechunk(blocks)
+
+
+def _checked_rows(model: Any, X: Any) -> Any:
+    """Return instances for a fitted model, in blocks of whole rows."""
+    _check_online(model)
+    check_is_fitted(model)
+    rows = _whole_rows(X)
+    if rows.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features "
+            "as input."
+        )
+    return rows
+
+
+def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setting, Any, Any, OnlineRidge]:
+    """Return the setting, the rows and labels to leave out, and both sides of the model decomposed."""
+    _checked_rows(model, X)
+    wanted = model._checked_setting(setting)
+    rows, labels = _aligned(X, y)
+    ridge = model._learnt.model
+    known = ridge.statistics
+    if labels.shape[1] != known.n_tasks:
+        raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
+    if wanted.new_task and not known.per_task:
+        apart = _collected(model, rows, labels, replace(known, per_task=True))
+        ridge = OnlineRidge.start(apart, ridge.side.alpha, ridge.task_side.alpha)
+    # Decomposed here and once, and without whatever else the sides have computed, for all workers.
+    side, task_side = ridge.side.with_alpha(ridge.side.alpha), ridge.task_side
+    task_side = None if task_side is None else task_side.with_alpha(task_side.alpha)
+    return wanted, rows, labels, OnlineRidge(ridge.statistics, side, task_side)
+
+
+def _is_fitted(transformer: Any) -> bool:
+    """Tell whether a feature map, which may be None, needs no rows to be fitted on."""
+    try:
+        if transformer is not None:
+            check_is_fitted(transformer)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _map_of(model: OnlineTwoStepRidge) -> Any:
+    """Return the fitted feature map, or None."""
+    if model.feature_map is None:
+        return None
+    if isinstance(model.feature_map_, CanonicalProjection):
+        _ = model.feature_map_.components_  # which are found on first use: here, and not once in every block
+    return model.feature_map_
+
+
+# Graphs ------------------------------------------------------------------------------------------
+
+
+def _shared(*parts: Any) -> Any:
+    """Return one node of the graph that all blocks look at, so that a worker gets it once."""
+    return dask.delayed(parts, traverse=False)
+
+
+def _blocks(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
+    """Yield where every block of rows lies, and the blocks of all arrays there, as delayed values."""
+    ends = np.cumsum(arrays[0].chunks[0]).tolist()
+    delayed = zip(*(array.to_delayed().ravel() for array in arrays), strict=True)
+    for start, end, own in zip([0, *ends], ends, delayed, strict=False):
+        if end > start:
+            yield slice(start, end), list(own)
+
+
+def _summed(block: Callable[..., Any], add: Callable[[Sequence[Any]], Any], rows: Any, labels: Any, parts: Any) -> Any:
+    """Compute ``block(rows, labels, parts)`` of every block, and add them up in a tree."""
+    work, total = dask.delayed(_naming_rows), dask.delayed(add)
+    level = [work(block, place.start, *own, parts) for place, own in _blocks(rows, labels)]
+    while len(level) > 1:
+        level = [total(level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)]
+    return _computed(level)[0]
+
+
+def _computed(values: list[Any]) -> list[Any]:
+    with warnings.catch_warnings():
+        # What all blocks share may be large, but it is sent once.
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return list(dask.compute(*values))
+
+
+def _by_block(block: Callable[..., Any], arrays: list[Any], parts: Any, width: int, dtype: Any) -> Any:
+    """Return the dask array (m, width) whose blocks are ``block(*blocks of the arrays, parts)``."""
+    return da.map_blocks(
+        _located,
+        *arrays,
+        block=block,
+        parts=parts,
+        dtype=dtype,
+        chunks=(arrays[0].chunks[0], (width,)),
+        meta=np.empty((0, 0), dtype=dtype),
+    )
+
+
+def _sample(rows: Any, labels: Any, size: int) -> tuple[Array, Array]:
+    """Return at most `size` rows (n, p), evenly spread, and their labels (n, q)."""
+    count = min(size, rows.shape[0])
+    places = np.arange(count) * rows.shape[0] // count
+    take = dask.delayed(take_rows)
+    picked = []
+    for place, own in _blocks(rows, labels):
+        inside = places[(places >= place.start) & (places < place.stop)] - place.start
+        if len(inside):
+            picked += [take(part, inside) for part in own]
+    found = _computed(picked)
+    return _stacked(found[::2]), _stacked(found[1::2])
+
+
+def _stacked(parts: list[Array]) -> Array:
+    return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
+
+
+def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Statistics) -> Statistics:
+    """Return the statistics of all rows, for the tasks of `like` and told apart as there."""
+    # The tasks go to the workers but do not come back with every block.
+    sides = (None, None) if like.per_task else (like.tasks, like.task_gram)
+    total: Statistics = _summed(_block_statistics, _merged, rows, labels, _shared(_map_of(model), *sides))
+    return replace(total, tasks=like.tasks, task_gram=like.task_gram, per_task=like.per_task)
+
+
+# What a worker does ------------------------------------------------------------------------------
+
+
+def _naming_rows(block: Callable[..., Any], start: int, *arguments: Any) -> Any:
+    """Call `block`, and say in errors about its rows where they lie."""
+    try:
+        return block(*arguments)
+    except ValueError as error:
+        kind = LeverageError if isinstance(error, LeverageError) else ValueError
+        raise kind(f"In the block that begins with row {start}: {error}") from error
+
+
+def _located(*blocks: Array, block: Callable[..., Array], parts: tuple[Any, ...], block_info: Any = None) -> Array:
+    """Call `block` as a part of a dask array; a block without rows has an answer without rows."""
+    info = block_info[None]
+    if blocks[0].shape[0] == 0:
+        return np.empty(info["chunk-shape"], dtype=info["dtype"])
+    return _naming_rows(block, info["array-location"][0][0], *blocks, parts)
+
+
+def _features(block: Array, feature_map: Any) -> Array:
+    rows = check_matrix(block, "X", accept_sparse=True)
+    if feature_map is None:
+        return rows
+    return check_matrix(feature_map.transform(rows), "What feature_map returns", accept_sparse=True)
+
+
+def _block_statistics(block: Array, labels: Array, parts: tuple[Any, ...]) -> Statistics:
+    feature_map, tasks, task_gram = parts
+    Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
+    return replace(collect(Phi, Y, tasks, task_gram=task_gram), tasks=None, task_gram=None)
+
+
+def _merged(statistics: Sequence[Statistics]) -> Statistics:
+    return reduce(merge, statistics)
+
+
+def _block_errors(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
+    feature_map, ridge, alphas, task_alphas, setting = parts
+    Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
+    # Blocks of other sizes weigh otherwise.
+    return Y.shape[0] * online_squared_errors(ridge, Phi, Y, alphas, task_alphas, setting)
+
+
+def _block_holdout(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
+    feature_map, ridge, setting, dtype = parts
+    Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
+    return cast(online_holdout(ridge, Phi, Y, setting), dtype)
+
+
+def _block_predictions(block: Array, parts: tuple[Any, ...]) -> Array:
+    feature_map, coefficients, tasks = parts
+    return sandwich(cast(_features(block, feature_map), coefficients.dtype), coefficients, tasks)

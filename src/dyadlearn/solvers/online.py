@@ -1,0 +1,151 @@
+r"""Two-step ridge regression that follows its data.
+
+.. math:: \mathbf{W} = (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,
+          \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}
+
+The statistics in the middle are those of `dyadlearn.solvers.statistics`, the inverses those of
+`dyadlearn.solvers.ridge_side`. A change of instances touches the left inverse, a change of tasks the right one, and the
+coefficients are computed when they are asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn.solvers.ridge_side import RidgeSide
+from dyadlearn.solvers.statistics import Statistics, add_rows, add_tasks, double, remove_rows, remove_tasks
+
+__all__ = ["OnlineRidge"]
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineRidge:
+    r"""Statistics and the inverses of both sides; every change is a new object.
+
+    Attributes
+    ----------
+    statistics : Statistics
+    side : RidgeSide
+        Of the instances.
+    task_side : RidgeSide or None
+        Of the tasks; None where they have no features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solvers.online import OnlineRidge
+    >>> from dyadlearn.solvers.statistics import collect
+    >>> X, Y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[2.0], [5.0]])
+    >>> model = OnlineRidge.start(collect(X[:1], Y[:1]), alpha=1.0)
+    >>> model.with_rows(X[1:], Y[1:]).coefficients
+    array([[1.],
+           [2.]])
+    """
+
+    statistics: Statistics
+    side: RidgeSide
+    task_side: RidgeSide | None = None
+
+    @classmethod
+    def start(
+        cls, statistics: Statistics, alpha: float, task_alpha: float = 1.0, *, solver: str = "auto"
+    ) -> OnlineRidge:
+        r"""Return the model of given statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+        alpha, task_alpha : float
+            :math:`\lambda_d` and :math:`\lambda_t`.
+        solver : {"auto", "woodbury", "cholesky"}
+
+        Returns
+        -------
+        OnlineRidge
+        """
+        n, q = statistics.n_rows, statistics.n_tasks
+        side = RidgeSide(statistics.gram, n, alpha, solver, n_new=n)
+        if statistics.tasks is None:
+            return cls(statistics, side)
+        return cls(statistics, side, RidgeSide(statistics.task_gram, q, task_alpha, solver, n_new=q))
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """W of shape (d, r), without features of the tasks (d, q)."""
+        half = self.side.solve(self.statistics.target)
+        return half if self.task_side is None else self.task_side.solve(half.T).T
+
+    def squared_error(self, Phi: Array, Y: Array) -> float:
+        r"""Return the squared error of predictions, summed over instances and tasks, without forming them all.
+
+        With :math:`\mathbf{A} = \boldsymbol\Phi\mathbf{W}`,
+
+        .. math:: \|\mathbf{A}\boldsymbol\Psi^\top - \mathbf{Y}\|^2 = \langle\mathbf{A}^\top\mathbf{A},
+                  \boldsymbol\Psi^\top\boldsymbol\Psi\rangle - 2\langle\mathbf{A}, \mathbf{Y}\boldsymbol\Psi\rangle
+                  + \|\mathbf{Y}\|^2 .
+
+        Parameters
+        ----------
+        Phi : array or sparse matrix of shape (l, d)
+        Y : array or sparse matrix of shape (l, q)
+
+        Returns
+        -------
+        float
+        """
+        tasks = self.statistics.tasks
+        A = matmul(double(Phi), self.coefficients)
+        xp = namespace(A)
+        if tasks is not None:
+            stored = double(Y.data if is_sparse(Y) else Y)
+            total = float(xp.sum(stored**2))
+            own = float(xp.sum((A.T @ A) * self.statistics.task_gram))
+            error = own - 2.0 * float(xp.sum(A * matmul(double(Y), tasks))) + total
+            if error > 1e-9 * (own + total):  # else little but cancellation is left
+                return error
+        error = 0.0
+        for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
+            labels = double(Y[rows, :])
+            found = A[rows, :] if tasks is None else A[rows, :] @ tasks.T
+            error += float(xp.sum((found - (labels.toarray() if is_sparse(labels) else labels)) ** 2))
+        return error
+
+    def with_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
+        """Return the model with instances (l, d) and their labels (l, q) learnt."""
+        return self._rows_changed(add_rows(self.statistics, Phi, Y), Phi, 1)
+
+    def without_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
+        """Return the model with instances (l, d) and their labels (l, q) forgotten."""
+        return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)
+
+    def _rows_changed(self, statistics: Statistics, Phi: Array, sign: int) -> OnlineRidge:
+        return replace(self, statistics=statistics, side=self.side.with_rows(statistics.gram, Phi, sign))
+
+    def with_tasks(self, tasks: Array | None, cross: Array) -> OnlineRidge:
+        """Return the model with tasks learnt: see `dyadlearn.solvers.statistics.add_tasks`."""
+        return self._tasks_changed(add_tasks(self.statistics, tasks, cross), tasks, 1)
+
+    def without_tasks(self, positions: np.ndarray, cross: Array | None = None) -> OnlineRidge:
+        """Return the model with tasks forgotten: see `dyadlearn.solvers.statistics.remove_tasks`."""
+        tasks = self.statistics.tasks
+        gone = None if tasks is None else take_rows(tasks, positions)
+        return self._tasks_changed(remove_tasks(self.statistics, positions, cross), gone, -1)
+
+    def _tasks_changed(self, statistics: Statistics, tasks: Array | None, sign: int) -> OnlineRidge:
+        side = None if self.task_side is None else self.task_side.with_rows(statistics.task_gram, tasks, sign)
+        return replace(self, statistics=statistics, task_side=side)
+
+    def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
+        """Return the model under other regularisations, from the eigendecompositions of the Gram matrices."""
+        side, task_side = self.side, self.task_side
+        if alpha != side.alpha:
+            side = side.with_alpha(alpha)
+        if task_side is not None and task_alpha != task_side.alpha:
+            task_side = task_side.with_alpha(task_alpha)
+        if side is self.side and task_side is self.task_side:
+            return self  # with whatever it has computed
+        return replace(self, side=side, task_side=task_side)

@@ -1,0 +1,269 @@
+r"""The regularised inverse of one side, kept up to date while rows come and go.
+
+.. math:: \mathbf{M} = (\boldsymbol\Phi^\top\boldsymbol\Phi + \lambda\mathbf{I})^{-1}
+
+A few rows :math:`\boldsymbol\Phi_2`, with signs :math:`\mathbf{S} = \mathrm{diag}(\pm 1)` as they are added or removed,
+change it by Woodbury's identity,
+
+.. math:: \mathbf{M} - \mathbf{M}\boldsymbol\Phi_2^\top
+          (\mathbf{S} + \boldsymbol\Phi_2\mathbf{M}\boldsymbol\Phi_2^\top)^{-1}\boldsymbol\Phi_2\mathbf{M};
+
+many rows are better added to the Gram matrix alone, which is factorised when somebody asks. The Gram matrix is the
+truth either way: how far the inverse has drifted from it is measured after every change, and an inverse that has
+drifted is thrown away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve, lapack
+
+from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
+from dyadlearn.kernels.repair import rank_threshold
+from dyadlearn.solvers.statistics import double, plus_diagonal
+
+__all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeSide"]
+
+SOLVERS = ("auto", "woodbury", "cholesky")
+
+#: What ‖M(ΦᵀΦ+λI)z − z‖ may grow to, relative to ‖z‖, before the inverse is made anew.
+DRIFT_LIMIT = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Eigen:
+    r"""Eigenvalues (k,) and eigenvectors (d, k) of a Gram matrix, without its null space.
+
+    It serves any regularisation; where that is 0 it gives the pseudo-inverse.
+    """
+
+    values: Array
+    vectors: Array
+
+    @classmethod
+    def of(cls, gram: Array, n_rows: int) -> Eigen:
+        """Decompose the Gram matrix (d, d) of `n_rows` rows."""
+        values, vectors = eigh(gram)
+        xp = namespace(values)
+        # In ascending order: what is kept stands at the end.
+        kept = values > max(rank_threshold(values, max(n_rows, gram.shape[0])), 0.0)
+        start = values.shape[0] - int(xp.sum(xp.astype(kept, xp.int64)))
+        return cls(values[start:], vectors[:, start:])
+
+    def solve(self, B: Array, alpha: float) -> Array:
+        r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}`, shape (d, p)."""
+        return self.vectors @ ((self.vectors.T @ B) / (self.values + alpha)[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Cholesky:
+    """Lower Cholesky factor (d, d) of the regularised Gram matrix."""
+
+    lower: np.ndarray
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """The inverse itself, shape (d, d)."""
+        half: Any = lapack.dpotri(self.lower, lower=1)[0]
+        inverse: np.ndarray = half + half.T
+        np.fill_diagonal(inverse, np.diagonal(half))
+        return inverse
+
+    def solve(self, B: Array, alpha: float) -> Array:
+        """Return the inverse times B (d, p)."""
+        # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
+        if 2 * B.shape[1] >= B.shape[0] or "inverse" in self.__dict__:
+            return self.inverse @ B
+        return cho_solve((self.lower, True), B, check_finite=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit:
+    """The inverse itself, which Woodbury's identity can change.
+
+    Attributes
+    ----------
+    matrix : array of shape (d, d)
+    fresh_drift : float
+        Drift when it was last made from the Gram matrix: what its condition does to any method.
+    drift : float
+        Drift after the last change.
+    n_refreshes : int
+        How often it was made anew because it had drifted.
+    """
+
+    matrix: Array
+    fresh_drift: float = 0.0
+    drift: float = 0.0
+    n_refreshes: int = 0
+
+    def solve(self, B: Array, alpha: float) -> Array:
+        """Return the inverse times B (d, p)."""
+        return self.matrix @ B
+
+    def changed(self, rows: Array, signs: Array) -> Explicit:
+        """Return the inverse with rows (p, d) added where their sign (p,) is +1 and removed where it is −1."""
+        xp = namespace(self.matrix)
+        product = self.matrix @ rows.T
+        inner = plus_diagonal(rows @ product, signs)
+        matrix = self.matrix - product @ xp.linalg.solve(inner, product.T)
+        return replace(self, matrix=(matrix + matrix.T) / 2)
+
+    def measured(self, gram: Array, alpha: float) -> float:
+        r"""Return :math:`\|\mathbf{M}(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})\mathbf{z}-\mathbf{z}\|`.
+
+        z is a fixed random direction of unit length, so all directions have their share.
+        """
+        z = as_array_of(_probe(int(gram.shape[0])), gram, gram.dtype)
+        back = self.matrix @ (gram @ z + alpha * z)
+        return float(namespace(gram).linalg.matrix_norm(back - z))
+
+
+@lru_cache(maxsize=16)
+def _probe(d: int) -> np.ndarray:
+    """Return a random direction (d, 1) of unit length, always the same."""
+    z = np.random.default_rng(0).standard_normal((d, 1))
+    return z / np.linalg.norm(z)
+
+
+Form = Eigen | Cholesky | Explicit
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSide:
+    r"""One side's Gram matrix and regularisation, ready to be solved with.
+
+    Nothing is computed before it is asked for, so any number of changes between two questions costs one solution.
+    Rows that an explicit inverse has not yet taken in wait in `rows`, never more than d of them.
+
+    Attributes
+    ----------
+    gram : array of shape (d, d)
+    n_rows : int
+    alpha : float
+    solver : {"auto", "woodbury", "cholesky"}
+    form : Eigen, Cholesky, Explicit or None
+        The inverse for the Gram matrix without `rows`.
+    rows : array of shape (p, d) or None
+    signs : array of shape (p,) or None
+    n_new : int
+        Number of rows since the last solution, whether or not they are kept in `rows`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solvers.ridge_side import RidgeSide
+    >>> side = RidgeSide(np.array([[2.0, 0.0], [0.0, 0.0]]), 1, 1.0)
+    >>> side.solve(np.array([[3.0], [0.0]]))
+    array([[1.],
+           [0.]])
+    """
+
+    gram: Array
+    n_rows: int
+    alpha: float
+    solver: str = "auto"
+    form: Form | None = None
+    rows: Array | None = None
+    signs: Array | None = None
+    n_new: int = 0
+
+    def solve(self, B: Array) -> Array:
+        r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
+        return self.settled.solve(B, self.alpha)
+
+    def with_rows(self, gram: Array, rows: Array, sign: int) -> RidgeSide:
+        """Return the side after a change of rows.
+
+        Parameters
+        ----------
+        gram : array of shape (d, d)
+            The Gram matrix after the change.
+        rows : array or sparse matrix of shape (l, d)
+        sign : int
+            +1 if they were added, −1 if they were removed.
+
+        Returns
+        -------
+        RidgeSide
+        """
+        done = "settled" in self.__dict__
+        form, waiting, signs = (self.settled, None, None) if done else (self.form, self.rows, self.signs)
+        count = int(rows.shape[0])
+        new = RidgeSide(gram, self.n_rows + sign * count, self.alpha, self.solver)
+        new = replace(new, n_new=count if done else count + self.n_new)
+        if not isinstance(form, Explicit) or not self._pays(count + (0 if waiting is None else waiting.shape[0])):
+            return new
+        xp = namespace(gram)
+        # A copy: what the caller does with the rows afterwards is none of our business.
+        dense = double(rows).toarray() if is_sparse(rows) else xp.asarray(double(rows), copy=True)
+        sides = xp.ones_like(dense[:, 0]) * sign
+        if waiting is not None:
+            dense, sides = xp.concat([waiting, dense], axis=0), xp.concat([signs, sides], axis=0)
+        return replace(new, form=form, rows=dense, signs=sides)
+
+    def with_alpha(self, alpha: float) -> RidgeSide:
+        """Return the side under another regularisation, by the eigendecomposition of its Gram matrix."""
+        return replace(self, alpha=alpha, form=self.eigen, rows=None, signs=None)
+
+    @cached_property
+    def eigen(self) -> Eigen:
+        """The eigendecomposition of the Gram matrix."""
+        return self.form if isinstance(self.form, Eigen) else Eigen.of(self.gram, self.n_rows)
+
+    @cached_property
+    def settled(self) -> Form:
+        """The inverse for the Gram matrix as it is now."""
+        if self.form is not None and self.rows is None:
+            return self.form
+        n_refreshes = 0
+        if isinstance(self.form, Explicit):
+            changed = self._changed(self.form)
+            if changed is not None:
+                return changed
+            n_refreshes = self.form.n_refreshes + 1
+        return self._fresh(n_refreshes)
+
+    def _changed(self, form: Explicit) -> Explicit | None:
+        """Return the inverse with the waiting rows taken in, or None if it drifted."""
+        assert self.rows is not None
+        try:
+            changed = form.changed(self.rows, self.signs)
+        except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
+            return None
+        drift = changed.measured(self.gram, self.alpha)
+        if not drift <= max(DRIFT_LIMIT, 10 * form.fresh_drift):  # drift may be NaN
+            return None
+        return replace(changed, drift=drift)
+
+    def _fresh(self, n_refreshes: int) -> Form:
+        xp, d = namespace(self.gram), self.gram.shape[0]
+        if self.alpha <= d * np.finfo(np.float64).eps * float(xp.linalg.trace(self.gram)):
+            return self.eigen
+        matrix = plus_diagonal(self.gram, self.alpha)
+        if is_foreign(matrix):
+            # The Array API has no triangular solve, so there the inverse is always explicit.
+            return self._made(xp.linalg.inv(matrix), n_refreshes)
+        lower, failed = lapack.dpotrf(matrix, lower=1, clean=1)
+        if failed:
+            return self.eigen
+        factor = Cholesky(lower)
+        if self.solver == "woodbury" or self._pays(self.n_new):
+            return self._made(factor.inverse, n_refreshes)
+        return factor
+
+    def _made(self, matrix: Array, n_refreshes: int) -> Explicit:
+        drift = Explicit(matrix).measured(self.gram, self.alpha)
+        return Explicit(matrix, drift, drift, n_refreshes)
+
+    def _pays(self, n_rows: int) -> bool:
+        """Tell whether Woodbury's identity with so many rows is cheaper than factorising the Gram matrix."""
+        d = int(self.gram.shape[0])
+        if self.solver == "auto":
+            # About 4·l·d·(d + l) operations against d³/3.
+            return 12 * n_rows * (d + n_rows) < d * d
+        return self.solver == "woodbury" and n_rows < d

@@ -1,0 +1,360 @@
+r"""Statistics of two-step ridge regression that grow and shrink with the data.
+
+With features :math:`\boldsymbol\Phi` (m × d) of the instances and :math:`\boldsymbol\Psi` (q × r) of the tasks,
+everything the data say about the model is in
+
+.. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi, \qquad
+          \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
+
+none of which has a side of m. New instances add to the first two, new tasks to the last three, and whatever was added
+can be subtracted again. Without features of the tasks, :math:`\boldsymbol\Psi = \mathbf{I}` is never formed.
+
+All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
+precision whatever the data come in, since they add up what may be millions of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, is_sparse, matmul, namespace, row_blocks, to_numpy, with_diagonal
+
+__all__ = [
+    "Statistics",
+    "add_rows",
+    "add_tasks",
+    "collect",
+    "cross_product",
+    "double",
+    "merge",
+    "plus_diagonal",
+    "remove_rows",
+    "remove_tasks",
+    "same_gram",
+]
+
+#: Grams that differ by less than this share of their norm are of the same rows.
+SAME_GRAM = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    r"""What two-step ridge regression knows of its data.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number m of instances.
+    gram : array of shape (d, d)
+        :math:`\boldsymbol\Phi^\top\boldsymbol\Phi`.
+    cross : array of shape (d, r), or (d, q) if `per_task`
+        :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`.
+    tasks : array of shape (q, r) or None
+        :math:`\boldsymbol\Psi`; None for tasks without features.
+    task_gram : array of shape (r, r) or None
+        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`.
+    per_task : bool
+        Whether `cross` tells the tasks apart. Without features of the tasks it always does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solvers.statistics import add_rows, collect
+    >>> seen = collect(np.array([[1.0, 2.0]]), np.array([[3.0]]))
+    >>> add_rows(seen, np.array([[0.0, 1.0]]), np.array([[1.0]])).gram
+    array([[1., 2.],
+           [2., 5.]])
+    """
+
+    n_rows: int
+    gram: Array
+    cross: Array
+    tasks: Array | None = None
+    task_gram: Array | None = None
+    per_task: bool = True
+
+    @property
+    def n_tasks(self) -> int:
+        """Number q of tasks."""
+        return int(self.cross.shape[1] if self.tasks is None else self.tasks.shape[0])
+
+    @property
+    def target(self) -> Array:
+        r"""Right-hand side :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` of shape (d, r), or (d, q)."""
+        return self.cross @ self.tasks if self.per_task and self.tasks is not None else self.cross
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return everything as named numpy arrays, for a file or the wire."""
+        arrays = {"n_rows": np.asarray(self.n_rows), "per_task": np.asarray(self.per_task)}
+        for name in ("gram", "cross", "tasks", "task_gram"):
+            if getattr(self, name) is not None:
+                arrays[name] = to_numpy(getattr(self, name))
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Statistics:
+        """Return the statistics that `to_arrays` took apart."""
+        parts = {name: np.asarray(arrays[name]) for name in ("gram", "cross", "tasks", "task_gram") if name in arrays}
+        return cls(int(arrays["n_rows"]), per_task=bool(arrays["per_task"]), **parts)
+
+
+def collect(
+    Phi: Array, Y: Array, tasks: Array | None = None, *, task_gram: Array | None = None, per_task: bool = False
+) -> Statistics:
+    r"""Return the statistics of a block of rows.
+
+    Parameters
+    ----------
+    Phi : array or sparse matrix of shape (l, d)
+    Y : array or sparse matrix of shape (l, q)
+        Labels; the zeros that a sparse matrix does not store are labels too.
+    tasks : array of shape (q, r), default=None
+        Features :math:`\boldsymbol\Psi`; None for tasks without any. They are kept, not copied.
+    task_gram : array of shape (r, r), default=None
+        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`, where it is known already.
+    per_task : bool, default=False
+        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` rather than its product with the features of the tasks.
+
+    Returns
+    -------
+    Statistics
+    """
+    per_task = per_task or tasks is None
+    tasks = None if tasks is None else double(tasks)
+    if tasks is not None and task_gram is None:
+        task_gram = matmul(tasks.T, tasks)
+    gram, cross = _products(Phi, Y, None if per_task else tasks)
+    return Statistics(int(Phi.shape[0]), gram, cross, tasks, task_gram, per_task)
+
+
+def merge(first: Statistics, second: Statistics) -> Statistics:
+    """Return the statistics of the rows of both, which must have the same tasks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solvers.statistics import collect, merge
+    >>> X, Y = np.arange(8.0).reshape(4, 2), np.ones((4, 3))
+    >>> both = merge(collect(X[:3], Y[:3]), collect(X[3:], Y[3:]))
+    >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
+    (4, True)
+    """
+    if not _same_tasks(first, second):
+        raise ValueError(
+            "Only statistics of the same tasks can be added: "
+            f"found {_shape(first)} and {_shape(second)}, or features that differ."
+        )
+    return _combined(first, second, 1)
+
+
+def add_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
+    r"""Return the statistics with l more instances, labelled for all tasks.
+
+    Parameters
+    ----------
+    state : Statistics
+    Phi : array or sparse matrix of shape (l, d)
+    Y : array or sparse matrix of shape (l, q)
+
+    Returns
+    -------
+    Statistics
+    """
+    return _combined(state, _alike(state, Phi, Y), 1)
+
+
+def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
+    r"""Return the statistics without l of their instances.
+
+    Parameters
+    ----------
+    state : Statistics
+    Phi : array or sparse matrix of shape (l, d)
+    Y : array or sparse matrix of shape (l, q)
+        The rows as they were when they were added.
+
+    Returns
+    -------
+    Statistics
+
+    Raises
+    ------
+    ValueError
+        If they cannot have been added: too many, or the Gram matrix of the rest would not be one.
+    """
+    left = state.n_rows - int(Phi.shape[0])
+    if left < 0:
+        raise ValueError(f"X has {Phi.shape[0]} instances to forget, but only {state.n_rows} were learnt.")
+    rest = _combined(state, _alike(state, Phi, Y), -1)
+    xp = namespace(state.gram)
+    size = float(xp.linalg.trace(state.gram))
+    if left == 0:
+        # Nothing is left but rounding, and that must not stay.
+        fits = float(xp.linalg.trace(rest.gram)) <= 1e-8 * size
+        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
+    else:
+        fits = _is_gram(rest.gram, 1e-9 * size)
+    if not fits:
+        raise ValueError(
+            "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "
+            "one. Give the rows to forget exactly as they were learnt; nothing was changed."
+        )
+    return rest
+
+
+def add_tasks(state: Statistics, tasks: Array | None, cross: Array) -> Statistics:
+    r"""Return the statistics with more tasks, labelled for all instances.
+
+    Parameters
+    ----------
+    state : Statistics
+    tasks : array of shape (l, r) or None
+        Their features; None for tasks without any.
+    cross : array of shape (d, r), or (d, l) where `state.per_task`
+        Their :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`.
+
+    Returns
+    -------
+    Statistics
+    """
+    xp = namespace(state.gram)
+    cross = xp.concat([state.cross, cross], axis=1) if state.per_task else state.cross + cross
+    if tasks is None:
+        return replace(state, cross=cross)
+    tasks = double(tasks)
+    assert state.task_gram is not None
+    return replace(
+        state,
+        cross=cross,
+        tasks=xp.concat([state.tasks, tasks], axis=0),
+        task_gram=state.task_gram + matmul(tasks.T, tasks),
+    )
+
+
+def remove_tasks(state: Statistics, positions: np.ndarray, cross: Array | None = None) -> Statistics:
+    r"""Return the statistics without some of their tasks.
+
+    Parameters
+    ----------
+    state : Statistics
+    positions : integer array of shape (l,)
+    cross : array of shape (d, r), default=None
+        Their :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`; not needed where `state.per_task`.
+
+    Returns
+    -------
+    Statistics
+    """
+    xp = namespace(state.gram)
+    kept = as_array_of(np.delete(np.arange(state.n_tasks), positions), state.gram)
+    if state.per_task:
+        less = replace(state, cross=xp.take(state.cross, kept, axis=1))
+    else:
+        less = replace(state, cross=state.cross - cross)
+    if state.tasks is None:
+        return less
+    tasks = xp.take(state.tasks, kept, axis=0)
+    # The features are all there, so nothing of the forgotten ones need stay by rounding.
+    return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
+
+
+def same_gram(first: Array, second: Array) -> bool:
+    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding."""
+    norm = namespace(first).linalg.matrix_norm
+    return bool(norm(first - second) <= SAME_GRAM * norm(second))
+
+
+def plus_diagonal(matrix: Array, weights: Any) -> Array:
+    """Return a square matrix (d, d) with a number, or an array (d,), added to its diagonal."""
+    xp = namespace(matrix)
+    return with_diagonal(xp.asarray(matrix, copy=True), xp.linalg.diagonal(matrix) + weights)
+
+
+def double(array: Array) -> Array:
+    """Return an array in double precision; one that is so already is not copied."""
+    xp = namespace(array)
+    if array.dtype == xp.float64:
+        return array
+    return array.astype(np.float64) if is_sparse(array) else xp.astype(array, xp.float64)
+
+
+def _is_gram(matrix: Array, slack: float) -> bool:
+    """Tell whether a symmetric matrix (d, d) has no eigenvalue below minus `slack`."""
+    try:
+        namespace(matrix).linalg.cholesky(plus_diagonal(matrix, slack))
+    except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
+        return False
+    return True
+
+
+def _alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
+    """Return the statistics of rows labelled for the tasks of `state`."""
+    return collect(Phi, Y, state.tasks, task_gram=state.task_gram, per_task=state.per_task)
+
+
+def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
+    gram, cross = (
+        (first.gram + second.gram, first.cross + second.cross)
+        if sign > 0
+        else (first.gram - second.gram, first.cross - second.cross)
+    )
+    return replace(first, n_rows=first.n_rows + sign * second.n_rows, gram=gram, cross=cross)
+
+
+def _same_tasks(first: Statistics, second: Statistics) -> bool:
+    if _shape(first) != _shape(second) or first.per_task != second.per_task:
+        return False
+    if first.tasks is second.tasks:
+        return True
+    if first.tasks is None or second.tasks is None:
+        return False
+    xp = namespace(first.tasks, second.tasks)
+    return bool(xp.all(first.tasks == second.tasks))
+
+
+def _shape(state: Statistics) -> str:
+    features = "no features" if state.tasks is None else f"{state.tasks.shape[1]} features"
+    return f"{state.gram.shape[0]} features of instances and {state.n_tasks} tasks with {features}"
+
+
+def _products(Phi: Array, Y: Array, tasks: Array | None) -> tuple[Array, Array]:
+    """Return ΦᵀΦ and ΦᵀYΨ (or ΦᵀY), block by block: only a block is ever copied to double precision."""
+    width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y)) + (0 if tasks is None else tasks.shape[1])
+    total: tuple[Array, Array] | None = None
+    for rows in row_blocks(int(Phi.shape[0]), 8 * width):
+        features, labels = double(Phi[rows, :]), double(Y[rows, :])
+        gram, cross = matmul(features.T, features), cross_product(features, labels, tasks)
+        total = (gram, cross) if total is None else (total[0] + gram, total[1] + cross)
+    assert total is not None
+    return total
+
+
+def cross_product(Phi: Array, Y: Array, tasks: Array | None) -> Array:
+    r"""Return :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` in the cheaper order.
+
+    Parameters
+    ----------
+    Phi : array or sparse matrix of shape (l, d)
+    Y : array or sparse matrix of shape (l, q)
+    tasks : array of shape (q, r) or None
+
+    Returns
+    -------
+    array of shape (d, r), without tasks (d, q)
+    """
+    if tasks is None:
+        return matmul(Phi.T, Y)
+    (n, d), (q, r) = Phi.shape, tasks.shape
+    n_features, n_labels = _stored(Phi), _stored(Y)
+    if r * (n_labels + n_features) <= n_labels * n_features / n + d * q * r:
+        return matmul(Phi.T, matmul(Y, tasks))
+    return matmul(Phi.T, Y) @ tasks
+
+
+def _stored(matrix: Array) -> float:
+    """Return how many numbers of a matrix take part in a product."""
+    return float(matrix.nnz) if is_sparse(matrix) else float(matrix.shape[0] * matrix.shape[1])

@@ -1,0 +1,240 @@
+r"""The container of a model file: named arrays and a header in the safetensors format, checked down to the last byte.
+
+A file is the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the other.
+The head is JSON: for each array its dtype, shape and place, and before them the metadata
+
+.. code-block:: text
+
+    {"__metadata__":{"format":"dyadlearn","version":"1","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
+
+in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
+file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in
+one pass and without a second copy of the arrays, so that what is checked is what is used.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dyadlearn.exceptions import ModelFileError
+
+__all__ = ["VERSION", "read_container", "replacing", "write_container"]
+
+#: The format that is written, and the newest that can be read.
+VERSION = 1
+
+_START = b'{"__metadata__":{"format":"dyadlearn","version":"'
+_HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')
+_NO_CHECKSUM = "0" * 64
+# Readers of safetensors refuse a longer head.
+_LONGEST_HEAD = 100_000_000
+_CHUNK = 2**24
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` when all went well; else nothing is left of it.
+
+    Whoever opens `path` finds the old file or the new one, whole, whatever happens in between.
+    """
+    # Through a link, so that what it points to is replaced and not the link.
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file", str(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to put the file in", str(target.parent))
+    temporary = target.parent / f".{secrets.token_hex(8)}.part"
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    # The new name too must survive a power cut; not every system lets a folder be opened for that.
+    with suppress(OSError):
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a file in one go, or nothing.
+
+    Parameters
+    ----------
+    path : Path
+    header : mapping
+        What JSON can hold.
+    arrays : mapping of str to array
+        Of any shape; floats, whole numbers or truth values.
+    """
+    # The largest items first: then all are aligned.
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    places, end = {}, 0
+    for name, array in ordered:
+        places[name] = {
+            "dtype": _NAMES[array.dtype.newbyteorder("<")],
+            "shape": list(array.shape),
+            "data_offsets": [end, end + array.nbytes],
+        }
+        end += array.nbytes
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False)
+    metadata = {"format": "dyadlearn", "version": str(VERSION), "checksum": _NO_CHECKSUM, "header": text}
+    head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
+    head += b" " * (-len(head) % 8)
+    if len(head) > _LONGEST_HEAD:
+        raise ModelFileError(
+            f"The ids and parameters of this model take {len(head):,} bytes, and a model file has room for "
+            f"{_LONGEST_HEAD:,}: use shorter ids."
+        )
+    digest = hashlib.sha256()
+    with replacing(path) as file:
+        for part in _parts(head, (array for _, array in ordered)):
+            digest.update(part)
+            file.write(part)
+        file.seek(8 + head.index(_NO_CHECKSUM.encode()))
+        file.write(digest.hexdigest().encode())
+
+
+def _parts(head: bytes, arrays: Iterable[np.ndarray]) -> Iterator[bytes | memoryview]:
+    """Yield a file piece by piece; of the arrays that must be copied there is one copy at a time."""
+    yield len(head).to_bytes(8, "little")
+    yield head
+    for array in arrays:
+        yield _bytes(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")))
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return the header and the arrays of a file, or say what is wrong with it.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    header : what JSON holds
+    arrays : dict of str to array
+        Contiguous, row by row.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is empty, foreign, of a newer format, cut short or changed.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length, head = _read_head(file, size, path)
+        found = _HEAD.match(head)
+        version = int(found[1]) if found else 0
+        if version > VERSION:
+            raise ModelFileError(
+                f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
+                "upgrade dyadlearn."
+            )
+        if found is None or found[2] is None or version < 1:
+            raise _damaged(path)
+        try:
+            tables = json.loads(head)
+            header = json.loads(tables.pop("__metadata__")["header"])
+            forms = _forms(tables)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise _damaged(path) from error
+        expected = 8 + length + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
+        if size < expected:
+            raise _cut_short(path, size, expected)
+        if size > expected:
+            raise _damaged(path)
+        digest = hashlib.sha256(length.to_bytes(8, "little"))
+        start, stop = found.span(2)
+        digest.update(head[:start] + _NO_CHECKSUM.encode() + head[stop:])
+        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
+        for array in arrays.values():
+            content = _bytes(array)
+            for first in range(0, len(content), _CHUNK):
+                part = content[first : first + _CHUNK]
+                if file.readinto(part) != len(part):
+                    raise _cut_short(path, file.tell(), expected)
+                digest.update(part)
+        if digest.hexdigest().encode() != found[2]:
+            raise _damaged(path)
+    return header, arrays
+
+
+def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
+    """Return the length of the head and the head, of a file that begins as ours do."""
+    first = file.read(8 + len(_START))
+    if not first:
+        raise ModelFileError(f"{path} is empty: no model was saved in it.")
+    # A head that is cut off within its first words is still ours.
+    if len(first) <= 8 or not _START.startswith(first[8:]):
+        raise ModelFileError(f"{path} is not a model file of dyadlearn.")
+    length = int.from_bytes(first[:8], "little")
+    if 8 + length > size:
+        raise _cut_short(path, size, 8 + length)
+    file.seek(8)
+    return length, file.read(length)
+
+
+def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Return the shapes and dtypes of the arrays in their order; raise ValueError if they do not lie in a row."""
+    forms, end = {}, 0
+    for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
+        shape, dtype = tuple(table["shape"]), np.dtype(_DTYPES[table["dtype"]])
+        # An axis of zero would let the others be of any length.
+        if any(type(length) is not int or not 0 <= length < 2**48 for length in shape) or len(shape) > 8:
+            raise ValueError("not a shape")
+        start, end = end, end + math.prod(shape) * dtype.itemsize
+        if table["data_offsets"] != [start, end]:
+            raise ValueError("a hole, an overlap or another size")
+        forms[name] = (shape, dtype)
+    return forms
+
+
+def _cut_short(path: Path, size: int, expected: int) -> ModelFileError:
+    return ModelFileError(f"{path} was cut short, or its beginning is damaged: it has {size} of {expected} bytes.")
+
+
+def _damaged(path: Path) -> ModelFileError:
+    return ModelFileError(f"{path} is damaged or was changed after it was saved: its checksum does not match.")

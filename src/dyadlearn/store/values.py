@@ -1,0 +1,390 @@
+"""Values as plain JSON and arrays: everything a model is made of, and nothing that could be executed.
+
+``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
+else is an object with a single key, ``"$"`` and the name of a codec. An array is found under the path that leads to it,
+such as ``side.spectrum.vectors``; what occurs a second time is written as ``{"$again": path}``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import is_foreign, is_sparse, to_numpy
+from dyadlearn._frames import read_table, write_table
+from dyadlearn.exceptions import ModelFileError
+
+__all__ = ["Codec", "Reader", "Writer", "refusal"]
+
+#: Libraries whose frames come back as what they were.
+_FRAMES = ("pandas", "polars")
+
+_PLAIN = {type(None), bool, int, str}
+
+#: How to mend what cannot be stored, by the name of a parameter or of a part of a model.
+_REMEDIES = {
+    "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
+    "filter": "use one of dyadlearn.filters",
+    "scoring": 'use a metric by its name, such as "roc_auc"',
+    "feature_map": "use CanonicalProjection, or transform the features before the model gets them",
+    "random_state": "use a whole number",
+    "cv": "use a number of folds, or SettingKFold",
+    "ids": "use text, numbers, dates or tuples of them",
+    "instances": "use an array, a sparse matrix, or a frame of pandas or polars that holds numbers",
+}
+_REMEDIES |= {
+    "task_kernel": _REMEDIES["kernel"],
+    "task_filter": _REMEDIES["filter"],
+    "task_feature_map": _REMEDIES["feature_map"],
+    "labels": _REMEDIES["ids"],
+    "instance_ids_": _REMEDIES["ids"],
+    "task_ids_": _REMEDIES["ids"],
+    "tasks": _REMEDIES["instances"],
+}
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How one kind of value is taken apart and put together again.
+
+    Attributes
+    ----------
+    tag : str
+        Its name in the file.
+    write, read : callable
+        ``write(writer, value, path)`` returns JSON, ``read(reader, plain, path)`` the value.
+    shared : bool
+        Whether a second occurrence of the same object is the same object again.
+    """
+
+    tag: str
+    write: Callable[[Writer, Any, str], Any]
+    read: Callable[[Reader, Any, str], Any]
+    shared: bool = False
+
+
+class Writer:
+    """Takes values apart, and gathers their arrays in `arrays`."""
+
+    def __init__(self, codecs: Mapping[type, Codec]) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._codecs = codecs
+        # With the values themselves, so that none is freed and its id given to another.
+        self._seen: dict[int, tuple[str, Any]] = {}
+
+    def write(self, value: Any, path: str) -> Any:
+        """Return a value as JSON; `path` leads to it."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$float": str(value)}
+        if kind is list:
+            return self.items(value, path)
+        if kind is dict:
+            return self._dict(value, path)
+        if id(value) in self._seen:
+            return {"$again": self._seen[id(value)][0]}
+        codec = self._codecs.get(kind) or _codec_of(value)
+        if codec is None:
+            raise refusal(value, path)
+        if codec.shared:
+            self._seen[id(value)] = (path, value)
+        return {f"${codec.tag}": codec.write(self, value, path)}
+
+    def items(self, values: Iterable[Any], path: str) -> list[Any]:
+        """Return a sequence as a list of JSON."""
+        values = list(values)
+        if set(map(type, values)) <= _PLAIN:  # as ids are, of which there may be millions
+            return values
+        return [self.write(value, _joined(path, position)) for position, value in enumerate(values)]
+
+    def fields(self, values: Mapping[str, Any], path: str) -> dict[str, Any]:
+        """Return named values as a JSON object."""
+        return {name: self.write(value, _joined(path, name)) for name, value in values.items()}
+
+    def _dict(self, values: dict[Any, Any], path: str) -> Any:
+        if all(type(name) is str and not name.startswith("$") for name in values):
+            return self.fields(values, path)
+        return {"$dict": self.items([list(item) for item in values.items()], path)}
+
+
+class Reader:
+    """Puts values together again out of JSON and arrays."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], codecs: Mapping[str, Codec]) -> None:
+        self.arrays = arrays
+        self._codecs = {**_CODECS, **codecs}
+        self._seen: dict[str, Any] = {}
+
+    def read(self, plain: Any, path: str) -> Any:
+        """Return the value that JSON stands for; `path` leads to it."""
+        if type(plain) is list:
+            return self.items(plain, path)
+        if type(plain) is not dict:
+            return plain
+        tag = next(iter(plain), "")
+        if not tag.startswith("$"):
+            return self.fields(plain, path)
+        if len(plain) > 1:
+            raise ModelFileError(f"its header has something beside {tag} at {path}")
+        if tag == "$again":
+            return self._seen[plain[tag]]
+        codec = self._codecs[tag[1:]]
+        value = codec.read(self, plain[tag], path)
+        if codec.shared:
+            self._seen[path] = value
+        return value
+
+    def items(self, plain: list[Any], path: str) -> list[Any]:
+        """Return the values of a list."""
+        if set(map(type, plain)) <= _PLAIN | {float}:
+            return plain
+        return [self.read(value, _joined(path, position)) for position, value in enumerate(plain)]
+
+    def fields(self, plain: dict[str, Any], path: str) -> dict[str, Any]:
+        """Return the named values of an object."""
+        return {name: self.read(value, _joined(path, name)) for name, value in plain.items()}
+
+
+def _joined(path: str, name: str | int) -> str:
+    """Return the path to a part; no two parts have the same."""
+    name = str(name).replace("~", "~0").replace(".", "~1")
+    return f"{path}.{name}" if path else name
+
+
+def refusal(value: Any, path: str) -> ModelFileError:
+    """Return the error for a value that cannot be stored, with what to do about it where that is known."""
+    *parents, name = path.removeprefix("parameters.").split(".")
+    known = next((part for part in reversed([*parents, name]) if part in _REMEDIES), None)
+    remedy = f": {_REMEDIES[known]}" if known else ""
+    if isinstance(value, np.ndarray):
+        what = f"an array of {value.dtype}"
+    elif callable(value) and hasattr(value, "__name__"):
+        what = f"a Python function ({value.__name__})"
+    else:
+        text = repr(value)
+        what = f"of type {type(value).__name__} ({text if len(text) < 60 else text[:57] + '…'})"
+    subject = "An id" if remedy and _REMEDIES[known or ""] == _REMEDIES["ids"] else known or name
+    return ModelFileError(f"{subject} is {what}, which a model file cannot hold{remedy}.")
+
+
+def _codec_of(value: Any) -> Codec | None:
+    """Return the codec of a value that is not known by its exact class."""
+    name: str | None
+    if _dtype_name(value) is not None:  # first: the class of a number looks like an array
+        name = "dtype"
+    elif isinstance(value, np.generic):
+        name = "numpy"
+    elif is_sparse(value):
+        name = "sparse"
+    elif isinstance(value, np.ndarray):
+        name = "objects" if value.dtype.kind == "O" and value.ndim == 1 else "array"
+    elif is_foreign(value):
+        name = "array"
+    elif type(value).__module__.partition(".")[0] in _FRAMES:
+        name = "timestamp" if isinstance(value, datetime.datetime) else "frame"
+    else:
+        name = {tuple: "tuple", bytes: "bytes", datetime.date: "date", datetime.datetime: "datetime"}.get(type(value))
+    return None if name is None else _CODECS[name]
+
+
+# Arrays ------------------------------------------------------------------------------------------
+
+
+def _write_array(writer: Writer, value: Any, path: str) -> str:
+    array = to_numpy(value)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise refusal(array, path)
+    writer.arrays[path] = array
+    return _layout(array)
+
+
+def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
+    array = reader.arrays[path]
+    if layout == "C":
+        return array
+    across = array.T if layout[0] == "F" else array
+    if layout in ("C2", "F2"):
+        wide = np.empty((*across.shape[:-1], 2 * across.shape[-1]), array.dtype)
+        copy = wide[..., ::2]
+        copy[...] = across
+    elif layout == "F":
+        copy = across.copy()
+    else:
+        raise ModelFileError(f"its array {path} has the unknown layout {layout!r}")
+    return copy.T if layout[0] == "F" else copy
+
+
+def _layout(array: np.ndarray) -> str:
+    """Return how an array lies in memory: row by row (C), column by column (F), or with gaps between numbers (C2, F2).
+
+    Sums are rounded in an order that depends on it.
+    """
+    if array.flags.c_contiguous or array.ndim == 0:
+        return "C"
+    if array.ndim > 2:
+        return "C"
+    steps = [abs(step) for step in array.strides]
+    order = "F" if steps[0] < steps[-1] else "C"
+    return order if min(steps) == array.itemsize else f"{order}2"
+
+
+def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[Any]:
+    return writer.items(array.tolist(), path)
+
+
+def _read_objects(reader: Reader, plain: Any, path: str) -> np.ndarray:
+    items = reader.items(plain, path)
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+_SPARSE = {cls.__name__: cls for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix)}
+
+
+def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    if type(matrix).__name__ not in _SPARSE:
+        raise refusal(matrix, path)
+    parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
+    return writer.fields({"class": type(matrix).__name__, "shape": list(matrix.shape), **parts}, path)
+
+
+def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
+    found = reader.fields(plain, path)
+    parts = tuple(found[name] for name in ("data", "indices", "indptr"))
+    if any(
+        part.ndim != 1 or part.dtype.kind not in kinds for part, kinds in zip(parts, ("biuf", "i", "i"), strict=True)
+    ):
+        raise ModelFileError(f"its sparse matrix {path} is not one")
+    matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
+    # Compiled code follows the indices without looking.
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _write_frame(writer: Writer, frame: Any, path: str) -> dict[str, Any]:
+    table = read_table(frame, path)
+    values = None if table.kind not in _FRAMES else np.asarray(table.values)
+    if values is None or values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise refusal(frame, path)
+    return writer.fields(
+        {"kind": table.kind, "ids": table.row_ids, "columns": table.column_ids, "values": values}, path
+    )
+
+
+def _read_frame(reader: Reader, plain: Any, path: str) -> Any:
+    found = reader.fields(plain, path)
+    values, ids, columns = found["values"], found["ids"], found["columns"]
+    if found["kind"] not in _FRAMES or values.ndim != 2:
+        raise ModelFileError(f"its table {path} is not one")
+    if find_spec(found["kind"]) is None:
+        raise ModelFileError(f"its table {path} is a frame of {found['kind']}, which is not installed: install it")
+    return write_table(values, ids, columns, found["kind"])
+
+
+# Scalars -----------------------------------------------------------------------------------------
+
+
+def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
+    if value.dtype.kind == "M":
+        return [value.dtype.str, int(value.astype(np.int64))]
+    if value.dtype.kind not in "biufU" or (value.dtype.itemsize > 8 and value.dtype.kind != "U"):
+        raise refusal(value, path)
+    return [value.dtype.str, writer.write(value.item(), path)]
+
+
+def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
+    dtype, value = np.dtype(plain[0]), reader.read(plain[1], path)
+    if dtype.kind not in "biufUM":
+        raise ModelFileError(f"its header has a number of dtype {dtype} at {path}")
+    if dtype.kind == "M":
+        return np.int64(value).view(dtype)
+    return dtype.type(value)
+
+
+def _write_timestamp(writer: Writer, value: Any, path: str) -> list[Any]:
+    zone = None if value.tz is None else str(value.tz)
+    try:
+        plain = [value.tz_localize(None).isoformat(), value.unit, zone]
+        same = _timestamp(*plain)
+    except (AttributeError, TypeError, ValueError):  # no time at all, an hour that a change of clocks repeats
+        raise refusal(value, path) from None
+    if same != value or str(same.tz) != str(value.tz):
+        raise refusal(value, path)
+    return plain
+
+
+def _timestamp(text: str, unit: str, zone: str | None) -> Any:
+    if find_spec("pandas") is None:
+        raise ModelFileError("its ids are timestamps of pandas, which is not installed: install it")
+    import pandas as pd
+
+    if zone is not None and zone.startswith("dateutil"):  # that would name a file to read
+        raise ModelFileError(f"its ids are timestamps of the unknown time zone {zone!r}")
+    return pd.Timestamp(text).as_unit(unit).tz_localize(zone)
+
+
+def _write_datetime(writer: Writer, value: datetime.datetime, path: str) -> list[Any]:
+    if value.tzinfo is not None and type(value.tzinfo) is not datetime.timezone:
+        raise refusal(value, path)
+    return [value.isoformat(), value.fold]
+
+
+def _dtype_name(value: Any) -> str | None:
+    """Return "float32" or "float64" if `value` is that dtype of some library."""
+    if isinstance(value, type) and not issubclass(value, np.generic):
+        return None
+    name = np.dtype(value).name if isinstance(value, type | np.dtype) else str(value).rpartition(".")[2]
+    is_dtype = isinstance(value, type) or "dtype" in type(value).__name__.lower()
+    return name if is_dtype and name in ("float32", "float64") else None
+
+
+def _itself(writer: Writer | Reader, value: Any, path: str) -> Any:
+    return value
+
+
+_CODECS = {
+    codec.tag: codec
+    for codec in (
+        Codec("array", _write_array, _read_array, shared=True),
+        Codec("objects", _write_objects, _read_objects, shared=True),
+        Codec("sparse", _write_sparse, _read_sparse, shared=True),
+        Codec("frame", _write_frame, _read_frame, shared=True),
+        Codec("tuple", Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
+        Codec("dict", _itself, lambda reader, plain, path: dict(reader.items(plain, path))),
+        Codec("float", _itself, lambda reader, plain, path: float(plain)),
+        Codec("numpy", _write_numpy, _read_numpy),
+        Codec(
+            "dtype",
+            lambda writer, value, path: _dtype_name(value),
+            lambda reader, plain, path: {"float32": np.float32, "float64": np.float64}[plain],
+        ),
+        Codec(
+            "bytes",
+            lambda writer, value, path: value.hex(),
+            lambda reader, plain, path: bytes.fromhex(plain),
+        ),
+        Codec(
+            "date",
+            lambda writer, value, path: value.isoformat(),
+            lambda reader, plain, path: datetime.date.fromisoformat(plain),
+        ),
+        Codec(
+            "datetime",
+            _write_datetime,
+            lambda reader, plain, path: datetime.datetime.fromisoformat(plain[0]).replace(fold=plain[1]),
+        ),
+        Codec("timestamp", _write_timestamp, lambda reader, plain, path: _timestamp(*plain)),
+    )
+}

@@ -1,0 +1,450 @@
+"""Learning from streams: batches that do not fit in memory together, checkpoints, and going on after a crash.
+
+A checkpoint is a model file with one more entry in its header: how far the stream was learnt. The file is replaced in
+one step, so at any moment there is the old checkpoint or the new one, whole, with a model and a position that belong to
+each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, row_blocks
+from dyadlearn._frames import read_table
+from dyadlearn._validation import check_count
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.files import read_model, write_model
+
+__all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
+
+PathLike = str | os.PathLike[str]
+
+
+def fit_stream(
+    model: Any,
+    batches: Iterable[tuple[Any, Any]],
+    *,
+    tasks: Any = None,
+    checkpoint: PathLike | None = None,
+    every: int = 10,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> Any:
+    """Learn from a stream of batches, and be able to go on after a crash.
+
+    Whatever kills the process, the same call made again goes on after the last checkpoint, and the final model is the
+    same, **bit for bit**, as if nothing had happened: a checkpoint holds everything that later steps depend on, the
+    inverse that Woodbury's identity changes and the random sample of rows included. (Linear algebra of another version
+    or with another number of threads rounds differently, interrupted or not.)
+
+    Parameters
+    ----------
+    model : OnlineTwoStepRidge, CanonicalProjection, or whatever has `partial_fit`
+        Not fitted, or fitted on what came before the stream. It learns in place.
+    batches : iterable of (X, y)
+        Chunks of instances (l, p) and their labels (l, q): a list, a generator, one of the readers here,
+        `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again; those that were
+        learnt are read and passed over.
+    tasks : array, sparse matrix or frame of shape (q, p'), default=None
+        The tasks, for an `OnlineTwoStepRidge`.
+    checkpoint : path or None, default=None
+        Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
+        time. None: there are no checkpoints. A process that is killed while it writes one leaves a hidden file
+        ``.….part`` beside it, which nobody needs.
+        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps a `CanonicalProjection`:
+        let any other transform the batches beforehand.
+    every : int, default=10
+        Number of batches between two checkpoints. There is one after the first batch too, so that what cannot be
+        stored is told early, and one at the end.
+    resume : bool, default=True
+        Whether to go on from the file `checkpoint`, if there is one; else it is overwritten.
+    progress : bool or None, default=None
+        Whether to show the progress on standard error; None does if that is a terminal.
+
+    Returns
+    -------
+    model
+
+    Raises
+    ------
+    ValueError
+        If the stream or the parameters of the model are not those of the checkpoint. The model is as it was then.
+
+    See Also
+    --------
+    dyadlearn.distributed.fit : from dask arrays, on a cluster.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge
+    >>> from dyadlearn.streams import fit_stream
+    >>> rng = np.random.default_rng(0)
+    >>> batches = [(rng.normal(size=(20, 3)), rng.normal(size=(20, 4))) for _ in range(5)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Path(folder) / "model.dyad"
+    ...     half = fit_stream(OnlineTwoStepRidge(), batches[:3], checkpoint=checkpoint)
+    ...     model = fit_stream(OnlineTwoStepRidge(), batches, checkpoint=checkpoint)  # goes on with the fourth batch
+    >>> model.n_seen_
+    100
+    >>> np.array_equal(model.coef_, fit_stream(OnlineTwoStepRidge(), batches).coef_)
+    True
+    """
+    check_count(every, "every")
+    path = None if checkpoint is None else Path(checkpoint)
+    stream, position = iter(batches), Position()
+    if path is not None and resume and path.exists():
+        known, position = _read_checkpoint(path, model)
+        _skip(stream, position, path)
+        vars(model).clear()
+        vars(model).update(vars(known))
+    saved, first = position, True
+    total = len(batches) if isinstance(batches, Sized) else None
+    with _shown(position, total, progress) as show:
+        for X, y in stream:
+            if path is not None and is_foreign(X):
+                raise TypeError(
+                    "A checkpoint holds numpy arrays, and the batches are not: convert them, or learn without one."
+                )
+            # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
+            model.partial_fit(X, y, **({"tasks": tasks} if first and tasks is not None else {}))
+            position, first = position.after(X, y), False
+            if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
+                write_model(model, path, stream=asdict(position))
+                saved = position
+            show(position)
+    if path is not None and saved != position:
+        write_model(model, path, stream=asdict(position))
+    return model
+
+
+# Checkpoints -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a stream was learnt, and by what it is known again.
+
+    Attributes
+    ----------
+    n_batches, n_rows : int
+    size, label_size : float
+        Sums of the absolute values of all instances and labels.
+    """
+
+    n_batches: int = 0
+    n_rows: int = 0
+    size: float = 0.0
+    label_size: float = 0.0
+
+    def after(self, X: Any, y: Any) -> Position:
+        """Return the position after another batch (l, p) with labels (l, q)."""
+        rows, labels = read_table(X, "X").values, read_table(y, "y").values
+        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        return Position(
+            self.n_batches + 1, self.n_rows + int(n_rows), self.size + _size(rows), self.label_size + _size(labels)
+        )
+
+    def agrees(self, other: Position) -> bool:
+        """Tell whether both stand in the same stream, up to the rounding of another machine."""
+        return self.n_rows == other.n_rows and bool(
+            np.allclose([self.size, self.label_size], [other.size, other.label_size], rtol=1e-9, atol=0.0)
+        )
+
+
+def _size(values: Any) -> float:
+    numbers = values.data if is_sparse(values) else values
+    numbers = numbers if is_foreign(numbers) else np.asarray(numbers)
+    xp = namespace(numbers)
+    return float(xp.sum(xp.abs(numbers)))
+
+
+def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
+    """Return the model and the position in a file, after checking that `model` has the same parameters."""
+    known, header = read_model(path)
+    if "stream" not in header:
+        raise ModelFileError(
+            f"{path} is a model but no checkpoint of a stream: give another name, or overwrite it with resume=False."
+        )
+    if type(known) is not type(model):
+        raise ValueError(
+            f"The checkpoint {path} holds a {type(known).__name__}, and the model is a {type(model).__name__}."
+        )
+    theirs = known.get_params()
+    # Those of the model before those of its feature maps.
+    for name, value in sorted(model.get_params().items(), key=lambda item: item[0].count("__")):
+        other = theirs.get(name)
+        same = type(value) is type(other) if isinstance(value, BaseEstimator) else value == other
+        if not same:
+            raise ValueError(
+                f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "
+                "the parameters it was begun with, or begin anew with resume=False."
+            )
+    return known, Position(**header["stream"])
+
+
+def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> None:
+    """Pass over the batches that were learnt, and refuse others."""
+    found = Position()
+    for X, y in islice(stream, wanted.n_batches):
+        found = found.after(X, y)
+    anew = "Give the stream that it was begun with, or begin anew with resume=False."
+    if found.n_batches < wanted.n_batches:
+        raise ValueError(
+            f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
+            f"{wanted.n_batches}. {anew}"
+        )
+    if found.n_rows != wanted.n_rows:
+        raise ValueError(
+            f"The stream has changed: its first {wanted.n_batches} batches hold {found.n_rows} rows, but the "
+            f"checkpoint {path} has learnt {wanted.n_rows} from them. {anew}"
+        )
+    if not found.agrees(wanted):
+        raise ValueError(
+            f"The stream has changed: its first {wanted.n_batches} batches have as many rows as the checkpoint {path} "
+            f"has learnt, but hold other numbers. {anew}"
+        )
+
+
+# Progress ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _shown(start: Position, total: int | None, progress: bool | None) -> Iterator[Any]:
+    """Yield a function that shows a position; it does nothing where nobody watches."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield lambda position: None
+        return
+    # rich is loaded by those who watch only.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    begin = time.perf_counter()
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    # On a terminal the bar goes when it is done; in a file only its last state is written.
+    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
+        task = bar.add_task("Learning", total=total, completed=start.n_batches)
+
+        def show(position: Position) -> None:
+            speed = (position.n_rows - start.n_rows) / max(time.perf_counter() - begin, 1e-9)
+            text = f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s"
+            bar.update(task, completed=position.n_batches, description=text)
+
+        yield show
+
+
+# Readers -----------------------------------------------------------------------------------------
+
+
+def read_npz_batches(paths: PathLike | Iterable[PathLike], batch_size: int | None = None) -> Iterator[tuple[Any, Any]]:
+    """Read batches from archives of numpy, one file in memory at a time.
+
+    An archive holds the instances as ``X`` and the labels as ``Y``; a sparse matrix is in CSR form as ``X_data``,
+    ``X_indices``, ``X_indptr`` and ``X_shape``, likewise for Y. `write_npz_batch` writes such files.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        In the order of the stream.
+    batch_size : int or None, default=None
+        Rows in a batch; the last of a file may have fewer. None: every file is a batch.
+
+    Yields
+    ------
+    X : array or sparse array of shape (l, p)
+    Y : array or sparse array of shape (l, q)
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dyadlearn.streams import read_npz_batches, write_npz_batch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for number in range(2):
+    ...         write_npz_batch(Path(folder) / f"{number}.npz", np.ones((3, 2)), np.ones((3, 4)))
+    ...     [(X.shape, Y.shape) for X, Y in read_npz_batches(sorted(Path(folder).glob("*.npz")), batch_size=2)]
+    [((2, 2), (2, 4)), ((1, 2), (1, 4)), ((2, 2), (2, 4)), ((1, 2), (1, 4))]
+    """
+    files = _listed(paths)
+    if batch_size is not None:
+        check_count(batch_size, "batch_size")
+    # A generator of its own, so that wrong arguments are told at the call and not at the first batch.
+    return _npz_batches(files, batch_size)
+
+
+def _npz_batches(files: Sequence[Path], batch_size: int | None) -> Iterator[tuple[Any, Any]]:
+    for path in files:
+        with np.load(path) as archive:
+            X, Y = _unpacked(archive, "X", path), _unpacked(archive, "Y", path)
+        if X.shape[0] != Y.shape[0]:
+            raise ValueError(f"{path}: X has {X.shape[0]} rows, but Y has {Y.shape[0]}.")
+        for rows in row_blocks(X.shape[0], 1, limit=batch_size or max(X.shape[0], 1)):
+            yield X[rows], Y[rows]
+
+
+def _unpacked(archive: Any, name: str, path: Path) -> Array:
+    if name in archive:
+        return archive[name]
+    parts = [f"{name}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    if not all(part in archive for part in parts):
+        raise ValueError(f"{path} holds no {name}, nor {', '.join(parts)}: it has {', '.join(archive) or 'nothing'}.")
+    data, indices, indptr, shape = (archive[part] for part in parts)
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+    # Compiled code follows the indices without looking.
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
+    """Write a batch to an archive for `read_npz_batches`.
+
+    Parameters
+    ----------
+    path : path
+    X : array or sparse matrix of shape (l, p)
+    Y : array or sparse matrix of shape (l, q) or (l,)
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scipy import sparse
+    >>> from dyadlearn.streams import read_npz_batches, write_npz_batch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_npz_batch(Path(folder) / "batch.npz", sparse.eye_array(3), [1.0, 0.0, 1.0])
+    ...     [(X.toarray()[0], Y) for X, Y in read_npz_batches(Path(folder) / "batch.npz")]
+    [(array([1., 0., 0.]), array([1., 0., 1.]))]
+    """
+    arrays: dict[str, Any] = {}
+    for name, values in (("X", X), ("Y", Y)):
+        if not is_sparse(values):
+            arrays[name] = np.asarray(values)
+            continue
+        matrix = sparse.csr_array(values)
+        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+        arrays[f"{name}_shape"] = np.array(matrix.shape)
+    with open(path, "wb") as file:  # numpy would add an ending to a name
+        np.savez(file, **arrays)
+
+
+def read_parquet_batches(
+    paths: PathLike | Iterable[PathLike],
+    labels: str | Sequence[str],
+    features: Sequence[str] | None = None,
+    *,
+    batch_size: int = 10_000,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Read batches from Parquet files, in memory for one batch; needs pyarrow or polars.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        In the order of the stream.
+    labels : str or sequence of str
+        The columns that hold the labels: one for each task, or the name of a single one.
+    features : sequence of str or None, default=None
+        The columns that hold the features of the instances; None is all others, in the order of the first file.
+    batch_size : int, default=10_000
+        Rows in a batch; the last of a file may have fewer.
+
+    Yields
+    ------
+    X : array of shape (l, p)
+    Y : array of shape (l, q), or (l,) for a single name
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from dyadlearn.streams import read_parquet_batches
+    >>> visits = pl.DataFrame({"age": [31.0, 40, 27], "pages": [3, 8, 5], "bought": [0, 1, 1]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     visits.write_parquet(Path(folder) / "visits.parquet")
+    ...     batches = read_parquet_batches(Path(folder) / "visits.parquet", labels=["bought"], batch_size=2)
+    ...     [(X.shape, Y.shape) for X, Y in batches]
+    [((2, 2), (2, 1)), ((1, 2), (1, 1))]
+    """
+    files = _listed(paths)
+    check_count(batch_size, "batch_size")
+    wanted = [labels] if isinstance(labels, str) else list(labels)
+    names = _parquet_columns(files[0])
+    columns = [name for name in names if name not in wanted] if features is None else list(features)
+    if not wanted or not columns:
+        raise ValueError(f"{'labels' if not wanted else 'features'} is empty: name at least one column.")
+    for path in files:
+        missing = [name for name in (*wanted, *columns) if name not in _parquet_columns(path)]
+        if missing:
+            shown = ", ".join(map(repr, missing[:5]))
+            raise ValueError(f"{path} has no column {shown}: give the names of columns that all files have.")
+    return _parquet_batches(files, wanted[0] if isinstance(labels, str) else wanted, columns, batch_size)
+
+
+def _parquet_batches(
+    files: Sequence[Path], labels: str | list[str], features: list[str], batch_size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    wanted = [labels] if isinstance(labels, str) else labels
+    for path in files:
+        for columns in _parquet_parts(path, [*features, *wanted], batch_size):
+            for name, values in columns.items():
+                if values.dtype.kind not in "biuf":
+                    raise ValueError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
+            X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
+            yield X, Y[:, 0] if isinstance(labels, str) else Y
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    if find_spec("pyarrow") is not None:
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.read_schema(path).names)
+    if find_spec("polars") is not None:
+        import polars
+
+        return list(polars.read_parquet_schema(path))
+    raise ImportError("Reading Parquet files needs pyarrow or polars: install one.")
+
+
+def _parquet_parts(path: Path, names: list[str], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+    """Yield columns, some rows at a time; a column with holes has no dtype of numbers, or NaN in them."""
+    if find_spec("pyarrow") is not None:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for part in file.iter_batches(batch_size, columns=names):
+                yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
+        return
+    import polars
+
+    frame = polars.scan_parquet(path).select(names)
+    length = frame.select(polars.len()).collect().item()
+    for start in range(0, length, batch_size):
+        part = frame.slice(start, batch_size).collect()
+        yield {name: part.get_column(name).to_numpy() for name in names}
+
+
+def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:
+    files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    if not files:
+        raise ValueError("There are no files to read: paths is empty.")
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {path}.")
+    return files

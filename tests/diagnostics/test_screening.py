@@ -1,0 +1,135 @@
+"""Labels that held-out predictions contradict, against a slow and obvious twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
+from dyadlearn.diagnostics.screening import contradictions
+from dyadlearn.labels import to_long
+
+
+def slow_contradiction(Y, F, i, j):
+    """Count the cells of the other value that look more like this value than the cell does."""
+    values = np.unique(Y[~np.isnan(Y)])
+    if len(values) != 2:
+        return abs(Y[i, j] - F[i, j])
+    sign = 1 if Y[i, j] == values[1] else -1
+    others = [F[a, b] for a, b in np.ndindex(Y.shape) if not np.isnan(Y[a, b]) and Y[a, b] != Y[i, j]]
+    return np.mean([float(sign * (f - F[i, j]) > 0) + 0.5 * (f == F[i, j]) for f in others])
+
+
+def make(m, q, labels, seed=0):
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
+    Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.5 * rng.normal(size=(m, q))
+    return X, T, {"real": Y, "binary": (Y > 0).astype(float), "signs": np.where(Y > 0.5, 2.0, -1.0)}[labels]
+
+
+@pytest.mark.parametrize("labels", ["real", "binary", "signs"])
+@pytest.mark.parametrize("shape", [(9, 6), (4, 11)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("setting", ["A", "D"])
+def test_all_cells_in_their_order(labels, shape, dtype, setting):
+    X, T, Y = (part.astype(dtype) for part in make(*shape, labels))
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    found = screen(model, setting, k=None)
+    F = np.asarray(model.holdout(setting))
+    assert len(found) == Y.size
+    assert len(set(zip(found.instances, found.tasks, strict=True))) == Y.size
+    for place in range(Y.size):
+        i, j = found.instances[place], found.tasks[place]
+        assert (found.labels[place], found.predictions[place]) == (Y[i, j], F[i, j])
+        assert_allclose(found.contradictions[place], slow_contradiction(Y, F, i, j), rtol=1e-6)
+    assert (np.diff(found.contradictions) <= 0).all()
+    errors = np.abs(found.labels - found.predictions)
+    tied = np.diff(found.contradictions) == 0
+    assert (np.diff(errors)[tied] <= 0).all()
+    assert (found.setting, found.method) == (setting, "exact leave-one-out")
+    first = screen(model, setting, k=5)
+    assert first.instances == found.instances[:5]
+
+
+def test_the_mean_is_one_minus_the_auc():
+    X, T, Y = make(12, 9, "binary")
+    model = TwoStepRidge(5.0, 5.0).fit(X, Y, tasks=T)
+    found = contradictions(Y, model.holdout("D"))
+    auc = roc_auc_score(Y.ravel(), model.holdout("D").ravel())
+    assert_allclose(found[Y == 1].mean(), 1 - auc)
+    assert_allclose(found[Y == 0].mean(), 1 - auc)
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()])
+def test_a_slip_of_the_pen_is_found(model):
+    X, T, Y = make(40, 25, "real")
+    Y = (X[:, :2] @ T.T > 0).astype(float)
+    Y[7, 3] = 1 - Y[7, 3]
+    assert np.abs(X[7, :2] @ T[3]) > 0.5
+    found = screen(model.fit(X, Y, tasks=T), k=20)
+    assert (7, 3) in set(zip(found.instances, found.tasks, strict=True))
+
+
+def test_ids_and_columns():
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make(6, 5, "binary")
+    rows, columns = list("abcdef"), list("PQRST")
+    frame = pd.DataFrame(Y, index=rows, columns=columns)
+    plain, named = (screen(TwoStepRidge().fit(X, grid, tasks=T), k=7) for grid in (Y, frame))
+    assert named.instances == tuple(rows[i] for i in plain.instances)
+    assert named.tasks == tuple(columns[j] for j in plain.tasks)
+    table = named.frame()
+    assert list(table.columns) == ["instance", "task", "label", "prediction", "contradiction"]
+    assert_array_equal(table["contradiction"], plain.contradictions)
+    assert repr(named) == f"Screening(7 cells in setting A, worst ({named.instances[0]!r}, {named.tasks[0]!r}))"
+
+
+def test_one_label_only():
+    X, T, Y = make(8, 6, "binary")
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    found, everything = screen(model, label=0.0, k=None), screen(model, k=None)
+    kept = [place for place in range(len(everything)) if everything.labels[place] == 0]
+    assert found.instances == tuple(everything.instances[place] for place in kept)
+    assert_array_equal(found.contradictions, everything.contradictions[kept])
+    with pytest.raises(ValueError, match="No cell has the label 3: labels are such as 0, 1"):
+        screen(model, label=3)
+
+
+def test_missing_labels_are_not_screened():
+    X, T, Y = make(10, 8, "real")
+    Y[np.add.outer(np.arange(10), np.arange(8)) % 4 == 0] = np.nan
+    found = screen(TwoStepRidge().fit(X, Y, tasks=T), "B", k=None, cv=3)
+    assert len(found) == np.count_nonzero(~np.isnan(Y))
+    assert not np.isnan(found.labels).any()
+    assert "3 folds of instances" in found.method
+
+
+def test_a_pair_of_a_network_is_listed_once():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 7))
+    model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y + Y.T)
+    found = screen(model, k=None)
+    assert len(found) == 28
+    assert all(i <= j for i, j in zip(found.instances, found.tasks, strict=True))
+
+
+def test_models_of_long_tables_are_looked_into():
+    X, T, Y = make(6, 5, "real")
+    wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*to_long(Y))
+    plain = screen(TwoStepRidge().fit(X, Y, tasks=T), k=4)
+    assert_allclose(screen(wrapped, k=4).contradictions, plain.contradictions)
+
+
+def test_what_cannot_be_screened():
+    X, T, Y = make(6, 5, "real")
+    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics instead of the labels"):
+        screen(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+    with pytest.raises(ValueError, match="knows nothing of tasks: setting C"):
+        screen(IndependentTaskRidge().fit(X, Y), "C")
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        screen(model, k=0)
+    with pytest.raises(ValueError, match="Unknown setting"):
+        screen(model, "E")

@@ -1,0 +1,151 @@
+"""Hold-out predictions for rows of a stream, against models fitted without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from dyadlearn import TwoStepRidge, landscape
+from dyadlearn._array import row_blocks
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.holdout import online
+from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.settings import Setting
+from dyadlearn.solvers.online import OnlineRidge
+from dyadlearn.solvers.statistics import collect
+
+# Instances × features, tasks × features: primal, as many features as tasks, fewer rows than features.
+SHAPES = [(30, 4, 9, 3), (25, 3, 5, 5), (5, 7, 4, 6)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+every_setting = pytest.mark.parametrize("setting", list(Setting), ids=lambda setting: setting.value)
+
+
+def problem(shape):
+    m, d, q, r = shape
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(m, d)), rng.normal(size=(m, q)) * (rng.random((m, q)) < 0.6), rng.normal(size=(q, r))
+
+
+def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True):
+    """Return a model that learnt the rows in two batches."""
+    cut = len(X) // 2
+    model = OnlineRidge.start(collect(X[:cut], Y[:cut], T, per_task=per_task), alpha, task_alpha)
+    return model.with_rows(X[cut:], Y[cut:])
+
+
+@shapes
+@every_setting
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("block", [2, 100])
+def test_equals_the_batch_model(shape, setting, wrap, block, monkeypatch):
+    monkeypatch.setattr(online, "row_blocks", lambda n, size: row_blocks(n, 1, block))
+    X, Y, T = problem(shape)
+    wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
+    found = online_holdout(streamed(X, Y, T), wrap(X), wrap(Y), setting)
+    assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    some = [4, 1]
+    found = online_holdout(streamed(X, Y, T), wrap(X[some]), wrap(Y[some]), setting)
+    assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
+    if not setting.new_task:
+        found = online_holdout(streamed(X, Y, T, per_task=False), wrap(X[some]), wrap(Y[some]), setting)
+        assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
+
+
+# A is no refit: a two-step model has no grid with a hole.
+@pytest.mark.parametrize("setting", [Setting.B, Setting.C, Setting.D], ids=lambda setting: setting.value)
+def test_equals_fitting_without(setting):
+    X, Y, T = problem((20, 4, 6, 3))
+    i, j = 7, 2
+    rows = np.delete(np.arange(20), i) if setting.new_instance else np.arange(20)
+    columns = np.delete(np.arange(6), j) if setting.new_task else np.arange(6)
+    other = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
+    found = online_holdout(streamed(X, Y, T), X[[i]], Y[[i]], setting)
+    assert_allclose(found[0, j], other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("setting", [Setting.A, Setting.B], ids=["A", "B"])
+def test_independent_tasks(setting):
+    X, Y, _ = problem((20, 4, 6, 3))
+    model = OnlineRidge.start(collect(X, Y), 0.3)
+    wanted = TwoStepRidge(0.3).fit(X, Y).holdout("B")
+    assert_allclose(online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10)
+    errors = online_squared_errors(model, X, sparse.csr_array(Y), [0.1, 10], [1], setting)
+    assert errors.shape == (2,)
+    for alpha, error in zip([0.1, 10], errors, strict=True):
+        held_out = TwoStepRidge(alpha).fit(X, Y).holdout("B")
+        assert_allclose(error, np.mean((held_out - Y) ** 2), rtol=1e-10)
+
+
+@shapes
+@every_setting
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_squared_errors(shape, setting, wrap):
+    X, Y, T = problem(shape)
+    alphas, task_alphas = [1e-3, 0.1, 10], [0.01, 5]
+    wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas, task_alphas, [setting])[setting.value]
+    found = online_squared_errors(streamed(X, Y, T), wrap(X), wrap(Y), alphas, task_alphas, setting)
+    assert_allclose(found, -wanted, rtol=1e-8)
+
+
+def test_squared_errors_of_a_model_that_is_almost_right():
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(20, 4)), rng.normal(size=(6, 3))
+    Y = X @ rng.normal(size=(4, 3)) @ T.T
+    model = streamed(X, Y, T, 1e-7, 1e-7)
+    wanted = np.mean((online_holdout(model, X, Y, Setting.B) - Y) ** 2)
+    assert wanted < 1e-12
+    assert_allclose(online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1e8])
+def test_digits_at_extreme_regularisation(alpha):
+    X, Y, T = problem((30, 4, 9, 3))
+    for setting in Setting:
+        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout(setting)
+        found = online_holdout(streamed(X, Y, T, alpha, alpha), X, Y, setting)
+        assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
+
+
+def test_digits_of_the_slack_of_few_rows():
+    # With as many features as rows the slack is of the order of λ, and must not come by subtraction from 1.
+    X, Y = np.random.default_rng(0).normal(size=(30, 60)), np.ones((30, 1))
+    weights = online._LeftOut(OnlineRidge.start(collect(X, Y), 1.0), X, Y).rows
+    for alpha in (1e-3, 1e-10):
+        exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
+        assert_allclose(weights.slack(alpha), exact, rtol=1e-9)
+
+
+def test_rows_that_are_interpolated():
+    X, Y, T = np.eye(3), np.ones((3, 2)), np.eye(2)
+    model = OnlineRidge.start(collect(X, Y, T, per_task=True), 0.0, 0.0)
+    for setting, what in ((Setting.B, "3 of 3 rows"), (Setting.C, "2 of 2 tasks"), (Setting.D, "rows")):
+        with pytest.raises(LeverageError, match=what):
+            online_holdout(model, X, Y, setting)
+    with pytest.raises(LeverageError, match="6 of 6 cells"):
+        online_holdout(model, X, Y, Setting.A)
+    # With more rows than features nothing is interpolated, and λ = 0 is least squares.
+    X, Y, T = problem((30, 4, 9, 3))
+    found = online_holdout(streamed(X, Y, T, 0.0, 0.0), X, Y, Setting.D)
+    assert_allclose(found, TwoStepRidge(0.0, 0.0).fit(X, Y, tasks=T).holdout("D"), rtol=1e-7, atol=1e-10)
+
+
+def test_rows_that_were_not_learnt():
+    X, Y, T = problem((30, 4, 9, 3))
+    with pytest.raises(ValueError, match="not learnt, among them row 1"):
+        online_holdout(streamed(X, Y, T), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
+
+
+def test_other_libraries(library):
+    X, Y, T = problem((12, 4, 5, 3))
+    wanted = {setting: TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting) for setting in Setting}
+    X, Y, T = (library.asarray(part) for part in (X, Y, T))
+    model = OnlineRidge.start(collect(X, Y, T, per_task=True), 0.3, 0.7)
+    for setting in Setting:
+        found = online_holdout(model, X, Y, setting)
+        assert type(found) is type(X)
+        assert_allclose(library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol)
+        errors = online_squared_errors(model, X, Y, [0.3], [0.7], setting)
+        error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
+        assert_allclose(errors, [[error]], rtol=10 * library.rtol)

@@ -1,0 +1,482 @@
+"""The online model: what it refuses, what it keeps, what it can be asked."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, Tasks, TwoStepRidge
+from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+
+M, P, Q, R = 24, 5, 6, 3
+
+
+@pytest.fixture
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(M, P)), rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
+
+
+@pytest.fixture
+def model(data) -> OnlineTwoStepRidge:
+    X, Y, T = data
+    return OnlineTwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20, :5], tasks=T[:5])
+
+
+@parametrize_with_checks(
+    [
+        OnlineTwoStepRidge(),
+        OnlineTwoStepRidge(solver="woodbury", keep_instances=True, reservoir=5, prequential=True, random_state=0),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+class TestTasks:
+    def test_pending_until_all_instances_are_labelled(self, data, model):
+        X, Y, T = data
+        before, known = model.coef_.copy(), model.predict(X)
+        for rows in (slice(0, 8), slice(15, 20)):
+            model.partial_fit_tasks(T[5:], Y[rows, 5:], X=X[rows])
+            assert (model.n_tasks_, model.n_pending_tasks_) == (5, 1)
+            assert_array_equal(model.coef_, before)
+            assert_array_equal(model.predict(X), known)
+            for change in (model.partial_fit, model.forget):
+                with pytest.raises(ValueError, match=r"1 task\(s\) are pending, labelled for .* of 20 instances"):
+                    change(X[:1], Y[:1, :5])
+        model.partial_fit_tasks(None, Y[8:15, 5:], X=X[8:15])
+        assert (model.n_tasks_, model.n_pending_tasks_) == (6, 0)
+        assert_allclose(model.coef_, TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T).coef_, rtol=1e-10)
+        model.partial_fit(X[20:], Y[20:])
+        assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(X), rtol=1e-9)
+
+    @pytest.mark.parametrize("wrong", ["twice", "others", "too many", "nearly"])
+    def test_instances_that_are_not_the_learnt_ones(self, data, model, wrong):
+        X, Y, T = data
+        model.partial_fit_tasks(T[5:], Y[:10, 5:], X=X[:10])
+        rows = {
+            "twice": [*range(10, 19), 5],
+            "others": range(12, 22),
+            "too many": range(10, 22),
+            "nearly": range(10, 20),
+        }
+        chunk = X[rows[wrong]] * (1 + 1e-7 if wrong == "nearly" else 1)
+        pending = model._learnt.pending
+        with pytest.raises(ValueError, match="these are not the 20 that were learnt"):
+            model.partial_fit_tasks(T[5:], Y[rows[wrong], 5:], X=chunk)
+        assert model._learnt.pending is pending
+        model.partial_fit_tasks(T[5:], Y[10:20, 5:], X=X[10:20])
+        assert model.n_tasks_ == 6
+
+    def test_other_tasks_have_to_wait(self, data, model):
+        X, Y, T = data
+        model.partial_fit_tasks(T[5:], Y[:10, 5:], X=X[:10])
+        for attempt in (
+            lambda: model.partial_fit_tasks(T[5:] + 1, Y[10:20, 5:], X=X[10:20]),
+            lambda: model.forget_tasks([0], Y[10:20, [0]], X=X[10:20]),
+        ):
+            with pytest.raises(ValueError, match="while 1 task.* pending"):
+                attempt()
+        model.abandon_tasks().forget_tasks([0], Y[:10, [0]], X=X[:10])
+        assert (model.n_tasks_, model.n_pending_tasks_) == (5, 1)
+        for attempt in (
+            lambda: model.partial_fit_tasks(T[5:], Y[:20, 5:], X=X[:20]),
+            lambda: model.forget_tasks([1], Y[10:20, [1]], X=X[10:20]),
+        ):
+            with pytest.raises(ValueError, match="while 1 task.* pending"):
+                attempt()
+        model.forget_tasks([0], Y[10:20, 0], X=X[10:20])
+        assert_allclose(
+            model.coef_, TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20, 1:5], tasks=T[1:5]).coef_, rtol=1e-10, atol=1e-12
+        )
+
+    def test_instances_that_are_kept_need_not_be_given(self, data):
+        X, Y, T = data
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_instances=True).fit(X[:10], Y[:10, :4], tasks=T[:4])
+        model.partial_fit(sparse.csr_array(X[10:]), Y[10:, :4]).forget(X[8:12], Y[8:12, :4])
+        rows = np.delete(np.arange(M), range(8, 12))
+        with pytest.raises(ValueError, match="Y has 24 rows, expected one for each of 20 instances"):
+            model.partial_fit_tasks(T[4:], Y[:, 4:])
+        model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0], Y[rows, 0])
+        wanted = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[rows, 1:], tasks=T[1:])
+        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
+        with pytest.raises(ValueError, match=r"1 instance\(s\) that were not learnt, among them row 0"):
+            model.forget(X[[9, 13]], Y[[9, 13], 1:])
+
+    def test_instances_that_are_not_kept_must_be_given(self, data, model):
+        with pytest.raises(ValueError, match="X is missing"):
+            model.partial_fit_tasks(data[2][5:], data[1][:20, 5:])
+
+    @pytest.mark.parametrize("with_tasks", [True, False])
+    def test_tasks_that_are_told_apart_are_forgotten_without_labels(self, data, with_tasks):
+        X, Y, T = data
+        tasks = T if with_tasks else None
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True).fit(X, Y, tasks=tasks).forget_tasks([0, 4])
+        kept = [1, 2, 3, 5]
+        wanted = TwoStepRidge(0.3, 0.7).fit(X, Y[:, kept], tasks=T[kept] if with_tasks else None)
+        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
+        model.forget_tasks(2)
+        assert model.n_tasks_ == 3
+
+    def test_tasks_without_features(self, data):
+        X, Y, T = data
+        model = OnlineTwoStepRidge(0.3).fit(X, Y[:, :4])
+        model.partial_fit_tasks(None, Y[:10, 4:], X=X[:10]).partial_fit_tasks(None, Y[10:, 4:], X=X[10:])
+        assert_allclose(model.coef_, IndependentTaskRidge(0.3).fit(X, Y).coef_, rtol=1e-9)
+        with pytest.raises(ValueError, match="fitted without features of the tasks: leave tasks out"):
+            model.partial_fit_tasks(T[:1], Y[:, :1], X=X)
+        with pytest.raises(ValueError, match="knows nothing of tasks"):
+            model.predict(X, tasks=T)
+
+    def test_a_single_task_becomes_several(self, data):
+        X, Y, _ = data
+        model = OnlineTwoStepRidge().fit(X, Y[:, 0])
+        assert model.predict(X).shape == (M,)
+        assert model.coef_.shape == (P,)
+        model.partial_fit_tasks(None, Y[:, 1], X=X)
+        assert model.predict(X).shape == (M, 2)
+
+    @pytest.mark.parametrize(
+        ("attempt", "message"),
+        [
+            (lambda m, X, Y, T: m.partial_fit_tasks(None, Y[:20, 5:], X=X[:20]), "tasks is None, but there are none"),
+            (
+                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 4:], X=X[:20]),
+                r"Y has 2 columns, expected .* 1 new",
+            ),
+            (
+                lambda m, X, Y, T: m.partial_fit_tasks(T[5:, 1:], Y[:20, 5:], X=X[:20]),
+                "tasks has 2 columns, expected 3",
+            ),
+            (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]), "X has 20 instances, but Y has 19"),
+            (lambda m, X, Y, T: m.forget_tasks([0, 0], Y[:20, [0, 0]], X=X[:20]), "a task more than once"),
+            (lambda m, X, Y, T: m.forget_tasks(range(5), Y[:20, :5], X=X[:20]), "at least one task"),
+            (lambda m, X, Y, T: m.forget_tasks([5], Y[:20, [5]], X=X[:20]), "points outside the known tasks"),
+            (lambda m, X, Y, T: m.forget_tasks([0]), "labels of the tasks are needed"),
+            (lambda m, X, Y, T: m.forget_tasks([0], Y[:20, :2], X=X[:20]), r"Y has 2 columns, expected .* 1 task"),
+            (lambda m, X, Y, T: m.partial_fit(X[20:], Y[20:, :5], tasks=T[1:]), "tasks are not those the model knows"),
+        ],
+    )
+    def test_bad_requests(self, data, model, attempt, message):
+        before = model._learnt
+        with pytest.raises(ValueError, match=message):
+            attempt(model, *data)
+        assert model._learnt is before
+
+    def test_the_known_tasks_may_be_given_again(self, data, model):
+        X, Y, T = data
+        model.partial_fit(X[20:], Y[20:, :5], tasks=Tasks(T[:5]))
+        assert model.n_seen_ == M
+
+
+class TestFailure:
+    """A change that fails leaves the model exactly as it was."""
+
+    @pytest.mark.parametrize(
+        ("X", "Y", "message"),
+        [
+            (np.full((2, P), np.nan), np.ones((2, 5)), "NaN"),
+            (np.ones((2, P)), np.full((2, 5), np.nan), "NaN"),
+            (np.ones((2, P)), np.full((2, 5), np.inf), "infinity"),
+            (np.ones((2, P)), sparse.csr_array(np.full((2, 5), np.nan)), "NaN"),
+            (np.ones((2, P + 1)), np.ones((2, 5)), "6 features"),
+            (np.ones((2, P)), np.ones((2, 4)), "Y has 4 columns, but 5 tasks are known"),
+            (np.ones((3, P)), np.ones((2, 5)), "X has 3 instances, but Y has 2 rows"),
+            (np.ones((2, P)), None, "requires y"),
+            (np.ones((2, P)), np.array([["a"] * 5] * 2), "text|convert|numeric"),
+            (np.empty((0, P)), np.empty((0, 5)), "empty|minimum"),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["partial_fit", "forget"])
+    def test_bad_rows(self, model, method, X, Y, message):
+        before = dict(model.__dict__)
+        with pytest.raises(ValueError, match=message):
+            getattr(model, method)(X, Y)
+        assert model.__dict__ == before
+
+    @pytest.mark.parametrize(
+        ("X", "Y", "T"),
+        [
+            (np.full((2, 3), np.nan), np.ones((2, 4)), None),
+            (np.ones((2, 3)), np.full((2, 4), np.nan), None),
+            (np.ones((2, 3)), np.ones((3, 4)), None),
+            (np.ones((2, 3)), np.ones((2, 4)), np.ones((3, 2))),
+            (np.ones((2, 3)), np.ones((2, 4)), np.full((4, 2), np.inf)),
+        ],
+    )
+    def test_a_fit_that_fails(self, model, X, Y, T):
+        before = dict(model.__dict__)
+        with pytest.raises(ValueError, match="NaN|infinity|rows"):
+            model.fit(X, Y, tasks=T)
+        assert model.__dict__ == before
+
+    def test_rows_that_were_never_learnt(self, data, model):
+        before = model._learnt
+        with pytest.raises(ValueError, match="not learnt as they are given"):
+            model.forget(100 * data[0][:1], data[1][:1, :5])
+        with pytest.raises(ValueError, match="24 instances to forget, but only 20"):
+            model.forget(data[0], data[1][:, :5])
+        assert model._learnt is before
+
+    def test_interrupted_at_any_line(self, data):
+        X, Y, T = data
+        options = {"solver": "woodbury", "keep_instances": True, "reservoir": 4, "prequential": True, "random_state": 0}
+
+        def fresh() -> OnlineTwoStepRidge:
+            return OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :5], tasks=T[:5])
+
+        changes = {
+            "partial_fit": lambda m: m.partial_fit(X[20:], Y[20:, :5]),
+            "forget": lambda m: m.forget(X[:2], Y[:2, :5]),
+            "partial_fit_tasks": lambda m: m.partial_fit_tasks(T[5:], Y[:20, 5:], X=X[:20]),
+            "forget_tasks": lambda m: m.forget_tasks([0], Y[:20, :1]),
+            "set_alpha": lambda m: m.set_alpha(2.0, 3.0),
+            "tune": lambda m: m.tune(alphas=[0.1, 1.0], task_alphas=[0.1, 1.0]),
+            "fit": lambda m: m.fit(X, Y, tasks=T),
+        }
+        interrupted = dict.fromkeys(changes, 0)
+        for name, change in changes.items():
+            model = fresh()
+            before = dict(model.__dict__)
+            for line in range(1, 2000, 3):  # every line would take too long
+                with _InterruptAfter(line) as finished:
+                    change(model)
+                # Once the one assignment that counts is done, only `return self` is left to be interrupted.
+                if finished() or model._learnt is not before["_learnt"]:
+                    break
+                interrupted[name] += 1
+                assert model.__dict__ == before, f"{name} left something behind after {line} lines"
+            # What was interrupted so often still works, and gives what it should.
+            wanted = change(fresh())
+            assert set(model.__dict__) == set(wanted.__dict__)
+            assert_array_equal(model.coef_, wanted.coef_)
+            assert (model.n_seen_, model.n_tasks_, model.alpha) == (wanted.n_seen_, wanted.n_tasks_, wanted.alpha)
+            assert_array_equal(model._learnt.reservoir.labels, wanted._learnt.reservoir.labels)
+            assert_array_equal(model.prequential_, wanted.prequential_)
+        assert min(interrupted.values()) >= 5, interrupted
+
+
+class _InterruptAfter:
+    """Raise KeyboardInterrupt in the package after so many of its lines, and swallow it outside."""
+
+    def __init__(self, lines: int) -> None:
+        self.left = lines
+        self.raised = False
+
+    def trace(self, frame: Any, event: str, argument: Any) -> Any:
+        if "dyadlearn" not in frame.f_code.co_filename or "/tests/" in frame.f_code.co_filename:
+            return None
+        # Restoring what was is not to be interrupted a second time.
+        if frame.f_code.co_name == "all_or_nothing":
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                self.raised = True
+                raise KeyboardInterrupt
+        return self.trace
+
+    def __enter__(self) -> Any:
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+        return lambda: not self.raised
+
+    def __exit__(self, kind: Any, error: Any, where: Any) -> bool:
+        sys.settrace(self.before)
+        return kind is KeyboardInterrupt
+
+
+class TestMemory:
+    @pytest.mark.parametrize("with_tasks", [True, False])
+    @pytest.mark.parametrize("solver", ["auto", "woodbury", "cholesky"])
+    def test_the_state_does_not_grow_with_instances(self, with_tasks, solver):
+        rng = np.random.default_rng(0)
+        T = rng.normal(size=(Q, R)) if with_tasks else None
+        model = OnlineTwoStepRidge(solver=solver, prequential=True, reservoir=10, random_state=0)
+        sizes = []
+        for step in range(120):
+            model.partial_fit(rng.normal(size=(3, 12)), rng.normal(size=(3, Q)), tasks=T)
+            model.predict(np.ones((1, 12)))
+            if step in (40, 41, 118, 119):
+                sizes.append(len(pickle.dumps(model)))
+        assert max(sizes) - min(sizes) < 200, sizes
+        d, width = 12, R if with_tasks else Q
+        numbers = 5 * (d * d + 2 * d * width) + 5 * R * R + 3 * Q * R + 10 * (d + Q)  # with inverses, both ways
+        assert sizes[-1] < 8 * numbers + 6000
+
+    def test_sparse_labels_are_not_made_dense(self):
+        rng = np.random.default_rng(0)
+        n, q = 2000, 20_000  # 320 MB as a dense grid
+        X, T = rng.normal(size=(n, 10)), rng.normal(size=(q, 4))
+        Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
+        tracemalloc.start()
+        try:
+            model = OnlineTwoStepRidge(reservoir=50, prequential=True, random_state=0).fit(X, Y, tasks=T)
+            model.partial_fit(X, Y).forget(X[:500], Y[:500])
+            model.landscape(alphas=[1, 10], task_alphas=[1, 10])
+            assert tracemalloc.get_traced_memory()[1] < 40e6
+        finally:
+            tracemalloc.stop()
+        A = X @ model.coef_
+        assert_allclose(model.predict(X[:2]), A[:2] @ T.T, rtol=1e-9, atol=1e-12)
+
+    def test_no_task_kernel_is_formed_without_tasks(self):
+        rng = np.random.default_rng(0)
+        n, q = 300, 20_000  # a kernel of the tasks would be 3.2 GB
+        X = sparse.random_array((n, 8), density=0.3, rng=rng, format="csr")
+        Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
+        tracemalloc.start()
+        try:
+            model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X[:50], Y[:50])
+            assert model.coef_.shape == (8, q)
+            assert tracemalloc.get_traced_memory()[1] < 30e6
+        finally:
+            tracemalloc.stop()
+
+    def test_nothing_of_the_callers_is_kept(self, data):
+        X, Y, T = (part.copy() for part in data)
+        for options in ({"solver": "woodbury"}, {"keep_instances": True}, {"reservoir": 5, "random_state": 0}):
+            model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :5], tasks=T[:5])
+            model.predict(X)
+            model.partial_fit(X[20:], Y[20:, :5]).partial_fit_tasks(T[5:], Y[:10, 5:], X=X[:10])
+            wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(data[0])
+            rest = X[10:].copy(), Y[10:, 5:].copy()
+            for part in (X, Y, T):
+                part[:] = 0.0
+            model.partial_fit_tasks(None, rest[1], X=rest[0])
+            assert_allclose(model.predict(data[0]), wanted, rtol=1e-9)
+            X, Y, T = (part.copy() for part in data)
+
+    def test_too_many_features_are_told_before_any_work(self):
+        X = sparse.csr_array((2, 5_000_000))
+        with pytest.raises(
+            NotEnoughMemoryError, match="statistics of 5000000 features .* feature_map such as Canonical"
+        ):
+            OnlineTwoStepRidge().fit(X, np.ones((2, 1)))
+
+    def test_kept_instances_are_copies(self, data):
+        X, Y, T = data
+        batch = X[20:].copy()
+        model = OnlineTwoStepRidge(keep_instances=True).fit(X[:20], Y[:20, :5], tasks=T[:5])
+        model.partial_fit(batch, Y[20:, :5])
+        batch[:] = 0.0
+        model.partial_fit_tasks(T[5:], Y[:, 5:])
+        assert_allclose(model.coef_, TwoStepRidge().fit(X, Y, tasks=T).coef_, rtol=1e-9, atol=1e-12)
+
+
+class TestForms:
+    @pytest.mark.parametrize("with_tasks", [True, False])
+    def test_single_precision_stays(self, data, with_tasks):
+        X, Y, T = (part.astype(np.float32) for part in data)
+        tasks = T if with_tasks else None
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=tasks).partial_fit(X[:3], Y[:3])
+        assert model.coef_.dtype == model.predict(X).dtype == model.holdout(X, Y).dtype == np.float32
+        again = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2] if with_tasks else None)
+        assert again.partial_fit(data[0][:3], data[1][:3]).predict(data[0]).dtype == np.float64
+        assert_allclose(model.predict(X), again.predict(data[0]), rtol=1e-4, atol=1e-5)
+
+    def test_other_libraries(self, data, library):
+        X, Y, T = (library.asarray(part) for part in data)
+        model = OnlineTwoStepRidge(0.3, 0.7, reservoir=5, random_state=0).fit(X[:20, :], Y[:20, :5], tasks=T[:5, :])
+        model.partial_fit(X[20:, :], Y[20:, :5]).partial_fit_tasks(T[5:, :], Y[:, 5:], X=X)
+        model.forget(X[:4, :], Y[:4, :]).forget_tasks([0], Y[4:, :1], X=X[4:, :])
+        found = model.predict(X)
+        assert type(found) is type(X)
+        assert found.dtype == X.dtype
+        wanted = TwoStepRidge(0.3, 0.7).fit(data[0][4:], data[1][4:, 1:], tasks=data[2][1:])
+        assert_allclose(library.to_numpy(found), wanted.predict(data[0]), rtol=10 * library.rtol, atol=library.rtol)
+        with pytest.raises(ValueError, match="5 features"):
+            model.predict(X[:, :4])
+
+    def test_mixed_libraries_are_refused(self, data):
+        torch = pytest.importorskip("torch")
+        X, Y, T = data
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        for attempt in (
+            lambda: model.partial_fit(torch.as_tensor(X), torch.as_tensor(Y)),
+            lambda: model.predict(torch.as_tensor(X)),
+        ):
+            with pytest.raises(TypeError, match="arrays of one library"):
+                attempt()
+
+    def test_pandas_frames_are_matched_by_id(self, data):
+        pd = pytest.importorskip("pandas")
+        X, Y, T = data
+        people, drugs = [f"p{i}" for i in range(M)], [f"d{j}" for j in range(Q)]
+        features = pd.DataFrame(X, people, [f"x{k}" for k in range(P)])
+        labels = pd.DataFrame(Y, people, pd.Index(drugs, name="drug"))
+        described = pd.DataFrame(T, drugs, list("abc"))
+        model = OnlineTwoStepRidge(0.3, 0.7)
+        model.fit(
+            features.iloc[:20],
+            labels.iloc[:20, :5].sample(frac=1, random_state=0),
+            tasks=described.iloc[[3, 1, 2, 0, 4]],
+        )
+        model.partial_fit(features.iloc[20:], labels.iloc[20:, [4, 2, 0, 1, 3]])
+        model.partial_fit_tasks(described.iloc[5:], labels.iloc[:12, 5:], X=features.iloc[:12])
+        model.partial_fit_tasks(described.iloc[5:], labels.iloc[12:, 5:], X=features.iloc[12:])
+        model.forget(features.iloc[:4].sample(frac=1, random_state=0), labels.iloc[:4])
+        rest = labels.iloc[4:]
+        model.forget_tasks(["d1", "d0"], rest[["d0", "d1"]], X=features.iloc[4:])
+        found = model.predict(features.iloc[:3])
+        assert list(found.columns) == ["d2", "d3", "d4", "d5"]
+        assert found.columns.name == "drug"
+        assert list(found.index) == people[:3]
+        wanted = TwoStepRidge(0.3, 0.7).fit(features.iloc[4:], labels.iloc[4:, 2:], tasks=described.iloc[2:])
+        assert_allclose(found, wanted.predict(features.iloc[:3]), rtol=1e-9)
+        assert list(model.feature_names_in_) == list(features.columns)
+        assert list(model.predict(features[:2], tasks=described.iloc[:2]).columns) == ["d0", "d1"]
+        held_out = model.holdout(features.iloc[4:7], labels.iloc[4:7, [3, 2, 5, 4]])
+        assert_allclose(held_out, wanted.holdout("B").iloc[:3], rtol=1e-9)
+        assert list(held_out.columns) == list(found.columns)
+        assert model.score(features, labels.iloc[:, [5, 4, 3, 2]]) == pytest.approx(
+            wanted.score(features, labels.iloc[:, 2:])
+        )
+
+        with pytest.raises(IdError, match="'d5' are known already"):
+            model.partial_fit_tasks(described.iloc[5:], rest.iloc[:, 5:], X=features.iloc[4:])
+        with pytest.raises(IdError, match="give the new ones ids too"):
+            model.partial_fit_tasks(T[:1], Y[4:, :1], X=features.iloc[4:])
+        with pytest.raises(IdError, match="not among the ids of the known tasks"):
+            model.forget_tasks("d0", rest[["d0"]], X=features.iloc[4:])
+        with pytest.raises(IdError, match="do not match"):
+            model.partial_fit(features, labels)
+        with pytest.raises(ValueError, match="feature names of tasks should match"):
+            model.predict(features[:2], tasks=described.rename(columns={"a": "z"}))
+
+    def test_polars_frames(self, data):
+        pl = pytest.importorskip("polars")
+        X, Y, T = data
+        labels = pl.DataFrame({"id": [f"p{i}" for i in range(M)]} | {f"d{j}": Y[:, j] for j in range(Q)})
+        features = pl.DataFrame({"id": [f"p{i}" for i in range(M)]} | {f"x{k}": X[:, k] for k in range(P)})
+        model = OnlineTwoStepRidge().fit(features[:12], labels[:12], tasks=T).partial_fit(features[12:], labels[12:])
+        found = model.predict(features[:2])
+        assert found.columns == ["id", *(f"d{j}" for j in range(Q))]
+        assert_allclose(found.drop("id").to_numpy(), TwoStepRidge().fit(X, Y, tasks=T).predict(X[:2]), rtol=1e-9)
+
+    def test_sparse_labels_with_repeated_entries(self, data):
+        X, _, T = data
+        twice = sparse.csr_array((np.ones(4), np.array([2, 2, 0, 0]), np.array([0, 2, 4])), shape=(2, Q))
+        model = OnlineTwoStepRidge(prequential=True).fit(X, data[1], tasks=T)
+        error = np.mean((model.predict(X[:2]) - twice.toarray()) ** 2)
+        assert model.partial_fit(X[:2], twice).prequential_ == pytest.approx(error)
+        assert twice.nnz == 4, "the caller's matrix was changed"
+
+    def test_pickled_and_cloned(self, data, model):
+        X, Y, _ = data
+        model.coef_  # noqa: B018, so that something is cached
+        again = pickle.loads(pickle.dumps(model)).partial_fit(X[20:], Y[20:, :5])
+        assert_array_equal(again.predict(X), model.partial_fit(X[20:], Y[20:, :5]).predict(X))
+        with pytest.raises(NotFittedError):
+            clone(model).predict(X)

@@ -1,0 +1,166 @@
+"""Whatever is learnt and forgotten, and in which order: the model equals one fitted on what remains."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
+
+seeds = st.integers(0, 2**32 - 1)
+regularisations = st.sampled_from([0.05, 0.3, 1.0, 7.0])
+
+
+class OnlineMachine(RuleBasedStateMachine):
+    """A model that learns and forgets, and beside it the grid that it should be equal to."""
+
+    @initialize(
+        seed=seeds,
+        n_features=st.integers(1, 12),
+        n_task_features=st.integers(0, 6),
+        solver=st.sampled_from(["auto", "woodbury", "cholesky"]),
+        keep_tasks=st.booleans(),
+        keep_instances=st.booleans(),
+        rows=st.integers(1, 6),
+        tasks=st.integers(1, 4),
+    )
+    def start(self, seed, n_features, n_task_features, solver, keep_tasks, keep_instances, rows, tasks):
+        rng = np.random.default_rng(seed)
+        self.X, self.T = rng.normal(size=(rows, n_features)), rng.normal(size=(tasks, n_task_features))
+        self.Y = rng.normal(size=(rows, tasks))
+        self.has_tasks = n_task_features > 0
+        self.model = OnlineTwoStepRidge(
+            solver=solver, keep_tasks=keep_tasks, keep_instances=keep_instances, reservoir=3, random_state=0
+        )
+        # partial_fit may come first too.
+        first = self.model.fit if seed % 2 else self.model.partial_fit
+        first(self.X, self.Y, tasks=self.T if self.has_tasks else None)
+
+    def random(self, seed):
+        """Return a generator that no other step has."""
+        self.steps = getattr(self, "steps", 0) + 1
+        return np.random.default_rng([seed, self.steps])
+
+    def new_labels(self, rng, rows, columns):
+        """Return labels, many of which are zero, so that sparse ones leave something out."""
+        return rng.normal(size=(rows, columns)) * (rng.random((rows, columns)) < 0.5)
+
+    def given(self, array, is_sparse):
+        return sparse.csr_array(array) if is_sparse else array
+
+    @rule(seed=seeds, count=st.integers(1, 6), sparse_rows=st.booleans(), sparse_labels=st.booleans())
+    def new_instances(self, seed, count, sparse_rows, sparse_labels):
+        rng = self.random(seed)
+        X = rng.normal(size=(count, self.X.shape[1]))
+        X[:, 1:] *= rng.random((count, self.X.shape[1] - 1)) < 0.7  # no two instances are alike
+        Y = self.new_labels(rng, count, self.Y.shape[1])
+        self.model.partial_fit(self.given(X, sparse_rows), self.given(Y, sparse_labels))
+        self.X, self.Y = np.vstack([self.X, X]), np.vstack([self.Y, Y])
+
+    def chunked(self, learn, tasks, labels, rng, n_chunks, is_sparse):
+        """Hand in labels of tasks for all instances, in chunks in any order."""
+        order = rng.permutation(len(self.X))
+        cuts = np.sort(rng.integers(0, len(self.X) + 1, size=n_chunks - 1))
+        for chunk in np.split(order, cuts):
+            if len(chunk):
+                learn(tasks, self.given(labels[chunk], is_sparse), X=self.given(self.X[chunk], is_sparse))
+        assert self.model.n_pending_tasks_ == 0
+
+    @precondition(lambda self: len(self.X))
+    @rule(seed=seeds, count=st.integers(1, 3), n_chunks=st.integers(1, 3), is_sparse=st.booleans())
+    def new_tasks(self, seed, count, n_chunks, is_sparse):
+        rng = self.random(seed)
+        T, Y = rng.normal(size=(count, self.T.shape[1])), self.new_labels(rng, len(self.X), count)
+        tasks = T if self.has_tasks else None
+        self.chunked(self.model.partial_fit_tasks, tasks, Y, rng, n_chunks, is_sparse)
+        self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
+
+    @precondition(lambda self: len(self.X) and self.model.keep_instances)
+    @rule(seed=seeds, count=st.integers(1, 3))
+    def new_tasks_for_kept_instances(self, seed, count):
+        rng = self.random(seed)
+        T, Y = rng.normal(size=(count, self.T.shape[1])), self.new_labels(rng, len(self.X), count)
+        self.model.partial_fit_tasks(T if self.has_tasks else None, Y)
+        self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
+
+    @precondition(lambda self: len(self.X))
+    @rule(data=st.data(), sparse_rows=st.booleans())
+    def forgotten_instances(self, data, sparse_rows):
+        gone = data.draw(st.lists(st.integers(0, len(self.X) - 1), min_size=1, unique=True))
+        self.model.forget(self.given(self.X[gone], sparse_rows), self.Y[gone])
+        self.X, self.Y = np.delete(self.X, gone, axis=0), np.delete(self.Y, gone, axis=0)
+
+    @precondition(lambda self: len(self.X) and self.Y.shape[1] > 1)
+    @rule(data=st.data(), seed=seeds, n_chunks=st.integers(1, 3), is_sparse=st.booleans())
+    def forgotten_tasks(self, data, seed, n_chunks, is_sparse):
+        q = self.Y.shape[1]
+        gone = data.draw(st.lists(st.integers(0, q - 1), min_size=1, max_size=q - 1, unique=True))
+        if self.has_tasks and not self.model.keep_tasks:
+            rng = self.random(seed)
+            self.chunked(self.model.forget_tasks, gone, self.Y[:, gone], rng, n_chunks, is_sparse)
+        else:
+            self.model.forget_tasks(gone)
+        self.T, self.Y = np.delete(self.T, gone, axis=0), np.delete(self.Y, gone, axis=1)
+
+    @rule(alpha=st.none() | regularisations, task_alpha=st.none() | regularisations)
+    def another_regularisation(self, alpha, task_alpha):
+        self.model.set_alpha(alpha, task_alpha)
+
+    @precondition(lambda self: len(self.X) and self.Y.shape[1] > 1)
+    @rule(seed=seeds)
+    def abandoned_tasks(self, seed):
+        rng = self.random(seed)
+        T, Y = rng.normal(size=(2, self.T.shape[1])), rng.normal(size=(len(self.X), 2))
+        tasks = T if self.has_tasks else None
+        if len(self.X) > 1:
+            self.model.partial_fit_tasks(tasks, Y[1:], X=self.X[1:])
+            assert self.model.n_pending_tasks_ == 2
+            self.model.abandon_tasks()
+        assert self.model.n_pending_tasks_ == 0
+
+    @invariant()
+    def equals_what_is_fitted_on_the_rest(self):
+        if not hasattr(self, "model"):
+            return
+        model = self.model
+        assert (model.n_seen_, model.n_tasks_) == self.Y.shape
+        d = self.X.shape[1]
+        W = np.linalg.solve(self.X.T @ self.X + model.alpha * np.eye(d), self.X.T @ self.Y)
+        if self.has_tasks:
+            r = self.T.shape[1]
+            W = W @ self.T @ np.linalg.inv(self.T.T @ self.T + model.task_alpha * np.eye(r))
+        assert_allclose(model.coef_, W, rtol=0, atol=1e-8 * max(np.abs(W).max(), 1e-3))
+
+    def teardown(self):
+        if not hasattr(self, "model") or not len(self.X):
+            return
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(3, self.X.shape[1]))
+        alphas = {"alpha": self.model.alpha, "task_alpha": self.model.task_alpha}
+        if self.has_tasks:
+            T = rng.normal(size=(2, self.T.shape[1]))
+            batch = TwoStepRidge(**alphas).fit(self.X, self.Y, tasks=self.T)
+            assert_allclose(self.model.predict(X, tasks=T), batch.predict(X, tasks=T), rtol=1e-6, atol=1e-8)
+        else:
+            batch = IndependentTaskRidge(self.model.alpha).fit(self.X, self.Y)
+        assert_allclose(self.model.predict(X), batch.predict(X), rtol=1e-6, atol=1e-8)
+        sample = self.model._learnt.reservoir
+        if len(sample):
+            learnt = {(*row, *labels) for row, labels in zip(self.X.tolist(), self.Y.tolist(), strict=True)}
+            rows, labels = (part.toarray() if sparse.issparse(part) else part for part in (sample.rows, sample.labels))
+            assert len(rows) <= 3
+            assert all((*row, *label) in learnt for row, label in zip(rows.tolist(), labels.tolist(), strict=True))
+
+
+TestOnline = OnlineMachine.TestCase
+TestOnline.settings = settings(
+    derandomize=True,  # the same examples in every run
+    max_examples=30,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,199 @@
+"""The choice of regularisation while learning, and feature maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import cross_validate
+from sklearn.preprocessing import StandardScaler
+
+from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
+
+M, P, Q, R = 24, 5, 6, 3
+
+
+@pytest.fixture
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(M, P)), rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
+
+
+@pytest.fixture
+def model(data) -> OnlineTwoStepRidge:
+    X, Y, T = data
+    return OnlineTwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20, :5], tasks=T[:5])
+
+
+class TestRegularisation:
+    def test_another_value_without_data(self, data, model):
+        X, Y, T = data
+        for alpha, task_alpha in ((2.0, None), (None, 0.1), (0.0, 0.0)):
+            assert model.set_alpha(alpha, task_alpha) is model
+            wanted = TwoStepRidge(model.alpha, model.task_alpha).fit(X[:20], Y[:20, :5], tasks=T[:5])
+            assert_allclose(model.coef_, wanted.coef_, rtol=1e-7)
+        before = dict(model.__dict__)
+        with pytest.raises(ValueError, match="task_alpha must be"):
+            model.set_alpha(1.0, -1.0)
+        assert model.__dict__ == before
+
+    def test_parameters_that_are_set_count_from_the_next_batch(self, data, model):
+        X, Y, T = data
+        known = model.predict(X)
+        model.set_params(alpha=5.0)
+        assert_array_equal(model.predict(X), known)
+        model.partial_fit(X[20:], Y[20:, :5])
+        assert_allclose(model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9)
+
+    @pytest.mark.parametrize(
+        "bad", [{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}, {"reservoir": -1}, {"reservoir": 1.5}]
+    )
+    def test_bad_parameters(self, data, bad):
+        with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+            OnlineTwoStepRidge(**bad).fit(*data[:2])
+
+    @pytest.mark.parametrize("setting", ["A", "B", "leave_x1_out"])
+    def test_holdout_of_learnt_rows(self, data, setting):
+        X, Y, T = data
+        model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
+        wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
+        assert_allclose(model.holdout(X[5:8], Y[5:8], setting), wanted[5:8], rtol=1e-9)
+
+    @pytest.mark.parametrize("setting", ["C", "D"])
+    def test_tasks_are_left_out_of_all_rows_or_of_the_given_ones(self, data, setting):
+        X, Y, T = data
+        whole, part = (
+            OnlineTwoStepRidge(0.3, 0.7, keep_tasks=keep).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
+            for keep in (True, False)
+        )
+        wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
+        assert_allclose(whole.holdout(X[5:8], Y[5:8], setting), wanted.holdout(setting)[5:8], rtol=1e-9)
+        alone = TwoStepRidge(0.3, 0.7).fit(X[5:15], Y[5:15], tasks=T)
+        assert_allclose(part.holdout(X[5:15], Y[5:15], setting), alone.holdout(setting), rtol=1e-8)
+        grid = {"alphas": [0.1, 1, 10], "task_alphas": [0.2, 2]}
+        assert_allclose(
+            whole.landscape(X, Y, **grid, setting=setting),
+            landscape(wanted, *grid.values(), setting)[setting],
+            rtol=1e-8,
+        )
+        with pytest.raises(ValueError, match=f"Setting {setting} is about new tasks"):
+            OnlineTwoStepRidge().fit(X, Y).holdout(X, Y, setting)
+
+    def test_landscape_and_tune(self, data):
+        X, Y, T = data
+        model = OnlineTwoStepRidge().fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
+        alphas, task_alphas = [0.1, 1, 10, 100], [0.5, 5, 50]
+        wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas, task_alphas, "B")["B"]
+        assert_allclose(model.landscape(X, Y, alphas, task_alphas), wanted, rtol=1e-9)
+        assert model.landscape(X, Y).shape == (14, 14)
+        assert model.tune(X, Y, alphas, task_alphas) is model
+        row, column = np.unravel_index(np.argmax(wanted), wanted.shape)
+        assert (model.alpha, model.task_alpha) == (alphas[row], task_alphas[column])
+        assert_allclose(model.landscape_, wanted, rtol=1e-9)
+        assert_allclose(model.coef_, TwoStepRidge(model.alpha, model.task_alpha).fit(X, Y, tasks=T).coef_, rtol=1e-8)
+        single = OnlineTwoStepRidge().fit(X, Y).tune(X, Y, alphas)
+        assert single.landscape_.shape == (4,)
+        with pytest.raises(ValueError, match="alphas is empty"):
+            model.tune(X, Y, [])
+        with pytest.raises(ValueError, match="no sample of learnt rows"):
+            model.tune()
+
+    @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+    def test_a_reservoir_of_learnt_rows(self, data, wrap):
+        rng = np.random.default_rng(1)
+        X, T = rng.normal(size=(400, P)), data[2]
+        Y = rng.normal(size=(400, Q)) * (rng.random((400, Q)) < 0.5)
+        batches = [slice(start, start + 40) for start in range(0, 400, 40)]
+        model = OnlineTwoStepRidge(reservoir=60, random_state=0)
+        for rows in batches:
+            model.partial_fit(wrap(X[rows]), wrap(Y[rows]), tasks=T)
+        sample = model._learnt.reservoir
+        place = {row.tobytes(): i for i, row in enumerate(X)}
+        dense = sample.rows.toarray() if sparse.issparse(sample.rows) else sample.rows
+        where = np.array([place[row.tobytes()] for row in dense])
+        assert len(set(where)) == 60
+        assert 100 < where.mean() < 300, "early and late rows have the same chance"
+        found = model.landscape(alphas=[0.1, 10], task_alphas=[1.0])
+        assert_allclose(found, model.landscape(X[where], Y[where], [0.1, 10], [1.0]), rtol=1e-10)
+        model.forget(X[where[:20]], Y[where[:20]])
+        assert len(model._learnt.reservoir) == 40
+        model.forget_tasks([0], np.delete(Y, where[:20], axis=0)[:, [0]], X=np.delete(X, where[:20], axis=0))
+        assert model._learnt.reservoir.labels.shape == (40, Q - 1)
+        model.tune(setting="D", alphas=[1, 2], task_alphas=[1, 2])
+
+    def test_the_same_stream_leaves_the_same_sample(self, data):
+        X, Y, _ = data
+        samples = []
+        for _ in range(2):
+            model = OnlineTwoStepRidge(reservoir=4, random_state=3).fit(X[:6], Y[:6])
+            samples.append(model.partial_fit(X[6:15], Y[6:15]).partial_fit(X[15:], Y[15:])._learnt.reservoir.rows)
+        assert_array_equal(*samples)
+
+    @pytest.mark.parametrize("with_tasks", [True, False])
+    def test_prequential_score(self, data, with_tasks):
+        X, Y, T = data
+        model = OnlineTwoStepRidge(prequential=True).fit(X[:8], Y[:8], tasks=T if with_tasks else None)
+        assert np.isnan(model.prequential_)
+        errors = []
+        for rows in (slice(8, 12), slice(12, 24)):
+            errors.append((model.predict(X[rows]) - Y[rows]) ** 2)
+            model.partial_fit(X[rows], Y[rows])
+            assert model.prequential_ == pytest.approx(np.mean(np.vstack(errors)))
+
+
+class TestFeatureMaps:
+    def test_fitted_on_the_first_batch(self, data):
+        X, Y, T = data
+        scaler, kernel_map = StandardScaler(), Nystroem(gamma=0.1, n_components=4, random_state=0)
+        model = OnlineTwoStepRidge(0.3, 0.7, feature_map=kernel_map, task_feature_map=scaler)
+        model.fit(X[:15], Y[:15], tasks=T).partial_fit(X[15:], Y[15:])
+        assert not hasattr(scaler, "mean_")
+        Phi = clone(kernel_map).fit(X[:15]).transform(X)
+        Psi = clone(scaler).fit(T).transform(T)
+        wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, tasks=Psi)
+        assert_allclose(model.predict(X, tasks=T[:2]), wanted.predict(Phi, tasks=Psi[:2]), rtol=1e-8)
+        assert model.coef_.shape == (4, R)
+        assert model.n_features_in_ == P
+        model.forget(X[:3], Y[:3]).fit(X, Y, tasks=T)
+        assert_allclose(model.task_feature_map_.mean_, T.mean(axis=0))
+
+    def test_one_that_is_fitted_is_used_as_it_is(self, data):
+        X, Y, T = data
+        scaler = StandardScaler().fit(X + 1)
+        model = OnlineTwoStepRidge(feature_map=scaler).fit(X, Y, tasks=T)
+        assert model.feature_map_ is scaler
+        assert_allclose(model.coef_, TwoStepRidge().fit(scaler.transform(X), Y, tasks=T).coef_, rtol=1e-9)
+
+    def test_the_labels_guide_a_projection(self, data):
+        X, Y, _ = data
+        model = OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0))
+        model.fit(sparse.csr_array(X), sparse.csr_array(Y)).partial_fit(X, Y)
+        assert model.coef_.shape == (3, Q)
+        assert_allclose(model.feature_map_.components_, CanonicalProjection(2, random_state=0).fit(X, Y).components_)
+
+    def test_a_map_of_tasks_needs_tasks(self, data):
+        with pytest.raises(ValueError, match="task_feature_map needs the features of the tasks"):
+            OnlineTwoStepRidge(task_feature_map=StandardScaler()).fit(*data[:2])
+
+
+@pytest.mark.parametrize(
+    "question", [landscape, lambda model: verify_holdout(model, "B"), lambda model: evaluate(model, "B")]
+)
+def test_what_needs_all_labels_says_so(data, question):
+    model = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2])
+    with pytest.raises(TypeError, match="OnlineTwoStepRidge keeps statistics and no labels"):
+        question(model)
+
+
+def test_tasks_travel_through_scikit_learn(data):
+    X, Y, T = data
+    with config_context(enable_metadata_routing=True):
+        model = OnlineTwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
+        found = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
+        batch = TwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
+        wanted = cross_validate(batch, X, Y, cv=3, params={"tasks": Tasks(T)})
+    assert_allclose(found["test_score"], wanted["test_score"], rtol=1e-9)

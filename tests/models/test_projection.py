@@ -1,0 +1,191 @@
+"""The supervised projection, against the singular value decomposition it stands for."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dyadlearn import CanonicalProjection
+from dyadlearn._array import row_blocks
+from dyadlearn.models import projection as room
+
+
+@parametrize_with_checks([CanonicalProjection(random_state=0), CanonicalProjection(2, intercept=False, random_state=0)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def counts(n=60, p=40, q=8, seed=0):
+    """Return term counts that depend on a label, and one label for each row."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(q, size=n, p=np.arange(1, q + 1) / np.sum(np.arange(1, q + 1)))
+    X = rng.poisson(0.2 + 2.0 * (rng.random((q, p)) < 0.1)[label]).astype(float)
+    return X, np.eye(q)[label]
+
+
+def by_definition(X, Y, k):
+    """Return V (p, k) and σ (k,) of the covariance between features and standardised labels."""
+    centred = Y - Y.mean(axis=0)
+    scale = centred.std(axis=0)
+    standard = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+    U, values, _ = np.linalg.svd((X - X.mean(axis=0)).T @ standard, full_matrices=False)
+    return U[:, :k], values[:k]
+
+
+@pytest.mark.parametrize("wrap_X", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("wrap_Y", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("sizes", [[60], [1, 20, 39], [10] * 6])
+def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
+    monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 7))
+    X, Y = counts()
+    found = CanonicalProjection(4, random_state=0)
+    for rows in np.split(np.arange(60), np.cumsum(sizes)[:-1]):
+        found.partial_fit(wrap_X(X[rows]), wrap_Y(Y[rows]))
+    V, values = by_definition(X, Y, 4)
+    assert_allclose(found.singular_values_, values, rtol=1e-8)
+    assert_allclose(abs(found.components_ @ V), np.eye(4), atol=1e-7)
+    features = found.transform(wrap_X(X))
+    assert_allclose(features[:, :4], (X - X.mean(axis=0)) @ found.components_.T, atol=1e-9)
+    assert_array_equal(features[:, 4], np.ones(60))
+    assert_allclose(found.mean_, X.mean(axis=0))
+    assert found.n_seen_ == 60
+
+
+def test_real_labels_and_negative_features():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(50, 6)) + 3, rng.normal(size=(50, 4)) * [1, 10, 100, 0] + 5
+    V, values = by_definition(X, Y, 3)
+    found = CanonicalProjection(10).fit(X, Y)
+    assert_allclose(found.singular_values_, values, rtol=1e-7)  # one label never changes: three are left
+    assert_allclose(abs(found.components_ @ V), np.eye(3), atol=1e-6)
+
+
+def test_a_random_start_finds_the_leading_directions():
+    rng = np.random.default_rng(0)
+    n, p, q, k = 2000, 150, 80, 10
+    hidden = rng.normal(size=(n, k)) * np.linspace(3, 1, k)
+    X = hidden @ rng.normal(size=(k, p)) + 0.3 * rng.normal(size=(n, p))
+    Y = hidden @ rng.normal(size=(k, q)) + 0.3 * rng.normal(size=(n, q))
+    V, values = by_definition(X, Y, k)
+    found = CanonicalProjection(k, n_iter=4, random_state=0).fit(X, Y)
+    assert_allclose(found.singular_values_, values, rtol=1e-6)
+    assert_allclose(np.linalg.svd(found.components_ @ V)[1], np.ones(k), atol=1e-6)
+    rough = CanonicalProjection(k, n_iter=0, n_oversamples=0, random_state=0).fit(X, Y)
+    assert np.sum(rough.singular_values_**2) < 0.99 * np.sum(values**2)
+    again = CanonicalProjection(k, n_iter=4, random_state=0).fit(X, Y)
+    assert_array_equal(again.components_, found.components_)
+
+
+def test_components_are_orthonormal_and_most_informative():
+    X, Y = counts(n=300, p=60, q=12)
+    found = CanonicalProjection(5, random_state=0).fit(X, Y)
+    assert_allclose(found.components_ @ found.components_.T, np.eye(5), atol=1e-9)
+
+    def informative(v):
+        component = (X - X.mean(axis=0)) @ v
+        correlations = [np.corrcoef(component, y)[0, 1] for y in Y.T]
+        return component.var() * np.sum(np.square(correlations))
+
+    best = informative(found.components_[0])
+    rng = np.random.default_rng(0)
+    for other in [*found.components_[1:], *rng.normal(size=(50, 60))]:
+        assert informative(other / np.linalg.norm(other)) < best
+
+
+def test_components_are_found_anew_after_more_rows():
+    X, Y = counts()
+    found = CanonicalProjection(3, random_state=0).partial_fit(X[:30], Y[:30])
+    early = found.components_.copy()
+    found.partial_fit(X[30:], Y[30:])
+    assert np.abs(early - found.components_).max() > 1e-3
+    assert_allclose(found.components_, CanonicalProjection(3, random_state=0).fit(X, Y).components_, atol=1e-7)
+
+
+def test_single_precision_stays():
+    X, Y = counts()
+    found = CanonicalProjection(3, random_state=0).fit(sparse.csr_array(X.astype(np.float32)), Y)
+    assert found.components_.dtype == np.float32
+    assert found.transform(X.astype(np.float32)).dtype == np.float32
+    wanted = CanonicalProjection(3, random_state=0).fit(X, Y)
+    assert_allclose(found.components_, wanted.components_, atol=1e-5)
+    assert_allclose(found.transform(X), wanted.transform(X), atol=1e-4)
+
+
+def test_directions_in_single_precision_are_not_copied(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((50, 100_000), density=1e-3, rng=rng, format="csr")
+    found = CanonicalProjection(30, random_state=0).fit(X.astype(np.float32), rng.normal(size=(50, 30)))
+    size = found.components_.nbytes
+    monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 1000))
+    tracemalloc.start()
+    try:
+        found.transform(X)  # in double precision, which V is not
+        assert tracemalloc.get_traced_memory()[1] < size / 2
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_dense_matrix_of_terms_and_labels():
+    rng = np.random.default_rng(0)
+    n, p, q = 500, 20_000, 1000  # 160 MB as a dense matrix
+    found = CanonicalProjection(3, n_oversamples=2, n_iter=1, random_state=0)
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            X = sparse.random_array((n, p), density=1e-3, rng=rng, format="csr")
+            Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
+            found.partial_fit(X, Y)
+        assert found.transform(X).shape == (n, 4)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_chunks_are_not_added_to_the_large_sum_one_by_one():
+    X, Y = counts(n=640)
+    found = CanonicalProjection(3, random_state=0)
+    longest = 0
+    for start in range(0, 640, 10):
+        found.partial_fit(sparse.csr_array(X[start : start + 10]), Y[start : start + 10])
+        longest = max(longest, len(found._seen.parts))
+    assert longest <= 10
+    assert_allclose(sum(part.toarray() for part in found._seen.parts), X.T @ Y)
+
+
+def test_names_of_features():
+    X, Y = counts()
+    names = CanonicalProjection(2).fit(X, Y).get_feature_names_out()
+    assert list(names) == ["canonicalprojection0", "canonicalprojection1", "canonicalprojection2"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (lambda m, X, Y: m.partial_fit(X, Y[:, 1:]), "y has 7 columns, expected 8 labels as before"),
+        (lambda m, X, Y: m.partial_fit(X[:, 1:], Y), "39 features"),
+        (lambda m, X, Y: m.fit(X[:, 1:], Y[1:]), "X has 60 rows, but y has 59"),
+        (lambda m, X, Y: m.fit(X[:, 1:], None), "requires y"),
+        (lambda m, X, Y: m.fit(X[:, 1:], np.full((60, 1), np.nan)), "NaN"),
+        (lambda m, X, Y: m.set_params(n_components=0).fit(X, Y), "n_components must be a whole number of at least 1"),
+        (lambda m, X, Y: m.set_params(n_iter=-1).fit(X, Y), "n_iter must be"),
+        (lambda m, X, Y: m.set_params(n_oversamples=1.5).fit(X, Y), "n_oversamples must be"),
+    ],
+)
+def test_bad_requests_change_nothing(attempt, message):
+    X, Y = counts()
+    found = CanonicalProjection(3, random_state=0).fit(X, Y)
+    seen = found._seen
+    with pytest.raises(ValueError, match=message):
+        attempt(found, X, Y)
+    assert found._seen is seen
+    assert found.transform(X).shape == (60, 4)
+
+
+def test_labels_that_say_nothing():
+    X, _ = counts()
+    assert_array_equal(CanonicalProjection(3).fit(X, np.ones(60)).transform(X), np.ones((60, 1)))

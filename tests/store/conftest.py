@@ -1,0 +1,71 @@
+"""What the tests of the model file share: a way to the file and back, and what it means to be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from dyadlearn import SettingKFold, Tasks, load, save
+
+
+@pytest.fixture
+def round_trip(tmp_path) -> Callable[[Any], Any]:
+    """Give a function that saves a model and loads it again."""
+
+    def saved_and_loaded(model):
+        save(model, tmp_path / "model.dyad")
+        return load(tmp_path / "model.dyad")
+
+    return saved_and_loaded
+
+
+@pytest.fixture(scope="session")
+def assert_same() -> Callable[..., None]:
+    """Give a function that compares all there is of two objects, down to the bit."""
+    return _assert_same
+
+
+def _assert_same(found: Any, expected: Any, where: str = "model") -> None:
+    assert type(found) is type(expected), where
+    if isinstance(expected, np.ndarray):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
+        assert found.tolist() == expected.tolist() if found.dtype == object else _bits(found) == _bits(expected), where
+        assert found.flags.f_contiguous >= expected.flags.f_contiguous, where
+        assert found.flags.c_contiguous >= expected.flags.c_contiguous, where
+    elif sparse.issparse(expected):
+        assert found.shape == expected.shape, where
+        for name in ("data", "indices", "indptr"):
+            _assert_same(getattr(found, name), getattr(expected, name), f"{where}.{name}")
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected), where
+        for name in expected:
+            _assert_same(found[name], expected[name], f"{where}[{name!r}]")
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected), where
+        for position, (own, other) in enumerate(zip(found, expected, strict=True)):
+            _assert_same(own, other, f"{where}[{position}]")
+    elif isinstance(expected, float):
+        assert found.hex() == expected.hex(), where
+    elif hasattr(expected, "equals"):  # a frame or series
+        assert found.equals(expected), where
+    elif is_dataclass(expected):
+        # What was computed on first use matters only where it changes the way that is taken later.
+        computed = vars(expected).keys() & {"settled", "eigen", "coefficients", "directions", "vectors"}
+        for name in [*(field.name for field in fields(expected)), *computed]:
+            _assert_same(vars(found)[name], vars(expected)[name], f"{where}.{name}")
+    elif isinstance(expected, BaseEstimator | SettingKFold | Tasks):
+        assert vars(found).keys() == vars(expected).keys(), where
+        for name in vars(expected):
+            _assert_same(getattr(found, name), getattr(expected, name), f"{where}.{name}")
+    else:
+        assert found == expected, where
+
+
+def _bits(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array).tobytes()

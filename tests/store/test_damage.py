@@ -1,0 +1,249 @@
+"""A file that is not what was saved is refused, whatever was done to it, and in the right words."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import re
+from functools import reduce
+from operator import getitem
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dyadlearn import OnlineTwoStepRidge, PairRegressor, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.container import read_container, write_container
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(4, 3))
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("saved") / "model.dyad"
+    save(TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T), path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Give a function that loads some bytes and returns the sentence they are refused with."""
+    path = tmp_path / "damaged.dyad"
+
+    def refusal(content: bytes) -> str:
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError) as caught:
+            load(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        return str(caught.value).replace(str(path), "file")
+
+    return refusal
+
+
+def test_every_single_byte_counts(content, refused):
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        refused(bytes(damaged))
+
+
+def test_every_cut_is_seen(content, refused):
+    for length in range(len(content)):
+        words = refused(content[:length])
+        # The first bytes alone are no more than those of any other file.
+        wanted = "is empty" if length == 0 else "is not a model file" if length <= 8 else "was cut short"
+        assert wanted in words
+    assert "it has 500 of" in refused(content[:500])
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_whatever_else_is_done_is_seen(data, content, refused):
+    start, stop = sorted(data.draw(st.tuples(*2 * [st.integers(0, len(content))])))
+    inserted = data.draw(st.binary(max_size=20))
+    damaged = content[:start] + inserted + content[stop:]
+    if damaged != content:
+        refused(damaged)
+
+
+def test_bytes_too_many_are_seen(content, refused):
+    assert "is damaged or was changed" in refused(content + b"\0")
+
+
+def test_two_files_in_one_are_seen(content, refused):
+    assert "is damaged or was changed" in refused(content + content)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"a,b\n1,2\n" * 100,
+        b"\x93NUMPY\x01\x00" + b"\0" * 200,
+        pickle.dumps({"a": [1, 2]}),
+        b"PK\x03\x04" + b"\0" * 100,
+        b"\0" * 4096,
+        b"\xff" * 4096,
+        (62).to_bytes(8, "little") + b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}        ' + b"\0" * 8,
+        b"short",
+    ],
+    ids=["csv", "npy", "pickle", "zip", "zeros", "ones", "safetensors", "short"],
+)
+def test_foreign_files_are_told_so(foreign, refused):
+    assert refused(foreign) == "file is not a model file of dyadlearn."
+
+
+def test_a_newer_format_is_told_so(content, refused):
+    newer = content.replace(b'"version":"1"', b'"version":"2"', 1)
+    assert refused(newer) == (
+        "file is in format 2 of a newer dyadlearn, and this one reads formats up to 1: upgrade dyadlearn."
+    )
+    assert "is in format 2" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"1"', b'"version":"0"', 1))
+
+
+def test_a_missing_file_stays_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load(tmp_path / "nowhere.dyad")
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+
+
+@pytest.fixture
+def resign(tmp_path):
+    """Give a function that writes a header and arrays with a checksum that matches, and loads them."""
+
+    def loaded(header, arrays):
+        write_container(tmp_path / "forged.dyad", header, arrays)
+        return load(tmp_path / "forged.dyad")
+
+    return loaded
+
+
+def models():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, index=list("abcd"))
+    holes = Y.copy()
+    holes[0, 0] = holes[2, 1] = np.nan
+    return {
+        "two-step": TwoStepRidge(kernel="rbf").fit(table, pd.DataFrame(Y, index=table.index), tasks=T),
+        "holes": TwoStepRidge().fit(X, holes, tasks=T),
+        "search": TwoStepRidgeCV([0.01, 0.1, 1.0, 10.0], [0.1, 1e3, 1e9]).fit(X, Y, tasks=T),
+        "pairs": PairRegressor(TwoStepRidge(), instances=table, tasks=T).fit(
+            [("a", 0), ("b", 1), ("b", 2), ("c", 0)], [1.0, 2.0, 3.0, 4.0]
+        ),
+        "online": OnlineTwoStepRidge(reservoir=2, keep_instances=True, random_state=0).fit(X, Y, tasks=T),
+    }
+
+
+def leaves(plain, path=()):
+    """Yield the paths to everything in a header, small and large."""
+    yield path
+    for name, value in (
+        plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    ):
+        yield from leaves(value, (*path, name))
+
+
+JUNK = [None, True, -1, 10**30, math.pi, "x", [], {}, [[]], {"$array": "F"}, {"$again": ""}, {"$tuple": 3}, {"$no": 1}]
+JUNK += [{"$numpy": ["O", 1]}, {"$timestamp": ["x", "y", None]}, {"$TwoStepRidge": {"parameters": {}, "state": None}}]
+
+
+@pytest.mark.parametrize("name", ["two-step", "holes", "search", "pairs", "online"])
+def test_a_forged_header_is_refused_or_read_but_never_crashes(name, tmp_path, resign, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    save(models()[name], tmp_path / "model.dyad")
+    header, arrays = read_container(tmp_path / "model.dyad")
+    refused = []
+    for number, path in enumerate(list(leaves(header["model"]))):
+        *parents, last = ("model", *path)
+        parent = reduce(getitem, parents, header)
+        original = parent[last]
+        for junk in JUNK[number % 4 :: 4]:
+            parent[last] = junk
+            try:
+                resign(header, arrays)
+            except ModelFileError as error:
+                refused.append(str(error))
+        parent[last] = original
+    assert len(refused) > 100
+    assert all(re.search(r"forged\.dyad cannot be read: .*\.$", words) for words in refused)
+
+
+@pytest.mark.parametrize("change", ["missing", "shape", "dtype", "length", "dimension"])
+def test_forged_arrays_are_refused(change, tmp_path, resign, content):
+    (tmp_path / "model.dyad").write_bytes(content)
+    header, arrays = read_container(tmp_path / "model.dyad")
+    for name, array in arrays.items():
+        if change == "missing":
+            forged = {other: value for other, value in arrays.items() if other != name}
+        elif change == "shape":
+            forged = {**arrays, name: array.T if array.ndim == 2 else array[:, None]}
+            if forged[name].shape == array.shape:
+                continue
+        elif change == "dtype":
+            forged = {**arrays, name: array.astype(np.int64)}
+        elif change == "length":
+            forged = {**arrays, name: array[:-1]}
+        else:
+            forged = {**arrays, name: array[None]}
+        with pytest.raises(ModelFileError, match="cannot be read"):
+            resign(header, forged)
+
+
+def test_forged_ids_and_instances_are_refused(tmp_path, resign):
+    saved = models()
+    save(saved["two-step"], tmp_path / "model.dyad")
+    header, arrays = read_container(tmp_path / "model.dyad")
+    ids = header["model"]["$TwoStepRidge"]["state"]["side"]["$Side"]["ids"]["$Ids"]["labels"]
+    assert ids == {"$tuple": ["a", "b", "c", "d"]}
+    for forged in (["a", "b", "c", "a"], ["a", "b", "c"], ["a", "b", "c", {"$dict": []}]):
+        ids["$tuple"] = forged
+        with pytest.raises(ModelFileError, match="cannot be read"):
+            resign(header, arrays)
+    save(saved["online"], tmp_path / "model.dyad")
+    header, arrays = read_container(tmp_path / "model.dyad")
+    (name,) = [name for name in arrays if ".instances." in name]
+    with pytest.raises(ModelFileError, match=r"the shapes in its learnt do not fit together"):
+        resign(header, {**arrays, name: arrays[name][1:]})
+
+
+def test_a_forged_sparse_matrix_cannot_point_outside(tmp_path, resign):
+    from scipy import sparse
+
+    save(TwoStepRidge().fit(sparse.csr_array(np.arange(8.0).reshape(4, 2)), Y), tmp_path / "model.dyad")
+    header, arrays = read_container(tmp_path / "model.dyad")
+    (name,) = [name for name in arrays if name.endswith("indices")]
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        resign(header, {**arrays, name: arrays[name] + 10**6})
+
+
+def test_a_header_of_huge_arrays_takes_no_memory(content, refused):
+    length = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + length])
+    place = head["coefficients"]
+    for shape in ([2**40], [0, 2**60], [-1], [2.0], ["a"], [True], [1] * 40):
+        place["shape"] = shape
+        place["data_offsets"][1] = 2**43 if shape == [2**40] else place["data_offsets"][0]
+        forged = json.dumps(head, separators=(",", ":")).encode()
+        refused(len(forged).to_bytes(8, "little") + forged + content[8 + length :])
+
+
+def test_nothing_but_a_model_is_read(tmp_path, resign):
+    with pytest.raises(ModelFileError, match="it holds no model but something of type Tikhonov"):
+        resign({"model": {"$Tikhonov": {}}}, {})
+    with pytest.raises(ModelFileError, match="not fitted"):
+        resign({"model": {"$TwoStepRidge": {"parameters": {}, "state": None}}}, {})
+    with pytest.raises(ModelFileError, match=r"unknown parameters \['shell'\]"):
+        resign({"model": {"$TwoStepRidge": {"parameters": {"shell": "ls"}, "state": None}}}, {})
+    deep: list = []
+    for _ in range(600):
+        deep = [deep]
+    with pytest.raises(ModelFileError):
+        resign({"model": deep}, {})

@@ -1,0 +1,317 @@
+"""Every model comes back as it was, down to the bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    Tasks,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    load,
+    save,
+)
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.kernels import Product, Sum, gram
+from dyadlearn.metrics import scorer
+from dyadlearn.settings import Setting
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+RNG = np.random.default_rng(0)
+M, Q, D, R = 13, 8, 4, 3
+X, T = RNG.normal(size=(M, D)), RNG.normal(size=(Q, R))
+WIDE, WIDE_TASKS = RNG.normal(size=(M, 20)), RNG.normal(size=(Q, 11))
+Y = X @ RNG.normal(size=(D, R)) @ T.T + 0.5 * RNG.normal(size=(M, Q))
+K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+SQUARE = RNG.normal(size=(M, M))
+SPARSE = sparse.random(40, 9, density=0.4, format="csr", random_state=1)
+WIDE_SPARSE = sparse.random_array((M, 30), density=0.3, format="csr", rng=2)
+TALL = RNG.normal(size=(40, Q))
+GAPS = RNG.normal(size=(M, 2 * D))[:, ::2]
+HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
+BLOCK = Y.copy()
+BLOCK[:4, 5:] = np.nan
+ROWS_MISSING = Y.copy()
+ROWS_MISSING[[2, 7]] = np.nan
+EDGES = SQUARE + SQUARE.T
+EDGES_MISSING = np.where(RNG.random((M, M)) < 0.15, np.nan, EDGES)
+EDGES_MISSING = EDGES_MISSING + 0 * EDGES_MISSING.T
+WEIGHTS = RNG.uniform(0.5, 2.0, size=(M, Q))
+PRE = {"kernel": "precomputed", "task_kernel": "precomputed"}
+RBF = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}}
+COMBINED = Sum(("linear", ("rbf", {"gamma": 0.2}), Product(["linear", "cosine"])), weights=(1, 0.5, 2))
+ALPHAS = {"alphas": [0.01, 0.1, 1.0, 10.0]}
+BOTH = {**ALPHAS, "task_alphas": (0.05, 0.5, 5.0)}
+
+# Name, model, what fit gets, and what predict gets (instances, tasks).
+CASES = {
+    "independent primal": (IndependentTaskRidge(0.3), (X, Y), (X, None)),
+    "independent dual": (IndependentTaskRidge(0.3, kernel="laplacian"), (X, Y, T), (X, None)),
+    "independent vector": (IndependentTaskRidge(0.0), (X, Y[:, 0]), (X, None)),
+    "independent holes": (IndependentTaskRidge(0.2, filter=IteratedTikhonov(3)), (X, HOLES), (X, None)),
+    "kronecker primal": (KroneckerRidge(0.3), (X, Y, T), (X, T)),
+    "kronecker dual": (KroneckerRidge(0.3, **PRE), (K, Y, G), (K, G)),
+    "kronecker mixed": (KroneckerRidge(0.3, task_kernel="rbf"), (X, Y, T), (X, T)),
+    "kronecker without tasks": (KroneckerRidge(1), (X, Y), (X, None)),
+    "kronecker holes": (KroneckerRidge(0.3, tol=1e-6), (X, HOLES, T), (X, T)),
+    "kronecker weights": (KroneckerRidge(0.3, **RBF), (X, HOLES, T, WEIGHTS), (X, T)),
+    "two-step primal": (TwoStepRidge(0.3, 2.0), (X, Y, T), (X, T)),
+    "two-step dual": (TwoStepRidge(0.3, 2.0, **PRE), (K, Y, G), (K, G)),
+    "two-step features": (TwoStepRidge(0.3, 2.0, **RBF), (X, Y, T), (X, T)),
+    "two-step wide": (TwoStepRidge(0.3, 2.0), (WIDE, Y, WIDE_TASKS), (WIDE, WIDE_TASKS)),
+    "two-step mixed": (TwoStepRidge(0.3, 2.0), (X, Y, WIDE_TASKS), (X, WIDE_TASKS)),
+    "two-step without tasks": (TwoStepRidge(np.float64(0.3), 2), (X, Y), (X, None)),
+    "two-step float32": (TwoStepRidge(0.3), tuple(a.astype(np.float32) for a in (X, Y, T)), (X, T)),
+    "two-step sparse": (TwoStepRidge(0.3), (SPARSE, TALL, T), (SPARSE, T)),
+    "two-step sparse dual": (TwoStepRidge(0.3, kernel="rbf"), (WIDE_SPARSE, Y, T), (WIDE_SPARSE, T)),
+    "two-step gaps": (TwoStepRidge(0.3, **RBF), (GAPS, Y, T), (X, T)),
+    "two-step columns": (TwoStepRidge(0.3, **RBF), (np.asfortranarray(X), Y, np.asfortranarray(T)), (X, T)),
+    "two-step columns of labels": (TwoStepRidge(0.3, **RBF), (X, np.asfortranarray(Y), T), (X, T)),
+    "two-step slice": (TwoStepRidge(0.3, **RBF), (WIDE.T[:D].T, Y, WIDE_TASKS[:, 2 : 2 + R]), (X, T)),
+    "two-step cut-off": (TwoStepRidge(0.3, filter=SpectralCutoff(), task_filter=Tikhonov()), (X, Y, T), (X, T)),
+    "two-step iterated": (TwoStepRidge(0.3, filter=IteratedTikhonov(2), **PRE), (K, Y, G), (K, G)),
+    "two-step boosting": (TwoStepRidge(0.3, task_filter=Landweber(n_iter=7), **PRE), (K, Y, G), (K, G)),
+    "two-step combined": (TwoStepRidge(0.3, kernel=COMBINED), (X, Y, T), (X, T)),
+    "two-step symmetric": (TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric"), (X, EDGES), (X, None)),
+    "two-step antisymmetric": (TwoStepRidge(symmetry="antisymmetric"), (X, SQUARE - SQUARE.T), (X, None)),
+    "two-step symmetric holes": (TwoStepRidge(symmetry="symmetric"), (X, EDGES_MISSING), (X, None)),
+    "two-step holes": (TwoStepRidge(0.3, **PRE), (K, HOLES, G), (K, G)),
+    "two-step block": (TwoStepRidge(0.3), (X, BLOCK, T), (X, T)),
+    "two-step rows missing": (TwoStepRidge(0.3), (X, ROWS_MISSING, T), (X, T)),
+    "two-step weights": (TwoStepRidge(0.3, 2.0), (X, Y, T, WEIGHTS), (X, T)),
+    "search two-step": (TwoStepRidgeCV(**BOTH, setting="D"), (X, Y, T), (X, T)),
+    "search two-step auto": (TwoStepRidgeCV("auto", "auto", setting="D"), (X, Y, T), (X, T)),
+    "search two-step kernels": (
+        TwoStepRidgeCV(
+            **BOTH, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": np.float32(0.5)}], scoring="ndcg_at_3"
+        ),
+        (X, np.abs(Y), T),
+        (X, T),
+    ),
+    "search two-step folds": (
+        TwoStepRidgeCV(**BOTH, setting=Setting.A, cv=SettingKFold("A", 3, random_state=4), tol=1e-5),
+        (X, HOLES, T),
+        (X, T),
+    ),
+    "search kronecker": (KroneckerRidgeCV(np.logspace(-2, 3, 6), setting="C", cv=3), (X, Y, T), (X, T)),
+    "search kronecker scorer": (
+        KroneckerRidgeCV(**ALPHAS, scoring=scorer("precision_at_k", k=2)),
+        (X, (Y > 0).astype(float), T),
+        (X, T),
+    ),
+    "search independent": (IndependentTaskRidgeCV(**ALPHAS), (X, Y), (X, None)),
+    "search independent vector": (IndependentTaskRidgeCV(**ALPHAS), (X, Y[:, 1]), (X, None)),
+    "search independent per task": (IndependentTaskRidgeCV(**ALPHAS, alpha_per_task=True), (X, Y), (X, None)),
+    "search independent per task holes": (
+        IndependentTaskRidgeCV(**ALPHAS, alpha_per_task=True, filter=IteratedTikhonov()),
+        (X, HOLES),
+        (X, None),
+    ),
+}
+
+
+def fitted(name):
+    model, data, _ = CASES[name]
+    return model.fit(*data[:3], **({"sample_weight": data[3]} if len(data) > 3 else {}))
+
+
+def fresh(array):
+    """Return a copy: a model takes a short cut where it is asked for the very array it was fitted on."""
+    return None if array is None else array.copy()
+
+
+def answers(model, name, settings="ABCD"):
+    """Return everything that the model says, as arrays; an error is an answer too."""
+    instances, tasks = CASES[name][2]
+    found = {
+        "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
+        "training tasks": model.predict(fresh(instances)),
+        "pairs": model.predict_pairs(fresh(instances), fresh(tasks), [(0, 0), (3, model._grid.values.shape[1] - 1)]),
+    }
+    for word in ("dual_coef_", "coef_", "completed_", "n_iter_", "residual_"):
+        found[word] = getattr(model, word, None)
+    for setting in settings:
+        try:
+            found[setting] = model.holdout(setting)
+        except ValueError as error:
+            found[setting] = str(error)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_comes_back_as_it_was(name, round_trip, assert_same):
+    model = fitted(name)
+    loaded = round_trip(model)
+    assert_same(loaded, model)
+    assert_same(answers(loaded, name), answers(model, name))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_that_was_learnt_is_left_out(name):
+    from dyadlearn.store.estimators import ESTIMATORS
+
+    model = fitted(name)
+    (stored,) = [entry.state for entry in ESTIMATORS if entry.cls is type(model)]
+    assert vars(model).keys() - model.get_params(deep=False).keys() <= stored.keys()
+
+
+@pytest.mark.parametrize("name", ["two-step holes", "kronecker weights", "two-step sparse", "two-step symmetric"])
+def test_what_comes_after_is_the_same_too(name, round_trip, assert_same):
+    model = fitted(name)
+    if name == "two-step sparse":
+        model.holdout("B")  # makes the eigenvectors, which change the way later products are rounded
+    loaded = round_trip(model)
+    for alpha in (0.05, 4.0):
+        assert_same(loaded.set_alpha(alpha), model.set_alpha(alpha))
+        assert_same(answers(loaded, name, "B"), answers(model, name, "B"))
+
+
+def test_parameters_set_after_fitting_do_not_change_what_was_fitted(round_trip):
+    model = fitted("two-step dual")
+    expected = model.holdout("D")
+    loaded = round_trip(model.set_params(alpha=77.0, filter=SpectralCutoff()))
+    assert loaded.alpha == 77.0
+    np.testing.assert_array_equal(loaded.holdout("D"), expected)
+
+
+def test_parts_that_are_one_stay_one(round_trip):
+    loaded = round_trip(fitted("two-step symmetric"))
+    assert loaded._task_side is loaded._side
+    assert loaded._fitted_problem.spectrum is loaded._fitted_problem.task_spectrum is loaded._side.spectrum
+    assert loaded._fitted_problem.Y is loaded._grid.values
+
+
+def test_another_process_predicts_the_same(tmp_path):
+    model = fitted("two-step features")
+    save(model, tmp_path / "model.dyad")
+    np.save(tmp_path / "rows.npy", X)
+    script = (
+        "import sys, numpy as np, dyadlearn\n"
+        "folder = sys.argv[1]\n"
+        "model, rows = dyadlearn.load(folder + '/model.dyad'), np.load(folder + '/rows.npy')\n"
+        "np.save(folder + '/found.npy', model.predict(rows))\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), model.predict(X.copy()))
+
+
+def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
+    torch = pytest.importorskip("torch")
+    data = [torch.as_tensor(a) for a in (X, Y, T)]
+    model = TwoStepRidgeCV(**BOTH, kernel="rbf").fit(*data)
+    loaded = round_trip(model)
+    found = loaded.predict(X, tasks=T)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, model.predict(data[0], tasks=data[2]).numpy(), rtol=1e-12)
+    np.testing.assert_array_equal(loaded.holdout_, model.holdout_.numpy())
+    np.testing.assert_allclose(loaded.holdout("D"), model.holdout("D").numpy(), rtol=1e-9)
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request):
+    """Give features, labels and tasks as frames of a library."""
+    library = pytest.importorskip(request.param)
+    ids, task_ids = [f"row {i}\n'\"é" for i in range(M)], [f"task {j}" for j in range(Q)]
+    if request.param == "pandas":
+        return (
+            library.DataFrame(X, index=library.Index(ids, name="protein"), columns=list("abcd")),
+            library.DataFrame(Y, index=ids, columns=library.Index(task_ids, name="drug")),
+            library.DataFrame(T, index=task_ids, columns=[0, 1, 2]),
+        )
+    return (
+        library.DataFrame({"protein": ids, **{name: X[:, j] for j, name in enumerate("abcd")}}),
+        library.DataFrame({"id": ids, **{name: Y[:, j] for j, name in enumerate(task_ids)}}),
+        library.DataFrame({"drug": task_ids, **{str(j): T[:, j] for j in range(R)}}),
+    )
+
+
+@pytest.mark.parametrize(
+    "model", [TwoStepRidge(0.3), TwoStepRidgeCV(**BOTH), KroneckerRidge(kernel="rbf")], ids=lambda m: type(m).__name__
+)
+def test_frames_in_frames_out(model, frames, round_trip, assert_same):
+    instances, labels, tasks = frames
+    model.fit(instances, labels, tasks=tasks)
+    loaded = round_trip(model)
+    assert_same(loaded, model)
+    for setting in "ABCD":
+        assert_same(loaded.holdout(setting), model.holdout(setting))
+    assert_same(loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks))
+    assert type(loaded.completed_) is type(labels)
+
+
+def test_series_in_series_out(round_trip, assert_same):
+    pd = pytest.importorskip("pandas")
+    y = pd.Series(Y[:, 0], index=pd.date_range("2020-02-28", periods=M, tz="Europe/Paris"))
+    model = IndependentTaskRidgeCV([0.001, 0.1, 1.0, 10.0]).fit(pd.DataFrame(X, index=y.index), y)
+    loaded = round_trip(model)
+    assert_same(loaded, model)
+    assert loaded.holdout("B").index.equals(y.index)
+
+
+def test_without_the_library_of_the_frames_there_are_arrays_and_ids(frames, round_trip, monkeypatch):
+    instances, labels, tasks = frames
+    model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
+    monkeypatch.setattr("dyadlearn.store.estimators.find_spec", lambda name: None)
+    loaded = round_trip(model)
+    assert isinstance(loaded.holdout_, np.ndarray)
+    assert loaded._grid.instance_ids == model._grid.instance_ids
+    np.testing.assert_array_equal(loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float))
+
+
+PAIRS = [(f"row {i}", j) for i in range(M - 2) for j in range(Q) if (i + j) % 3] + [("row 0", 1)]
+VALUES = np.arange(len(PAIRS)) % 5 + 0.25
+
+
+def entities(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(M)])
+    kernel = pd.DataFrame(K, index=frame.index, columns=frame.index)
+    return {
+        "frame": (TwoStepRidge(0.3), frame, T),
+        "columns": (TwoStepRidge(0.3, kernel="rbf"), frame.copy(), Tasks(np.asfortranarray(T))),
+        "ints": (TwoStepRidge(0.3, kernel="rbf"), frame.round().astype(int), sparse.csc_array(np.abs(T))),
+        "kernel": (KroneckerRidge(0.3, kernel="precomputed"), kernel, None),
+        "search": (IndependentTaskRidgeCV([0.01, 0.1, 1, 10, 100]), frame, T.tolist()),
+        "fitted": (TwoStepRidge(0.1).fit(X, Y), frame, sparse.coo_array(T)),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["frame", "columns", "ints", "kernel", "search", "fitted"])
+def test_a_regressor_of_pairs_comes_back_with_its_tables(kind, round_trip, assert_same):
+    model, instances, tasks = entities(kind)
+    model = PairRegressor(model, instances=instances, tasks=tasks).fit(PAIRS, VALUES)
+    loaded = round_trip(model)
+    if kind != "fitted":  # there the tasks came in a format that is read row by row
+        assert_same(loaded, model)
+    wanted = [*PAIRS, ("row 12", 3), ("row 11", 0)]
+    assert_same(loaded.predict(wanted), model.predict(wanted))
+    assert_same(loaded.fit(PAIRS[5:], VALUES[5:]).predict(wanted), model.fit(PAIRS[5:], VALUES[5:]).predict(wanted))
+
+
+def test_tables_of_polars_come_back(round_trip, assert_same):
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame({"name": [f"row {i}" for i in range(M)], "a": X[:, 0], "b": X[:, 1].astype(np.float32)})
+    model = PairRegressor(TwoStepRidge(kernel="rbf"), instances=table, tasks=T).fit(PAIRS, VALUES)
+    loaded = round_trip(model)
+    assert isinstance(loaded.instances, pl.DataFrame)
+    assert loaded.instances.columns == table.columns
+    assert_same(loaded.predict(PAIRS), model.predict(PAIRS))
+
+
+def test_a_saved_model_is_the_same_file_again(tmp_path):
+    model = fitted("search two-step")
+    save(model, tmp_path / "first.dyad")
+    save(load(tmp_path / "first.dyad"), tmp_path / "second.dyad")
+    assert (tmp_path / "first.dyad").read_bytes() == (tmp_path / "second.dyad").read_bytes()

@@ -1,0 +1,116 @@
+"""An online model comes back in whatever state it was, and goes on as if it had never been away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
+
+from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, save
+from dyadlearn.exceptions import ModelFileError
+
+RNG = np.random.default_rng(3)
+X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
+NEW_TASKS, NEW_LABELS = RNG.normal(size=(2, 4)), RNG.normal(size=(60, 2))
+
+
+def learnt(**parameters):
+    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], Y[:40], tasks=T)
+
+
+def with_frames():
+    pd = pytest.importorskip("pandas")
+    labels = pd.DataFrame(Y[:40], columns=[("drug", j) for j in range(7)])
+    return OnlineTwoStepRidge().fit(pd.DataFrame(X[:40]), labels, tasks=pd.DataFrame(T, index=labels.columns))
+
+
+def mapped():
+    projection = CanonicalProjection(3, random_state=0).fit(sparse.csr_array(np.maximum(X, 0)), Y)
+    task_map = CanonicalProjection(2, intercept=False, random_state=1)
+    return OnlineTwoStepRidge(feature_map=projection, task_feature_map=task_map.fit(T, T @ T.T)).fit(
+        X[:40], Y[:40], tasks=T
+    )
+
+
+STATES = {
+    "fresh": learnt,
+    "asked": lambda: _asked(learnt()),
+    "woodbury": lambda: _asked(learnt(solver="woodbury")).partial_fit(X[40:42], Y[40:42]),
+    "cholesky": lambda: _asked(learnt(solver="cholesky")),
+    "eigen": lambda: learnt().set_alpha(3.0),
+    "unregularised": lambda: _asked(learnt().set_alpha(0.0, 0.0)),
+    "tuned": lambda: learnt(reservoir=15, random_state=1).tune(),
+    "scored": lambda: learnt(prequential=True).partial_fit(X[40:45], Y[40:45]),
+    "instances kept": lambda: learnt(keep_instances=True).partial_fit(X[40:45], Y[40:45]),
+    "tasks kept": lambda: learnt(keep_tasks=True),
+    "pending": lambda: learnt(reservoir=4, random_state=0).partial_fit_tasks(NEW_TASKS, NEW_LABELS[:25], X=X[:25]),
+    "forgetting": lambda: learnt().forget_tasks([1, 5], Y[:25, [1, 5]], X=X[:25]),
+    "without tasks": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40]),
+    "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
+    "float32": lambda: OnlineTwoStepRidge().fit(X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")),
+    "sparse": lambda: OnlineTwoStepRidge(keep_instances=True, reservoir=5, random_state=2).fit(
+        sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), tasks=T
+    ),
+    "frames": with_frames,
+    "mapped": mapped,
+}
+
+
+def _asked(model):
+    model.predict(X)
+    return model
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
+    model = STATES[state]()
+    loaded = round_trip(model)
+    assert_same(loaded, model)
+    assert_same(loaded.predict(X), model.predict(X))
+    assert_same(loaded.coef_, model.coef_)
+    assert_same(loaded.n_pending_tasks_, model.n_pending_tasks_)
+    if model.n_pending_tasks_:
+        return
+    labels = Y[:, 0] if state == "vector" else Y
+    for lesson in (slice(45, 47), slice(47, 60)):  # few rows change an inverse, many make a new one
+        for one in (loaded, model):
+            one.partial_fit(X[lesson], labels[lesson])
+        assert_same(loaded, model)
+        assert_same(loaded.predict(X), model.predict(X))
+    assert_same(loaded.forget(X[45:47], labels[45:47]).coef_, model.forget(X[45:47], labels[45:47]).coef_)
+
+
+def test_pending_tasks_join_after_loading(round_trip, assert_same):
+    model = STATES["pending"]()
+    loaded = round_trip(model)
+    for one in (model, loaded):
+        one.partial_fit_tasks(None, NEW_LABELS[25:40], X=X[25:40])
+    assert loaded.n_tasks_ == 9
+    assert_same(loaded.predict(X), model.predict(X))
+
+
+def test_a_projection_is_stored_by_itself(round_trip, assert_same):
+    projection = CanonicalProjection(3, random_state=0).fit(X, Y)
+    bare = round_trip(projection)
+    assert_same(bare.transform(X), projection.transform(X))
+    loaded = round_trip(projection)  # now with its directions, which need not be found again
+    assert_same(loaded, projection)
+    assert "directions" in vars(loaded._seen)
+    more = loaded.partial_fit(X[:20], Y[:20]), projection.partial_fit(X[:20], Y[:20])
+    assert_same(more[0].transform(X), more[1].transform(X))
+
+
+def test_any_other_feature_map_is_refused(tmp_path):
+    model = OnlineTwoStepRidge(feature_map=Nystroem(n_components=5, random_state=0)).fit(X, Y)
+    with pytest.raises(ModelFileError, match=r"feature_map is of type Nystroem .* use CanonicalProjection, or"):
+        save(model, tmp_path / "model.dyad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_that_was_learnt_is_left_out():
+    from dyadlearn.store.estimators import ESTIMATORS
+
+    stored = {entry.cls: entry.state for entry in ESTIMATORS}
+    for model in (STATES["mapped"](), STATES["tuned"](), STATES["mapped"]().feature_map_):
+        assert vars(model).keys() - model.get_params(deep=False).keys() <= stored[type(model)].keys()

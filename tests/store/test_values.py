@@ -1,0 +1,257 @@
+"""Parameters and ids of every kind come back exactly; what cannot be stored is refused in one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, SettingKFold, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn._frames import Ids
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.kernels import Sum
+from dyadlearn.metrics import scorer
+
+X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) + 1.0
+
+# Any text that a Python string can hold, among it halves of surrogate pairs.
+TEXT = st.text(st.characters(codec=None), max_size=8)
+NUMBERS = st.integers() | st.floats() | st.booleans()
+DATES = st.dates() | st.datetimes() | st.datetimes(timezones=st.just(datetime.UTC))
+NUMPY = (
+    st.integers(-(2**31), 2**31 - 1).map(np.int32)
+    | st.floats(width=32).map(np.float32)
+    | st.floats().map(np.float64)
+    | TEXT.map(np.str_)
+    | st.booleans().map(np.bool_)
+    | st.integers(-(2**62), 2**62).map(lambda number: np.datetime64(number, "ns"))
+)
+SCALARS = st.none() | NUMBERS | TEXT | DATES | NUMPY | st.binary(max_size=4)
+IDS = st.recursive(SCALARS, lambda inner: st.tuples(inner) | st.tuples(inner, inner), max_leaves=4)
+PARAMETERS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(TEXT | st.integers() | st.just("$array"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def exact(value):
+    """Return a value such that equal ones are of the same type and the same bits."""
+    if isinstance(value, list | tuple):
+        return type(value), [exact(item) for item in value]
+    if isinstance(value, dict):
+        return [(exact(name), exact(item)) for name, item in value.items()]
+    if isinstance(value, float | np.floating):
+        # The bits of what is no number say nothing.
+        return type(value), "nan" if math.isnan(value) else value.tobytes() if hasattr(value, "dtype") else value.hex()
+    if isinstance(value, np.datetime64):
+        return value.dtype, value.astype(int)
+    if isinstance(value, datetime.datetime):
+        return type(value), value, value.tzinfo, value.fold
+    return type(value), value
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(labels=st.lists(IDS, min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
+def test_ids_come_back_exactly(labels, name, round_trip):
+    ids = Ids(tuple(labels), name)
+    model = IndependentTaskRidge().fit(X, Y)
+    model._grid = replace(model._grid, instance_ids=ids)
+    found = round_trip(model)._grid.instance_ids
+    assert exact(found.labels) == exact(ids.labels)
+    assert found.name == name
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(value=PARAMETERS)
+def test_parameters_come_back_exactly(value, round_trip):
+    model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})
+    assert exact(round_trip(model).kernel_params) == exact({"value": value})
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["2020-02-29", "2020-02-29T12:00:00.123456789", "2024-10-27T02:30:00+02:00", ("2024-07-01T10:00", "Asia/Tokyo")],
+)
+def test_timestamps_of_pandas_come_back_exactly(moment, round_trip):
+    pd = pytest.importorskip("pandas")
+    stamp = pd.Timestamp(moment) if isinstance(moment, str) else pd.Timestamp(moment[0], tz=moment[1])
+    model = IndependentTaskRidge().fit(X, Y)
+    model._grid = replace(model._grid, instance_ids=Ids((stamp, 1, 2)))
+    found = round_trip(model)._grid.instance_ids.labels[0]
+    assert (type(found), found, found.unit, str(found.tz)) == (type(stamp), stamp, stamp.unit, str(stamp.tz))
+
+
+def test_timestamps_that_would_change_are_refused(tmp_path):
+    pd = pytest.importorskip("pandas")
+    model = IndependentTaskRidge().fit(X, Y)
+    twice = pd.Timestamp("2024-10-27 02:30", tz="UTC").tz_convert("Europe/Paris") - pd.Timedelta(hours=1, minutes=30)
+    for stamp in (twice, pd.NaT):
+        model._grid = replace(model._grid, instance_ids=Ids((stamp, 1, 2)))
+        with pytest.raises(ModelFileError, match=r"An id is of type .* use text, numbers, dates or tuples of them"):
+            save(model, tmp_path / "model.dyad")
+
+
+def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
+    wide = np.arange(24.0).reshape(4, 6)
+    arrays = {
+        "rows": wide,
+        "columns": np.asfortranarray(wide),
+        "part": wide[:, :3],
+        "gaps": wide[:, ::2],
+        "gaps in columns": wide.T[::2, 1::2],
+        "reversed": wide[::-1],
+        "empty": np.empty((0, 3)),
+        "scalar": np.array(3),
+        "cube": np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::2],
+        "half": wide.astype(np.float16),
+        "big-endian": wide.astype(">f4"),
+        "truth": wide > 3,
+    }
+    model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params=arrays)
+    found = round_trip(model).kernel_params
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype.newbyteorder("<")
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].flags.writeable
+    assert found["columns"].flags.f_contiguous
+    assert found["part"].flags.c_contiguous
+    assert found["gaps"].strides == (6 * 8, 2 * 8)
+    assert found["gaps in columns"].strides[0] == 2 * 8
+
+
+def test_no_two_arrays_have_the_same_name(round_trip):
+    one, two, three = np.ones(1), np.ones(2), np.ones(3)
+    nested = {"a": {"b.c": one, "b~1c": two}, "a.b": {"c": three}}
+    found = round_trip(IndependentTaskRidge().fit(X, Y).set_params(kernel_params=nested)).kernel_params
+    assert [found["a"]["b.c"].size, found["a"]["b~1c"].size, found["a.b"]["c"].size] == [1, 2, 3]
+
+
+class OwnFilter(SpectralFilter):
+    qualification = 1.0
+
+    def _phi(self, values, alpha):
+        return 1 / (values + alpha)
+
+    def _shrinkage(self, values, alpha):
+        return values / (values + alpha)
+
+    def _residual(self, values, alpha):
+        return alpha / (values + alpha)
+
+
+class OwnRidge(TwoStepRidge):
+    pass
+
+
+def dot(A, B):
+    return A @ B.T
+
+
+def score(Y, F):
+    return -abs(Y - F).max()
+
+
+TASKS = {"tasks": X}
+WIDE = {"alphas": [0.01, 0.1, 1.0, 1e9]}
+REFUSED = {
+    "kernel": (TwoStepRidge(kernel=dot), "kernel is a Python function (dot), which a model file cannot hold: use a k"),
+    "task kernel": (KroneckerRidge(task_kernel=lambda A, B: A @ B.T), "task_kernel is a Python function (<lambda>), "),
+    "kernel object": (TwoStepRidge(kernel=RBF()), "kernel is of type RBF (RBF(length_scale=1)), which a model file"),
+    "kernel within": (TwoStepRidge(kernel=Sum(["linear", dot])), "kernel is a Python function (dot), "),
+    "scoring": (TwoStepRidgeCV(**WIDE, scoring=score), "scoring is a Python function (score), which a model file cann"),
+    "scorer": (TwoStepRidgeCV(**WIDE, scoring=scorer(score)), "scoring is a Python function (score), "),
+    "filter": (TwoStepRidge(filter=OwnFilter()), "filter is of type OwnFilter ("),
+    "folds": (
+        TwoStepRidgeCV(**WIDE, cv=SettingKFold("B", 2, random_state=np.random.RandomState(0))),
+        "random_state is of type RandomState (RandomState(MT19937)",
+    ),
+    "own class": (OwnRidge(), "A model file holds a model of this library (IndependentTaskRidge, "),
+    "foreign": (Ridge(), "and no object of class Ridge."),
+}
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_stored_is_refused_in_a_sentence(what, tmp_path):
+    model, words = REFUSED[what]
+    model.fit(X, Y, **({} if what == "foreign" else TASKS))
+    with pytest.raises(ModelFileError) as caught:
+        save(model, tmp_path / "model.dyad")
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ((decimal.Decimal(1), 2, 3), "An id is of type Decimal (Decimal('1')), which a model file cannot hold: use te"),
+        ((1j, 2, 3), "An id is of type complex (1j)"),
+        ((np.complex64(1), 2, 3), "An id is of type complex64 ("),
+        ((frozenset("a"), 2, 3), "An id is of type frozenset ("),
+    ],
+)
+def test_ids_that_cannot_be_stored_are_refused(labels, words, tmp_path):
+    model = IndependentTaskRidge().fit(X, Y)
+    model._grid = replace(model._grid, instance_ids=Ids(labels))
+    with pytest.raises(ModelFileError) as caught:
+        save(model, tmp_path / "model.dyad")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [np.array(["a"]), np.array([1j]), np.array([1], dtype=np.longdouble), KFold(3)])
+def test_parameters_that_cannot_be_stored_are_refused(value, tmp_path):
+    model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})
+    with pytest.raises(ModelFileError, match=r"value is .*, which a model file cannot hold"):
+        save(model, tmp_path / "model.dyad")
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not fitted yet"):
+        save(TwoStepRidge(), tmp_path / "model.dyad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_field_of_a_part_is_written():
+    from dataclasses import fields
+
+    from dyadlearn.store.records import RECORDS
+
+    for record in RECORDS:
+        assert [field.name.removeprefix("_") for field in fields(record.cls)] == list(record.fields), record.cls
+
+
+def test_every_tag_is_used_once():
+    from dyadlearn.store.estimators import CODECS
+    from dyadlearn.store.values import _CODECS
+
+    tags = [codec.tag for codec in (*CODECS.values(), *_CODECS.values())]
+    assert len(set(tags)) == len(tags)
+
+
+def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyadlearn.store.container._LONGEST_HEAD", 2000)
+    model = IndependentTaskRidge().fit(X, Y)
+    model._grid = replace(model._grid, instance_ids=Ids(("a" * 2000, "b", "c")))
+    with pytest.raises(ModelFileError, match=r"take 3,\d{3} bytes, and a model file has room for 2,000: use shorter"):
+        save(model, tmp_path / "model.dyad")
+    model._grid = replace(model._grid, instance_ids=None)
+    monkeypatch.undo()
+    save(model, tmp_path / "model.dyad")
+    load(tmp_path / "model.dyad")

@@ -1,0 +1,370 @@
+"""On a cluster everything is what it is in memory, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
+
+from dyadlearn import CanonicalProjection, IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import SpectralCutoff
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+cluster = pytest.importorskip("distributed")
+
+from dyadlearn import distributed  # noqa: E402
+
+M, P, Q, R = 90, 6, 8, 3
+ALPHAS, TASK_ALPHAS = [0.01, 0.3, 20.0], [0.1, 5.0]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        cluster.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as workers,
+        cluster.Client(workers) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def threads():
+    with dask.config.set(scheduler="threads"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(M, P)) * (rng.random((M, P)) < 0.6)
+    return X, rng.normal(size=(M, Q)), rng.normal(size=(Q, R))
+
+
+def dense(matrix, *chunks):
+    return da.from_array(matrix, chunks=chunks)
+
+
+def as_csr(matrix, *chunks):
+    return da.from_array(matrix, chunks=chunks).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+
+
+def as_csr_matrix(matrix, *chunks):
+    return da.from_array(matrix, chunks=chunks).map_blocks(sparse.csr_matrix, meta=sparse.csr_matrix((0, 0)))
+
+
+BLOCKS = {
+    "dense": lambda X, Y: (dense(X, 20, P), dense(Y, 20, Q)),
+    "sparse": lambda X, Y: (as_csr(X, 20, P), as_csr(Y, 20, Q)),
+    "sparse matrices": lambda X, Y: (as_csr_matrix(X, 20, P), as_csr_matrix(Y, 20, Q)),
+    "many blocks": lambda X, Y: (dense(X, 5, P), dense(Y, 5, Q)),
+    "one block": lambda X, Y: (dense(X, M, P), dense(Y, M, Q)),
+    "other blocks of Y": lambda X, Y: (dense(X, 20, 4), dense(Y, 17, 3)),
+    "other sparse blocks of Y": lambda X, Y: (as_csr(X, 20, 4), as_csr(Y, 17, 3)),
+    "empty blocks": lambda X, Y: (dense(X, (0, 50, 0, 40), P), dense(Y, (0, 50, 0, 40), Q)),
+}
+
+
+@pytest.fixture(params=list(BLOCKS))
+def blocks(request, data):
+    if request.param in ("dense", "sparse"):
+        request.getfixturevalue("client")
+        yield BLOCKS[request.param](*data[:2])
+    else:  # much quicker, and the shapes are what matters
+        with dask.config.set(scheduler="threads"):
+            yield BLOCKS[request.param](*data[:2])
+
+
+@pytest.mark.parametrize("keep_tasks", [False, True])
+def test_fit_and_predict_equal_the_local_models(data, blocks, keep_tasks):
+    X, Y, T = data
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks), *blocks, tasks=T)
+    local = OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks).fit(X, Y, tasks=T)
+    batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+    assert (model.n_seen_, model.n_tasks_, model.statistics_.per_task) == (M, Q, keep_tasks)
+    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
+    assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
+    predicted, zero_shot = distributed.predict(model, blocks[0]), distributed.predict(model, blocks[0], tasks=T[:2])
+    assert (predicted.shape, predicted.chunks[0]) == ((M, Q), blocks[0].chunks[0])
+    assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
+    assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_holdout_and_landscape_equal_the_local_models(data, blocks, setting):
+    X, Y, T = data
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
+    held_out = distributed.holdout(model, *blocks, setting)
+    assert held_out.chunks == (blocks[0].chunks[0], (Q,))
+    batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+    assert_allclose(held_out.compute(), batch.holdout(setting), rtol=1e-10, atol=1e-11)
+    scores = distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting=setting)
+    expected = [
+        [-np.mean((batch.set_alpha(alpha, other).holdout(setting) - Y) ** 2) for other in TASK_ALPHAS]
+        for alpha in ALPHAS
+    ]
+    assert_allclose(scores, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [dense, as_csr])
+def test_independent_tasks_and_a_vector_of_labels(threads, data, kind):
+    X, Y, _ = data
+    blocks = kind(X, 20, P), kind(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(0.3), *blocks)
+    local = IndependentTaskRidge(0.3).fit(X, Y)
+    assert_allclose(distributed.predict(model, blocks[0]).compute(), local.predict(X), rtol=1e-10, atol=1e-12)
+    assert_allclose(distributed.holdout(model, *blocks).compute(), local.holdout("B"), rtol=1e-10, atol=1e-12)
+    scores = distributed.landscape(model, *blocks, ALPHAS)
+    expected = [-np.mean((local.set_alpha(alpha).holdout("B") - Y) ** 2) for alpha in ALPHAS]
+    assert_allclose(scores, expected, rtol=1e-10)
+
+    y = da.from_array(Y[:, 0], chunks=20)
+    model, local = distributed.fit(OnlineTwoStepRidge(0.3), blocks[0], y), IndependentTaskRidge(0.3).fit(X, Y[:, 0])
+    for ours, theirs in (
+        (distributed.predict(model, blocks[0]), local.predict(X)),
+        (distributed.holdout(model, blocks[0], y), local.holdout("B")),
+    ):
+        assert ours.shape == (M,)
+        assert_allclose(ours.compute(), theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_linear_two_step_ridge_becomes_the_online_model(client, data):
+    X, Y, T = data
+    given = TwoStepRidge(0.3, 0.2)
+    model = distributed.fit(given, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
+    assert isinstance(model, OnlineTwoStepRidge)
+    assert not hasattr(given, "n_features_in_")
+    assert_allclose(model.predict(X), given.fit(X, Y, tasks=T).predict(X), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [dense, as_csr])
+def test_feature_maps(threads, data, kind):
+    X, Y, T = data
+    maps = {"feature_map": CanonicalProjection(4).fit(X, Y), "task_feature_map": Nystroem(n_components=5).fit(T)}
+    blocks = kind(X, 20, P), kind(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, **maps), *blocks, tasks=T)
+    local = OnlineTwoStepRidge(0.3, 0.2, **maps).fit(X, Y, tasks=T)
+    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
+    new = distributed.predict(model, blocks[0], tasks=T[:2]).compute()
+    assert_allclose(new, local.predict(X, tasks=T[:2]), rtol=1e-9, atol=1e-11)
+    held_out = distributed.holdout(model, *blocks, "D").compute()
+    assert_allclose(held_out, local.holdout(X, Y, "D"), rtol=1e-9, atol=1e-11)
+
+
+def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatch):
+    X, Y, T = data
+    monkeypatch.setattr(distributed, "SAMPLE", 9)
+    feature_map = Nystroem(kernel="rbf", gamma=0.1, n_components=4, random_state=0)
+    model = distributed.fit(OnlineTwoStepRidge(feature_map=feature_map), dense(X, 20, P), dense(Y, 20, Q), tasks=T)
+    assert_array_equal(model.feature_map_.component_indices_, feature_map.fit(X[::10]).component_indices_)
+    assert_array_equal(model.feature_map_.components_, feature_map.components_)
+    local = OnlineTwoStepRidge(feature_map=feature_map).fit(X, Y, tasks=T)
+    assert_allclose(model.predict(X), local.predict(X), rtol=1e-10, atol=1e-12)
+
+
+def test_single_precision_stays(threads, data):
+    X, Y, T = (part.astype(np.float32) for part in data)
+    blocks = dense(X, 20, P), dense(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T)
+    local = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    for ours, theirs in (
+        (distributed.predict(model, blocks[0]), local.predict(X)),
+        (distributed.holdout(model, *blocks), local.holdout(X, Y)),
+    ):
+        assert ours.dtype == ours.compute().dtype == np.float32
+        assert_allclose(ours.compute(), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_tuning_sets_the_best_regularisation(threads, data):
+    X, Y, T = data
+    blocks = dense(X, 20, P), dense(Y, 20, Q)
+    model = distributed.tune(distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T), *blocks, ALPHAS, TASK_ALPHAS)
+    local = OnlineTwoStepRidge().fit(X, Y, tasks=T).tune(X, Y, ALPHAS, TASK_ALPHAS)
+    assert (model.alpha, model.task_alpha) == (local.alpha, local.task_alpha)
+    assert_allclose(model.landscape_, local.landscape_, rtol=1e-10)
+    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
+
+
+def test_the_model_goes_on_learning_without_a_cluster(client, data):
+    X, Y, T = data
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), dense(X[:60], 20, P), dense(Y[:60], 20, Q), tasks=T)
+    model.partial_fit(X[60:], Y[60:]).forget(X[:10], Y[:10])
+    batch = TwoStepRidge(0.3, 0.2).fit(X[10:], Y[10:], tasks=T)
+    assert_allclose(model.predict(X), batch.predict(X), rtol=1e-9, atol=1e-11)
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(client, data, tmp_path):
+    X, Y, T = data
+    blocks = dense(X, 10, P), dense(Y, 10, Q)
+    undisturbed = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
+    victim = tmp_path / "victim"
+
+    def slow(block, block_info=None):
+        # The fifth block, so that the worker holds results of others, and only the first time.
+        if block_info[0]["chunk-location"][0] == 4 and not victim.exists():
+            (tmp_path / "writing").write_text(str(os.getpid()))
+            (tmp_path / "writing").rename(victim)
+            time.sleep(60)
+        return block
+
+    killed = []
+
+    def kill():
+        while not victim.exists():
+            time.sleep(0.02)
+        killed.append(int(victim.read_text()))
+        os.kill(killed[0], signal.SIGKILL)
+
+    slow_blocks = blocks[0].map_blocks(slow, dtype=X.dtype, meta=np.empty((0, 0))), blocks[1]
+    pids = set(client.run(os.getpid).values())
+    killer = threading.Thread(target=kill)
+    killer.start()
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *slow_blocks, tasks=T)
+    killer.join()
+    assert killed[0] in pids
+    assert_array_equal(model.coef_, undisturbed.coef_)
+    client.wait_for_workers(2)
+    assert killed[0] not in client.run(os.getpid).values()
+
+
+def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
+    rng = np.random.default_rng(0)
+    m = 20_000
+    X, Y = rng.normal(size=(m, P)), rng.normal(size=(m, Q))
+    T = data[2]
+    come = []
+    computed = distributed._computed
+
+    def watched(values):
+        found = computed(values)
+        come.extend(found)
+        return found
+
+    monkeypatch.setattr(distributed, "_computed", watched)
+    with dask.config.set(scheduler="threads"):
+        blocks = dense(X, 1000, P), dense(Y, 1000, Q)
+        model = distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T)
+        distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting="B")
+        distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting="D")
+        distributed.predict(model, blocks[0])
+        distributed.holdout(model, *blocks, "B")
+    assert come
+    for found in come:
+        arrays = [part for part in getattr(found, "__dict__", {"": found}).values() if isinstance(part, np.ndarray)]
+        assert arrays
+        assert max(part.size for part in arrays) <= max(P, Q) ** 2
+
+
+def test_answers_wait_until_they_are_asked_for(data):
+    X, Y, T = data
+
+    def broken(block):
+        raise RuntimeError("this block was asked for")
+
+    with dask.config.set(scheduler="threads"):
+        model = distributed.fit(OnlineTwoStepRidge(), dense(X, 20, P), dense(Y, 20, Q), tasks=T)
+        rows = dense(X, 20, P).map_blocks(broken, dtype=X.dtype, meta=np.empty((0, 0)))
+        lazy = distributed.predict(model, rows), distributed.holdout(model, rows, dense(Y, 20, Q))
+        for answer in lazy:
+            with pytest.raises(RuntimeError, match="was asked for"):
+                answer.compute()
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+def refused(data, match, error=ValueError, *, model=None, X=None, Y=None, tasks=None):
+    model = OnlineTwoStepRidge() if model is None else model
+    X, Y = dense(data[0], 20, P) if X is None else X, dense(data[1], 20, Q) if Y is None else Y
+    with pytest.raises(error, match=match):
+        distributed.fit(model, X, Y, tasks=data[2] if tasks is None else tasks)
+
+
+@pytest.mark.usefixtures("threads")
+def test_bad_arrays_are_refused(data):
+    X, Y, T = data
+    refused(data, "X must be a dask array, found ndarray", TypeError, X=X)
+    refused(data, "y must be a dask array, found ndarray", TypeError, Y=Y)
+    refused(data, "X must be a matrix, found 1 dimension", X=dense(X[:, 0], 20))
+    refused(data, "y must have one or two dimensions, found 3", Y=dense(Y[:, :, None], 20, Q, 1))
+    refused(data, "X has 89 instances, but Y has 90 rows", X=dense(X[:-1], 20, P))
+    refused(data, "X is empty", X=dense(X[:0], 20, P), Y=dense(Y[:0], 20, Q))
+    refused(data, "tasks has 7 rows, but Y has 8 columns", tasks=T[:-1])
+    unknown = dense(X, 20, P)
+    refused(data, r"X has chunks of unknown size: call its compute_chunk_sizes\(\)", X=unknown[unknown[:, 0] > 0])
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("kind", [dense, as_csr])
+def test_an_error_names_the_block(data, kind):
+    X, Y, _ = data
+    broken = X.copy()
+    broken[47, 1] = np.nan
+    refused(data, "In the block that begins with row 40: Input X contains NaN", X=kind(broken, 20, P))
+    holes = Y.copy()
+    holes[70, 2] = np.inf
+    refused(data, "In the block that begins with row 60: Input Y contains infinity", Y=kind(holes, 20, Q))
+    model = distributed.fit(OnlineTwoStepRidge(), dense(X, 20, P), dense(Y, 20, Q))
+    with pytest.raises(ValueError, match="In the block that begins with row 40: Input X contains NaN"):
+        distributed.predict(model, kind(broken, 20, P)).compute()
+
+
+@pytest.mark.usefixtures("threads")
+def test_leverage_one_is_refused(data):
+    X, Y = np.zeros((M, P)), data[1]
+    X[50, 0] = 1.0
+    blocks = dense(X, 20, P), dense(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(alpha=0.0), *blocks)
+    with pytest.raises(LeverageError, match=r"begins with row 40: 1 of 20 rows have leverage 1 \(positions 10\)"):
+        distributed.holdout(model, *blocks).compute()
+    with pytest.raises(LeverageError, match="begins with row 40: 1 of 20 rows"):
+        distributed.landscape(model, *blocks, [0.0])
+
+
+@pytest.mark.usefixtures("threads")
+def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
+    refused(data, "needs linear kernels", model=TwoStepRidge(kernel="rbf"))
+    refused(data, "needs linear kernels", model=TwoStepRidge(task_kernel="rbf"))
+    refused(data, "the filters of Tikhonov", model=TwoStepRidge(filter=SpectralCutoff()))
+    refused(data, "needs linear kernels", model=TwoStepRidge(symmetry="symmetric"))
+    refused(data, "keep_instances would gather rows", model=OnlineTwoStepRidge(keep_instances=True))
+    refused(data, "reservoir would gather rows", model=OnlineTwoStepRidge(reservoir=10))
+    refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_failure_leaves_the_model_as_it_was(data):
+    X, Y, T = data
+    model = OnlineTwoStepRidge(0.3).fit(X, Y, tasks=T)
+    before = dict(vars(model))
+    refused(data, "contains NaN", model=model, X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 20, P))
+    assert vars(model) == before
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_fitted_model_refuses_what_does_not_fit_it(data):
+    X, Y, T = data
+    rows, labels = dense(X, 20, P), dense(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
+    with pytest.raises(ValueError, match="X has 5 features, but OnlineTwoStepRidge is expecting 6"):
+        distributed.predict(model, rows[:, :5])
+    with pytest.raises(ValueError, match="Y has 7 columns, but 8 tasks are known"):
+        distributed.holdout(model, rows, labels[:, :7])
+    with pytest.raises(ValueError, match="knows nothing of tasks"):
+        distributed.predict(model, rows, tasks=T)
+    with pytest.raises(ValueError, match="Setting D is about new tasks"):
+        distributed.holdout(model, rows, labels, "D")
+    with pytest.raises(ValueError, match="alphas is empty"):
+        distributed.landscape(model, rows, labels, [])
+    with pytest.raises(ValueError, match="X holds instances that the model has not learnt, among them row 3"):
+        distributed.holdout(model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 20, P), labels).compute()
+    with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
+        distributed.predict(TwoStepRidge().fit(X, Y), rows)

@@ -1,0 +1,470 @@
+"""Streams are learnt as a whole would be, and survive whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from functools import cached_property
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import SGDRegressor
+
+from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
+from dyadlearn.datasets import read_libsvm_batches
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.streams import fit_stream, read_npz_batches, read_parquet_batches, write_npz_batch
+
+P, Q, R = 5, 4, 2
+
+
+@pytest.fixture(scope="module")
+def batches():
+    rng = np.random.default_rng(0)
+    sizes = [7, 3, 9, 1, 6, 2, 8]
+    return [(rng.normal(size=(size, P)), rng.normal(size=(size, Q))) for size in sizes]
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return np.random.default_rng(1).normal(size=(Q, R))
+
+
+def whole(batches):
+    return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+
+
+def learnt(value):
+    """Return all arrays and numbers that a model has learnt, by the names that lead to them."""
+    found = {}
+
+    def walk(part, path):
+        if sparse.issparse(part):
+            part = part.toarray()
+        if isinstance(part, np.ndarray | int | float | str | None):
+            found[path] = np.asarray(part)
+        elif isinstance(part, tuple | list):
+            for place, item in enumerate(part):
+                walk(item, f"{path}[{place}]")
+        elif hasattr(part, "__dict__") and not isinstance(part, type):
+            for name, item in vars(part).items():
+                # What follows from the rest may be kept or computed anew.
+                if not isinstance(getattr(type(part), name, None), cached_property):
+                    walk(item, f"{path}.{name}")
+
+    walk(value, "")
+    return found
+
+
+def assert_same_bits(model, other):
+    mine, theirs = learnt(model), learnt(other)
+    assert mine.keys() == theirs.keys()
+    assert len(mine) > 5
+    for name, value in mine.items():
+        assert_array_equal(value, theirs[name], err_msg=name)
+    answer = "components_" if isinstance(model, CanonicalProjection) else "coef_"
+    # Of copies, because answers are kept.
+    assert_array_equal(getattr(deepcopy(model), answer), getattr(deepcopy(other), answer))
+
+
+def test_a_stream_is_learnt_as_a_whole(batches, tasks):
+    X, Y = whole(batches)
+    model = OnlineTwoStepRidge(0.3, 0.2)
+    assert fit_stream(model, iter(batches), tasks=tasks) is model
+    assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=tasks).predict(X), rtol=1e-10, atol=1e-12)
+
+
+def test_a_fitted_model_goes_on(batches, tasks):
+    X, Y = whole(batches)
+    model = OnlineTwoStepRidge().fit(*batches[0], tasks=tasks)
+    fit_stream(model, batches[1:])
+    assert_allclose(model.coef_, OnlineTwoStepRidge().fit(X, Y, tasks=tasks).coef_, rtol=1e-10)
+
+
+MODELS = {
+    "plain": OnlineTwoStepRidge,
+    "cholesky": lambda: OnlineTwoStepRidge(solver="cholesky", prequential=True),
+    "woodbury": lambda: OnlineTwoStepRidge(solver="woodbury", prequential=True),
+    "sample": lambda: OnlineTwoStepRidge(reservoir=5, random_state=0),
+    "keeping": lambda: OnlineTwoStepRidge(keep_instances=True, keep_tasks=True),
+    "projected": lambda: OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0)),
+    "projection": lambda: CanonicalProjection(2, random_state=0),
+}
+FORMS = {
+    "dense": lambda X, Y: (X, Y),
+    "single": lambda X, Y: (X.astype(np.float32), Y.astype(np.float32)),
+    "sparse": lambda X, Y: (sparse.csr_array(X * (X > 0)), sparse.csr_array((Y > 0.5) * 1.0)),
+    "vector": lambda X, Y: (X, Y[:, 0]),
+}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(batches, tasks, tmp_path, kind, form):
+    stream = [FORMS[form](X, Y) for X, Y in batches]
+    given = {} if form == "vector" or kind == "projection" else {"tasks": tasks}
+    expected = fit_stream(MODELS[kind](), stream, **given)
+    for count in (1, 2, 5, 7):
+        checkpoint = tmp_path / f"{count}.dyad"
+        fit_stream(MODELS[kind](), stream[:count], checkpoint=checkpoint, every=2, **given)
+        model = fit_stream(MODELS[kind](), iter(stream), checkpoint=checkpoint, every=2, **given)
+        assert_same_bits(model, expected)
+        assert_same_bits(load(checkpoint), expected)
+
+
+def test_interrupted_by_an_error_it_goes_on_after_the_last_checkpoint(batches, tasks, tmp_path):
+    checkpoint = tmp_path / "model.dyad"
+    read = []
+
+    def stream(broken):
+        for number, batch in enumerate(batches):
+            if number == broken:
+                raise OSError("the disk is gone")
+            read.append(number)
+            yield batch
+
+    model = OnlineTwoStepRidge()
+    with pytest.raises(OSError, match="the disk is gone"):
+        fit_stream(model, stream(5), tasks=tasks, checkpoint=checkpoint, every=3)
+    assert model.n_seen_ == sum(len(X) for X, _ in batches[:5])
+    assert load(checkpoint).n_seen_ == sum(len(X) for X, _ in batches[:3])
+    resumed = fit_stream(OnlineTwoStepRidge(), stream(None), tasks=tasks, checkpoint=checkpoint)
+    assert_same_bits(resumed, fit_stream(OnlineTwoStepRidge(), batches, tasks=tasks))
+    assert read == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6]
+
+
+# A process that learns in child processes and kills them, so that the library is imported once only.
+KILLED = """
+import json, os, signal, sys, time
+import numpy as np
+from dyadlearn import OnlineTwoStepRidge, load, save
+from dyadlearn.streams import fit_stream
+
+folder = sys.argv[1]
+checkpoint, final = os.path.join(folder, "model.dyad"), os.path.join(folder, "final.dyad")
+tasks = np.random.default_rng(1).normal(size=(4, 2))
+
+def stream(pause):
+    rng = np.random.default_rng(0)
+    for _ in range(80):
+        yield rng.normal(size=(3, 30)), rng.normal(size=(3, 4))
+        time.sleep(pause)
+
+def learn(pause, **options):
+    model = OnlineTwoStepRidge(0.3, 0.2, solver="woodbury", prequential=True, reservoir=9, random_state=0)
+    return fit_stream(model, stream(pause), tasks=tasks, **options)
+
+def written():
+    return os.stat(checkpoint).st_ino if os.path.exists(checkpoint) else None
+
+def parts():
+    return sum(name.endswith(".part") for name in os.listdir(folder))
+
+sync = os.fsync
+os.fsync = lambda file: (time.sleep(0.01), sync(file))  # so that there is time to be killed in
+rng = np.random.default_rng(2)
+seen, files = [], []
+while True:
+    before, left, child = written(), parts(), os.fork()
+    if child == 0:
+        try:
+            save(learn(0.002, checkpoint=checkpoint, every=3), final)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = None
+
+    def wait(condition):
+        global status
+        while status is None and not condition():
+            time.sleep(0.001)
+            ended, found = os.waitpid(child, os.WNOHANG)
+            status = found if ended else None
+
+    wait(lambda: len(seen) < 6 and written() != before)
+    if status is None:
+        time.sleep(rng.uniform(0, 0.03))
+        wait(lambda: len(seen) % 2 == 0 or parts() > left)
+    if status is not None:
+        assert status == 0
+        break
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    seen.append(load(checkpoint).n_seen_ // 3)
+    files.append(parts())
+save(learn(0.0), os.path.join(folder, "uninterrupted.dyad"))
+print(json.dumps({"seen": seen, "files": files}))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed where they can be forked")
+def test_killed_again_and_again_it_is_the_same_bit_for_bit(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told["seen"]) >= 3
+    assert told["seen"] == sorted(told["seen"])
+    assert 0 < told["seen"][0] < told["seen"][-1]
+    assert max(told["files"]) > 0  # some were killed while they wrote a checkpoint
+    assert_same_bits(load(tmp_path / "final.dyad"), load(tmp_path / "uninterrupted.dyad"))
+
+
+def test_a_checkpoint_that_fails_leaves_the_one_before(batches, tmp_path, monkeypatch):
+    checkpoint = tmp_path / "model.dyad"
+    fit_stream(OnlineTwoStepRidge(), batches[:2], checkpoint=checkpoint)
+    before = checkpoint.read_bytes()
+
+    def full(*arguments):
+        raise OSError("no space left on device")
+
+    for name in ("replace", "fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(OSError, match="no space left"):
+                fit_stream(OnlineTwoStepRidge(), batches, checkpoint=checkpoint, every=1)
+        assert checkpoint.read_bytes() == before
+        assert os.listdir(tmp_path) == ["model.dyad"]
+    model = fit_stream(OnlineTwoStepRidge(), batches, checkpoint=checkpoint)
+    assert_same_bits(model, fit_stream(OnlineTwoStepRidge(), batches))
+
+
+def test_checkpoints_are_written_after_the_first_batch_then_every_few_and_at_the_end(batches, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        streams, "write_model", lambda model, path, stream: written.append((stream["n_batches"], model.n_seen_))
+    )
+    fit_stream(OnlineTwoStepRidge(), batches, checkpoint=tmp_path / "model.dyad", every=3)
+    rows = np.cumsum([len(X) for X, _ in batches])
+    assert written == [(count, rows[count - 1]) for count in (1, 3, 6, 7)]
+
+
+def test_without_resume_it_begins_anew(batches, tmp_path):
+    checkpoint = tmp_path / "model.dyad"
+    fit_stream(OnlineTwoStepRidge(), batches[:3], checkpoint=checkpoint)
+    model = fit_stream(OnlineTwoStepRidge(2.0), batches[3:], checkpoint=checkpoint, resume=False)
+    assert_same_bits(model, fit_stream(OnlineTwoStepRidge(2.0), batches[3:]))
+    assert_same_bits(load(checkpoint), model)
+
+
+# A stream, a model or a file that is not what it was --------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(batches, tasks, tmp_path):
+    fit_stream(OnlineTwoStepRidge(), batches[:4], tasks=tasks, checkpoint=tmp_path / "model.dyad")
+    return tmp_path / "model.dyad"
+
+
+def test_another_stream_is_refused(batches, checkpoint):
+    before = checkpoint.read_bytes()
+    model = OnlineTwoStepRidge()
+
+    def refused(stream, match):
+        with pytest.raises(ValueError, match=match):
+            fit_stream(model, stream, checkpoint=checkpoint)
+        assert not hasattr(model, "n_features_in_")
+        assert checkpoint.read_bytes() == before
+
+    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learnt 4\. Give the stream")
+    refused(batches[1:], r"its first 4 batches hold 19 rows, but the checkpoint .* has learnt 20")
+    X, Y = batches[0]
+    refused([(X + 1e-3, Y), *batches[1:]], r"as many rows as the checkpoint .* has learnt, but hold other numbers")
+    refused([(X, 2 * Y), *batches[1:]], "but hold other numbers")
+    refused([(X[:, :3], Y), *batches[1:]], "but hold other numbers")
+
+
+def test_other_parameters_are_refused(batches, checkpoint):
+    with pytest.raises(ValueError, match=r"was made with alpha=1.0, and the model has alpha=2.0: go on with the"):
+        fit_stream(OnlineTwoStepRidge(2.0), batches, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=r"made with feature_map=None, and the model has feature_map=Canonical"):
+        fit_stream(OnlineTwoStepRidge(feature_map=CanonicalProjection(2)), batches, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match="holds a OnlineTwoStepRidge, and the model is a CanonicalProjection"):
+        fit_stream(CanonicalProjection(), batches, checkpoint=checkpoint)
+
+
+def test_other_tasks_are_refused(batches, tasks, checkpoint):
+    with pytest.raises(ValueError, match="tasks are not those the model knows"):
+        fit_stream(OnlineTwoStepRidge(), batches, tasks=tasks + 1, checkpoint=checkpoint)
+
+
+def test_other_files_are_refused(batches, tasks, tmp_path):
+    path = tmp_path / "model.dyad"
+    save(OnlineTwoStepRidge().fit(*batches[0]), path)
+    with pytest.raises(ModelFileError, match="is a model but no checkpoint of a stream: give another name"):
+        fit_stream(OnlineTwoStepRidge(), batches, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ModelFileError, match="was cut short"):
+        fit_stream(OnlineTwoStepRidge(), batches, checkpoint=path)
+
+
+def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
+    path, read = tmp_path / "model.dyad", []
+
+    def stream():
+        for number, batch in enumerate(batches):
+            read.append(number)
+            yield batch
+
+    with pytest.raises(ModelFileError, match="feature_map is of type Nystroem"):
+        fit_stream(OnlineTwoStepRidge(feature_map=Nystroem(n_components=2)), stream(), checkpoint=path)
+    with pytest.raises(ModelFileError, match="no object of class SGDRegressor"):
+        fit_stream(SGDRegressor(), ((X, Y[:, 0]) for X, Y in stream()), checkpoint=path)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="A checkpoint holds numpy arrays, and the batches are not"):
+        fit_stream(OnlineTwoStepRidge(), (map(torch.as_tensor, batch) for batch in stream()), checkpoint=path)
+    assert read == [0, 0, 0]
+    assert not path.exists()
+
+
+def test_other_array_libraries_do_without_checkpoints(batches, library):
+    model = fit_stream(OnlineTwoStepRidge(), (tuple(map(library.asarray, batch)) for batch in batches))
+    expected = fit_stream(OnlineTwoStepRidge(), batches)
+    assert_allclose(library.to_numpy(model.coef_), expected.coef_, rtol=library.rtol, atol=library.rtol)
+
+
+def test_frames_are_batches_too(batches, tmp_path):
+    pd = pytest.importorskip("pandas")
+    frames = [(pd.DataFrame(X), pd.DataFrame(Y, columns=list("abcd"))) for X, Y in batches]
+    path = tmp_path / "model.dyad"
+    fit_stream(OnlineTwoStepRidge(), frames[:3], checkpoint=path)
+    model = fit_stream(OnlineTwoStepRidge(), frames, checkpoint=path)
+    assert_array_equal(model.coef_, fit_stream(OnlineTwoStepRidge(), frames).coef_)
+    assert list(model.predict(frames[0][0]).columns) == list("abcd")
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, True])
+def test_every_must_be_a_count(batches, every):
+    with pytest.raises((TypeError, ValueError), match="every must be"):
+        fit_stream(OnlineTwoStepRidge(), batches, every=every)
+
+
+def test_progress_is_shown_to_those_who_watch(batches, capsys, tmp_path):
+    pytest.importorskip("rich")
+    fit_stream(OnlineTwoStepRidge(), batches, checkpoint=tmp_path / "model.dyad")
+    assert capsys.readouterr() == ("", "")
+    more = [*batches, batches[0]]
+    fit_stream(OnlineTwoStepRidge(), iter(more), checkpoint=tmp_path / "model.dyad", progress=True)
+    out, told = capsys.readouterr()
+    assert out == ""
+    assert "8 batches, 43 rows" in told
+    assert "rows/s" in told
+
+
+# Readers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "vector"])
+def test_archives_of_numpy(batches, tmp_path, form):
+    stream = [FORMS[form](X, Y) for X, Y in batches]
+    files = [tmp_path / f"batch {number}" for number in range(len(stream))]
+    for path, batch in zip(files, stream, strict=True):
+        write_npz_batch(path, *batch)
+    for found, expected in zip(read_npz_batches(files), stream, strict=True):
+        for ours, theirs in zip(found, expected, strict=True):
+            assert type(ours) is type(theirs)
+            assert (ours != theirs).sum() == 0
+    model = fit_stream(OnlineTwoStepRidge(), read_npz_batches(files))
+    assert_allclose(model.coef_, fit_stream(OnlineTwoStepRidge(), stream).coef_, rtol=1e-12)
+    pieces = list(read_npz_batches(files, batch_size=4))
+    assert [X.shape[0] for X, _ in pieces] == [4, 3, 3, 4, 4, 1, 1, 4, 2, 2, 4, 4]
+    assert next(read_npz_batches(str(files[1])))[0].shape == (3, P)
+
+
+def test_broken_archives_are_refused(tmp_path):
+    path = tmp_path / "batch.npz"
+    with pytest.raises(FileNotFoundError, match="There is no file .*batch.npz"):
+        read_npz_batches(path)
+    with pytest.raises(ValueError, match="paths is empty"):
+        read_npz_batches([])
+    np.savez(path, X=np.ones((2, 3)), y=np.ones(2))
+    with pytest.raises(ValueError, match=r"batch.npz holds no Y, nor Y_data, .*: it has X, y"):
+        next(read_npz_batches(path))
+    write_npz_batch(path, np.ones((2, 3)), np.ones((3, 1)))
+    with pytest.raises(ValueError, match="X has 2 rows, but Y has 3"):
+        next(read_npz_batches(path))
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        read_npz_batches(path, batch_size=0)
+    np.savez(path, X_data=[1.0], X_indices=[7], X_indptr=[0, 1], X_shape=[1, 3], Y=np.ones((1, 1)))
+    with pytest.raises(ValueError, match="indices must be < 3"):
+        next(read_npz_batches(path))
+
+
+def parquet(path, X, Y):
+    pl = pytest.importorskip("polars")
+    columns = {f"x{j}": X[:, j] for j in range(P)} | {f"y{j}": Y[:, j] for j in range(Q)}
+    pl.DataFrame({"y1": columns.pop("y1")} | columns).write_parquet(path, row_group_size=4)
+
+
+@pytest.fixture(params=["pyarrow", "polars"])
+def parquet_library(request, monkeypatch):
+    """Read with one library only."""
+    pytest.importorskip(request.param)
+    found = streams.find_spec
+    monkeypatch.setattr(streams, "find_spec", lambda name: found(name) if name == request.param else None)
+
+
+@pytest.mark.usefixtures("parquet_library")
+def test_parquet_files(batches, tmp_path):
+    files = [tmp_path / f"{number}.parquet" for number in range(len(batches))]
+    for path, batch in zip(files, batches, strict=True):
+        parquet(path, *batch)
+    labels = [f"y{j}" for j in range(Q)]
+    for found, expected in zip(read_parquet_batches(files, labels), batches, strict=True):
+        for ours, theirs in zip(found, expected, strict=True):
+            assert_array_equal(ours, theirs)
+    pieces = list(read_parquet_batches(files, labels, batch_size=5))
+    assert [len(X) for X, _ in pieces] == [5, 2, 3, 5, 4, 1, 5, 1, 2, 5, 3]
+    for ours, theirs in zip(whole(pieces), whole(batches), strict=True):
+        assert_array_equal(ours, theirs)
+    X, y = next(read_parquet_batches(files[0], "y2", ["x4", "x0"]))
+    assert_array_equal(X, batches[0][0][:, [4, 0]])
+    assert_array_equal(y, batches[0][1][:, 2])
+
+
+@pytest.mark.usefixtures("parquet_library")
+def test_broken_parquet_files_are_refused(batches, tmp_path):
+    pl = pytest.importorskip("polars")
+    path, other = tmp_path / "0.parquet", tmp_path / "1.parquet"
+    parquet(path, *batches[0])
+    pl.DataFrame({"x0": [1.0], "name": ["a"], "y0": [None]}, schema_overrides={"y0": pl.Int64}).write_parquet(other)
+    with pytest.raises(ValueError, match="0.parquet has no column 'y9': give the names of columns that all files have"):
+        read_parquet_batches(path, ["y9"])
+    with pytest.raises(ValueError, match="1.parquet has no column 'y1', 'x1'"):
+        read_parquet_batches([path, other], ["y1"], ["x0", "x1"])
+    with pytest.raises(ValueError, match="1.parquet: column 'name' holds no numbers"):
+        next(read_parquet_batches(other, ["y0"]))
+    with pytest.raises(ValueError, match="labels is empty"):
+        read_parquet_batches(path, [])
+    with pytest.raises(ValueError, match="features is empty"):
+        read_parquet_batches(path, ["y0"], [])
+    # A hole is NaN, which models refuse.
+    with pytest.raises(ValueError, match="contains NaN"):
+        fit_stream(OnlineTwoStepRidge(), read_parquet_batches(other, ["y0"], ["x0"]))
+
+
+def test_parquet_needs_a_library(tmp_path, monkeypatch):
+    path = tmp_path / "0.parquet"
+    path.touch()
+    monkeypatch.setattr(streams, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="needs pyarrow or polars"):
+        read_parquet_batches(path, ["y"])
+
+
+def test_libsvm_files(tmp_path):
+    path, checkpoint = tmp_path / "documents.txt", tmp_path / "model.dyad"
+    path.write_text("".join(f"{number % 3} {number % 5}:{number + 1} 5:1\n" for number in range(20)))
+    fit_stream(OnlineTwoStepRidge(), read_libsvm_batches(path, 4, 6, range(3)), checkpoint=checkpoint)
+    with path.open("a") as file:
+        file.write("1 2:3\n")
+    model = fit_stream(OnlineTwoStepRidge(), read_libsvm_batches(path, 4, 6, range(3)), checkpoint=checkpoint)
+    assert model.n_seen_ == 21
+    X, Y = (sparse.vstack(parts) for parts in zip(*read_libsvm_batches(path, 4, 6, range(3)), strict=True))
+    assert_allclose(model.coef_, OnlineTwoStepRidge().fit(X, Y).coef_, rtol=1e-10, atol=1e-12)
