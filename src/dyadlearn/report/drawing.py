@@ -1,0 +1,232 @@
+"""Charts as scalable graphics that take their colours from the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+import numpy as np
+
+from dyadlearn.report.words import marked_up, number, power, superscript
+
+__all__ = ["Axis", "Chart", "linear_axis", "path", "power_axis"]
+
+_WIDTH = 400.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
+# An index is lowered, and an empty letter lifts what follows again.
+_LOWERED = r'<tspan dy="3" font-size="9">\1</tspan><tspan dy="-3">&#8203;</tspan>'
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a chart.
+
+    Attributes
+    ----------
+    low, high : float
+    label : str
+    ticks : list of (float, str)
+    """
+
+    low: float
+    high: float
+    label: str
+    ticks: list[tuple[float, str]]
+
+    def share(self, values: np.ndarray) -> np.ndarray:
+        """Return how far along the axis values lie, from 0 to 1."""
+        return np.asarray((values - self.low) / (self.high - self.low))
+
+
+def linear_axis(low: float, high: float, label: str) -> Axis:
+    """Return an axis with ticks at round numbers.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import linear_axis
+    >>> linear_axis(0.0, 1.0, "share").ticks
+    [(0.0, '0'), (0.2, '0.2'), (0.4, '0.4'), (0.6, '0.6'), (0.8, '0.8'), (1.0, '1')]
+    """
+    if high <= low:
+        low, high = low - 0.5, low + 0.5
+    rough = (high - low) / 5
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = size * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / size))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return Axis(low, high, label, [(round(k * step, 12), number(round(k * step, 12))) for k in range(first, last + 1)])
+
+
+def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()) -> Axis:
+    """Return a logarithmic axis, in powers of ten.
+
+    Parameters
+    ----------
+    low, high : float
+        Powers of ten.
+    label : str
+    values : iterable of float
+        What to write at the ticks where no two round numbers are in reach.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import power_axis
+    >>> power_axis(-7, 6, "λ").ticks
+    [(-6, '10⁻⁶'), (-4, '10⁻⁴'), (-2, '10⁻²'), (0, '1'), (2, '10²'), (4, '10⁴'), (6, '10⁶')]
+    >>> [text for _, text in power_axis(0, 1.5, "rank").ticks]
+    ['1', '2', '5', '10', '20']
+    """
+    if high <= low:
+        low, high = low - 0.5, low + 0.5
+    inside = list(range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1))
+    if len(inside) > 3:
+        every = -(-len(inside) // 7)
+        plain = inside[0] >= 0 and inside[-1] <= 5
+        shown = [k for k in inside if k % every == 0]
+        return Axis(low, high, label, [(k, f"{10**k:,}" if plain or k == 0 else f"10{superscript(k)}") for k in shown])
+    steps = [digit * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for digit in (1, 2, 5)]
+    steps = [step for step in steps if low - 1e-9 <= math.log10(step) <= high + 1e-9]
+    chosen = steps if len(steps) > 1 else list(values)[:7]
+    return Axis(low, high, label, [(math.log10(value), power(value)) for value in chosen])
+
+
+def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
+    """Return straight lines between points as the data of a path.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import path
+    >>> path([(0, 0), (1.26, 2), (1.26, 2)], closed=True)
+    'M0 0L1.3 2Z'
+    """
+    texts = [f"{round(x, 1):g} {round(y, 1):g}" for x, y in points]
+    kept = [text for place, text in enumerate(texts) if place == 0 or text != texts[place - 1]]
+    return "M" + "L".join(kept) + ("Z" if closed else "")
+
+
+@dataclass(eq=False)
+class Chart:
+    """A chart that is filled in piece by piece.
+
+    Attributes
+    ----------
+    x, y : Axis
+    label : str
+        What a reader who does not see it is told.
+    height : float, default=300
+        Of a width of 400.
+    """
+
+    x: Axis
+    y: Axis
+    label: str
+    height: float = 300.0
+    _inside: list[str] = field(default_factory=list)
+    _over: list[str] = field(default_factory=list)
+
+    def across(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
+        """Return where values lie from left to right."""
+        return _LEFT + self.x.share(np.asarray(values, dtype=np.float64)) * (_WIDTH - _LEFT - _RIGHT)
+
+    def up(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
+        """Return where values lie from top to bottom, which counts downwards."""
+        room = self.height - _TOP - _BOTTOM
+        return _TOP + (1.0 - self.y.share(np.asarray(values, dtype=np.float64))) * room
+
+    def points(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[tuple[float, float]]:
+        """Return pairs of places."""
+        return list(zip(self.across(x).tolist(), self.up(y).tolist(), strict=True))
+
+    def line(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, kind: str) -> None:
+        """Draw a line in the look that the page gives to its kind."""
+        self._inside.append(f'<path class="line {kind}" d="{path(self.points(x, y))}"/>')
+
+    def region(self, outlines: Iterable[np.ndarray], kind: str) -> None:
+        """Fill what closed lines, arrays of shape (n, 2), enclose; holes stay free."""
+        data = "".join(path(self.points(ring[:, 0], ring[:, 1]), closed=True) for ring in outlines)
+        if data:
+            self._inside.append(f'<path class="{kind}" fill-rule="evenodd" d="{data}"/>')
+
+    def ground(self, kind: str) -> None:
+        """Fill the whole inside."""
+        self._inside.append(f'<rect class="{kind}" {self._box()}/>')
+
+    def bars(self, edges: np.ndarray, heights: np.ndarray, kind: str) -> None:
+        """Draw bars between edges (n + 1,) up to heights (n,)."""
+        left, right = self.across(edges[:-1]), self.across(edges[1:])
+        foot, tops = float(self.up([self.y.low])[0]), self.up(heights)
+        for start, end, top in zip(left.tolist(), right.tolist(), tops.tolist(), strict=True):
+            if top < foot:
+                place = f'x="{start + 0.5:.1f}" y="{top:.1f}" width="{max(end - start - 1, 0.5):.1f}"'
+                self._inside.append(f'<rect class="{kind}" {place} height="{foot - top:.1f}"/>')
+
+    def dots(self, x: np.ndarray, y: np.ndarray, kind: str) -> None:
+        """Draw many small dots, in heaps so that they darken where they lie close."""
+        places = self.points(x, y)
+        for start in range(0, len(places), 100):
+            data = "".join(f"M{left:.1f} {top:.1f}h0" for left, top in places[start : start + 100])
+            self._inside.append(f'<path class="dots {kind}" d="{data}"/>')
+
+    def star(self, x: float, y: float) -> None:
+        """Mark a point with a star, on the edge of the chart if it lies beyond."""
+        left = float(np.clip(self.across([x])[0], _LEFT, _WIDTH - _RIGHT))
+        top = float(np.clip(self.up([y])[0], _TOP, self.height - _BOTTOM))
+        turns = [-math.pi / 2 + k * math.pi / 5 for k in range(10)]
+        sizes = [8.5 if k % 2 == 0 else 3.8 for k in range(10)]
+        corners = [
+            (left + size * math.cos(turn), top + size * math.sin(turn)) for turn, size in zip(turns, sizes, strict=True)
+        ]
+        self._over.append(f'<path class="star" d="{path(corners, closed=True)}"/>')
+
+    def ring(self, x: float, y: float) -> None:
+        """Mark a point with a small ring."""
+        left, top = float(self.across([x])[0]), float(self.up([y])[0])
+        self._over.append(f'<circle class="ring" cx="{left:.1f}" cy="{top:.1f}" r="4.5"/>')
+
+    def mark(self, x: float, y: float, text: str, kind: str) -> None:
+        """Write a word at a point, right-aligned and a little above it."""
+        left, top = float(self.across([x])[0]), float(self.up([y])[0])
+        self._over.append(
+            f'<text class="mark {kind}" x="{left:.1f}" y="{top - 6:.1f}" text-anchor="end">'
+            f"{marked_up(text, _LOWERED)}</text>"
+        )
+
+    def _box(self) -> str:
+        width, height = _WIDTH - _LEFT - _RIGHT, self.height - _TOP - _BOTTOM
+        return f'x="{_LEFT:g}" y="{_TOP:g}" width="{width:g}" height="{height:g}"'
+
+    def render(self, name: str, *, interactive: bool = False, grid: bool = True) -> str:
+        """Return the chart as an element of a page.
+
+        Parameters
+        ----------
+        name : str
+            An id that no other chart of the page has.
+        interactive : bool, default=False
+            Whether it can be focused and has a marker that a script moves.
+        grid : bool, default=True
+            Whether faint lines go through it.
+        """
+        foot, right = self.height - _BOTTOM, _WIDTH - _RIGHT
+        lines, texts = [], []
+        for place, text in zip(self.across([at for at, _ in self.x.ticks]), self.x.ticks, strict=True):
+            lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
+            texts.append(f'<text x="{place:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text[1])}</text>')
+        for place, text in zip(self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True):
+            lines.append(f"M{_LEFT:g} {place:.1f}H{right:g}")
+            texts.append(f'<text x="{_LEFT - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text[1])}</text>')
+        middle, centre = (_LEFT + right) / 2, (_TOP + foot) / 2
+        across, up = (marked_up(axis.label, _LOWERED) for axis in (self.x, self.y))
+        texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
+        texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
+        behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
+        role = 'role="application" tabindex="0"' if interactive else 'role="img"'
+        marker = '<circle class="here" r="5" hidden=""/>' if interactive else ""
+        return (
+            f'<svg viewBox="0 0 {_WIDTH:g} {self.height:g}" {role} aria-label="{escape(self.label)}">'
+            f'<clipPath id="{name}"><rect {self._box()}/></clipPath>{behind}'
+            f'<g clip-path="url(#{name})">{"".join(self._inside)}</g>'
+            f'<path class="frame" d="M{_LEFT:g} {_TOP:g}V{foot:g}H{right:g}"/>'
+            f"<g class='ticks'>{''.join(texts)}</g>{''.join(self._over)}{marker}</svg>"
+        )

@@ -1,0 +1,105 @@
+"""What all Displays have in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn.plots import (
+    GridDisplay,
+    HoldoutDisplay,
+    LandscapeDisplay,
+    LearningCurveDisplay,
+    SpectrumDisplay,
+)
+
+DRAW = {
+    "grid": lambda **at: GridDisplay.from_labels([[1.0, 2.0], [3.0, np.nan]], **at),
+    "degrees": lambda **at: GridDisplay.from_labels([[1.0, 0.0], [1.0, np.nan]], kind="degrees", **at),
+    "roc": lambda **at: HoldoutDisplay.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.2, 0.4]], **at),
+    "scatter": lambda **at: HoldoutDisplay.from_predictions([[1, 2], [3, 4]], [[0.9, 0.1], [0.2, 0.4]], **at),
+    "map": lambda **at: LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], **at),
+    "line": lambda **at: LandscapeDisplay.from_landscape([1, 2, 0], [0.1, 1, 10], **at),
+    "curve": lambda **at: LearningCurveDisplay.from_scores([1, 2], {"a": [0.1, 0.2]}, **at),
+    "spectrum": lambda **at: SpectrumDisplay.from_kernel(np.diag([1.0, 2.0]), 1.0, **at),
+}
+
+
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_they_draw_on_given_axes_and_open_no_figure(draw, ax):
+    display = draw(ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+    assert plt.get_fignums() == []
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_they_open_one_figure_of_their_own(draw):
+    display = draw()
+    assert len(plt.get_fignums()) == 1
+    assert display.figure_ is plt.gcf()
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_they_can_be_drawn_again_elsewhere(draw, ax):
+    display = draw()
+    first = display.ax_
+    assert display.plot(ax) is display
+    assert display.ax_ is ax
+    assert first is not ax
+
+
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_what_is_no_axes_is_refused(draw):
+    with pytest.raises(TypeError, match="ax must be the axes of a matplotlib figure, found dict"):
+        draw(ax={})
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_without_matplotlib_it_is_said_how_to_get_it(draw, monkeypatch):
+    for module in ("matplotlib", "matplotlib.pyplot", "matplotlib.axes", "matplotlib.ticker"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install 'dyadlearn\[plots\]'"):
+        draw()
+
+
+def test_importing_loads_no_matplotlib():
+    script = "import sys, dyadlearn, dyadlearn.plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+LOOK = {
+    "grid": (GridDisplay.from_estimator, "from_labels"),
+    "holdout": (HoldoutDisplay.from_estimator, "from_predictions"),
+    "spectrum": (SpectrumDisplay.from_estimator, "from_kernel"),
+    "learning": (LearningCurveDisplay.from_estimator, "from_scores"),
+    "landscape": (LandscapeDisplay.from_estimator, "from_landscape"),
+}
+
+
+@pytest.mark.parametrize(("draw", "instead"), LOOK.values(), ids=LOOK)
+def test_models_that_cannot_be_looked_at_are_refused(draw, instead):
+    with pytest.raises(TypeError, match=rf"model must be a .* found str.*{instead}"):
+        draw("a model")
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(("draw", "instead"), list(LOOK.values())[:4], ids=list(LOOK)[:4])
+def test_online_models_keep_no_labels(draw, instead, real):
+    X, Y, T = real
+    with pytest.raises(TypeError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"):
+        draw(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+
+
+@pytest.mark.parametrize(("draw", "_"), LOOK.values(), ids=LOOK)
+def test_unfitted_models_are_refused(draw, _):
+    with pytest.raises(Exception, match="not fitted"):
+        draw(TwoStepRidgeCV() if draw.__self__ is LandscapeDisplay else TwoStepRidge())

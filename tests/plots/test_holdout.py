@@ -1,0 +1,244 @@
+"""Curves are those of scikit-learn, their areas those that `evaluate` tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, TwoStepRidge, TwoStepRidgeCV, evaluate
+from dyadlearn.metrics import average_precision, r2, roc_auc
+from dyadlearn.plots import HoldoutDisplay
+
+NAMES = {"A": "A: new pair", "B": "B: new instance", "C": "C: new task", "D": "D: both new"}
+
+
+def with_holes(Y, seed=1, share=0.2):
+    Y = np.array(Y, dtype=float)
+    Y[np.random.default_rng(seed).random(Y.shape) < share] = np.nan
+    return Y
+
+
+@pytest.mark.parametrize("letter", "AD")
+def test_roc_points_are_those_of_all_cells(binary, ax, letter):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(model, letter, ax=ax)
+    x, y, _ = roc_curve(Y.ravel(), model.holdout(letter).ravel())
+    assert_allclose(display.points[NAMES[letter]], (x, y))
+    (line,) = display.lines_
+    assert_allclose(line.get_xydata(), np.column_stack([x, y]))
+    assert display.kind == "roc"
+    assert_allclose(display.scores[NAMES[letter]], roc_auc_score(Y.ravel(), model.holdout(letter).ravel()))
+
+
+@pytest.mark.parametrize(("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")])
+def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
+    X, Y, T = binary
+    model = KroneckerRidge().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(model, kind=kind, ax=ax)
+    assert list(display.scores) == list(NAMES.values())
+    assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)["score"]))
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert all(f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False))
+    assert ax.get_title().endswith("curves\nmean over instances in B, over tasks in C")
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("kind", ["roc", "precision_recall"])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_area_under_a_curve_is_its_score(kind, letter, missing, ax):
+    rng = np.random.default_rng(3)
+    Y = with_holes(rng.random((30, 40)) < 0.3, share=missing)
+    F = 0.3 * np.nan_to_num(Y) + 0.3 * rng.random(Y.shape)
+    F[:, 5] = 0.2  # ties
+    display = HoldoutDisplay.from_predictions(Y, F, setting=letter, kind=kind, ax=ax)
+    (x, y), score = display.points[NAMES[letter]], display.scores[NAMES[letter]]
+    metric = roc_auc if kind == "roc" else average_precision
+    assert_allclose(score, metric(Y, F, setting=letter))
+    area = np.trapezoid(y, x) if kind == "roc" else (np.diff(x) * y[1:]).sum()
+    # Means are read at 201 stations, between which the curves of single rows have their corners.
+    assert_allclose(area, score, atol=1e-9 if letter in "AD" else 3e-3)
+    assert (np.diff(x) >= 0).all()
+    assert (x[0], x[-1]) == (0, 1)
+
+
+def test_a_mean_curve_is_the_mean_of_the_curves_of_tasks(ax):
+    rng = np.random.default_rng(4)
+    Y, F = (rng.random((50, 6)) < 0.4).astype(float), rng.random((50, 6))
+    Y[:, 2] = 0  # no positive: left out
+    display = HoldoutDisplay.from_predictions(Y, F, setting="C", ax=ax)
+    x, y = display.points["C: new task"]
+    curves = [roc_curve(Y[:, j], F[:, j])[:2] for j in (0, 1, 3, 4, 5)]
+    middle = x[100]
+    assert_allclose(y[100], np.mean([np.interp(middle, *curve) for curve in curves]))
+    assert display.averages == {"C: new task": "task"}
+    assert ax.get_title().endswith("\nmean over tasks")
+
+
+def test_precision_and_recall_are_those_of_all_cells(binary, ax):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(model, "D", kind="precision_recall", ax=ax)
+    F = model.holdout("D").ravel()
+    precision, recall, _ = precision_recall_curve(Y.ravel(), F)
+    found = set(zip(*display.points["D: both new"], strict=True))
+    assert {pair for pair in found if pair[0] > 0} <= set(zip(recall, precision, strict=True))
+    assert len(found) == np.unique(recall).size
+    assert_allclose(display.scores["D: both new"], average_precision_score(Y.ravel(), F))
+    assert_allclose(display.positive_share, Y.mean())
+
+
+def test_precision_begins_where_the_first_positive_is_found(ax):
+    display = HoldoutDisplay.from_predictions([[0, 1, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], kind="precision_recall", ax=ax)
+    assert_allclose(display.points["predictions"], [[0, 0.5, 1], [0.5, 0.5, 2 / 3]])
+
+
+def test_real_labels_are_points_around_the_identity(real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(model)
+    assert display.kind == "scatter"
+    assert display.ax_.shape == (4,)
+    for letter, panel, cloud in zip("ABCD", display.ax_, display.scatters_, strict=True):
+        F = model.holdout(letter)
+        assert_allclose(cloud.get_offsets(), np.column_stack([Y.ravel(), F.ravel()]))
+        assert_allclose(display.scores[NAMES[letter]], r2(Y, F))
+        assert panel.get_title() == f"{NAMES[letter]}, R² {r2(Y, F):.3f}"
+        low, high = panel.get_xlim()
+        assert (low, high) == panel.get_ylim()
+        assert low < min(Y.min(), F.min())
+        assert_array_equal(panel.lines[0].get_xydata(), [[low, low], [high, high]])
+
+
+def test_of_many_points_some_are_drawn_and_it_is_said(real, ax):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(model, "B", max_points=100, ax=ax)
+    drawn, everything = display.scatters_[0].get_offsets(), np.column_stack(display.points["B: new instance"])
+    assert drawn.shape == (100, 2)
+    assert everything.shape == (384, 2)
+    assert {tuple(point) for point in drawn} < {tuple(point) for point in everything}
+    assert "100 of 384 labels drawn" in ax.get_title()
+    again = display.plot(ax, max_points=100).scatters_[0].get_offsets()
+    assert_array_equal(drawn, again)
+    assert "drawn" not in display.plot(ax, max_points=384).ax_.get_title()
+
+
+@pytest.mark.parametrize("kind", ["roc", "scatter"])
+def test_what_is_not_observed_is_not_drawn(binary, ax, kind):
+    Y = with_holes(binary[1])
+    F = np.where(np.isnan(Y), np.nan, np.random.default_rng(0).random(Y.shape))
+    display = HoldoutDisplay.from_predictions(Y, F, kind=kind, ax=ax)
+    seen = ~np.isnan(Y)
+    points = display.points["predictions"]
+    if kind == "scatter":
+        assert_array_equal(points, (Y[seen], F[seen]))
+    else:
+        assert_allclose(points, roc_curve(Y[seen], F[seen])[:2])
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge, KroneckerRidge, IndependentTaskRidge])
+def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model):
+    X, Y, T = binary
+    Y = with_holes(Y)
+    fitted = model().fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
+    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", "roc_auc")["score"]))
+    assert ("5 folds left out in" in ax.get_title()) == (model is not IndependentTaskRidge)
+    scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
+    assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)
+
+
+def test_a_model_without_tasks_has_two_settings(binary, ax):
+    X, Y, _ = binary
+    display = HoldoutDisplay.from_estimator(IndependentTaskRidge().fit(X, Y), ax=ax)
+    assert list(display.points) == ["A: new pair", "B: new instance"]
+    with pytest.raises(ValueError, match="Setting D leaves out tasks"):
+        HoldoutDisplay.from_estimator(IndependentTaskRidge().fit(X, Y), "D", ax=ax)
+
+
+def test_several_predictions_are_compared_and_aligned_by_id(ax):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    Y = pd.DataFrame((rng.random((8, 6)) < 0.5).astype(float)).rename("i{}".format).rename(columns="t{}".format)
+    F = Y + 0.8 * rng.random(Y.shape)
+    display = HoldoutDisplay.from_predictions(Y, {"first": F, "second": F.iloc[::-1, ::-1]}, ax=ax)
+    assert_array_equal(*display.points.values())
+    assert display.scores["first"] == roc_auc(Y, F)
+    assert len({line.get_color() for line in display.lines_}) == 2
+
+
+def test_frames_and_tables_of_pairs(binary, ax):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = binary
+    plain = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "D", ax=ax)
+    X, T = pd.DataFrame(X).rename("i{}".format), pd.DataFrame(T).rename("t{}".format)
+    labelled = TwoStepRidge().fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T[::-1])
+    assert_allclose(
+        HoldoutDisplay.from_estimator(labelled, "D", ax=ax).scores["D: both new"], plain.scores["D: both new"]
+    )
+    pairs = [(i, t) for i in X.index for t in T.index]
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
+    assert_allclose(
+        HoldoutDisplay.from_estimator(regressor, "D", ax=ax).points["D: both new"], plain.points["D: both new"]
+    )
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_searching_models(binary, ax):
+    X, Y, T = binary
+    search = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
+    assert_allclose(display.scores["D: both new"], search.best_score_)
+
+
+def test_other_libraries(binary, ax):
+    torch = pytest.importorskip("torch")
+    X, Y, T = map(torch.as_tensor, binary)
+    display = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "B", ax=ax)
+    assert_allclose(
+        display.scores["B: new instance"], roc_auc(Y, TwoStepRidge().fit(X, Y, tasks=T).holdout("B"), setting="B")
+    )
+
+
+def test_a_setting_keeps_its_colour(binary, ax):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    every = HoldoutDisplay.from_estimator(model, ax=ax).lines_
+    (alone,) = HoldoutDisplay.from_estimator(model, "D", ax=ax).lines_
+    assert alone.get_color() == every[3].get_color()
+    assert len({line.get_color() for line in every}) == 4
+
+
+def test_panels_can_be_given(real):
+    from matplotlib.figure import Figure
+
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    panels = Figure().subplots(2, 2)
+    display = HoldoutDisplay.from_estimator(model, ax=panels)
+    assert list(display.ax_) == list(panels.ravel())
+    with pytest.raises(ValueError, match="ax must be 4 axes, one for each panel, found 1"):
+        HoldoutDisplay.from_estimator(model, ax=panels[0, 0])
+
+
+def test_bad_input_is_said_in_a_sentence(ax):
+    Y, F = np.array([[1.0, 0.0], [1.0, np.nan]]), np.ones((2, 2))
+    with pytest.raises(
+        ValueError, match="kind must be one of 'auto', 'roc', 'precision_recall', 'scatter', found 'pr'"
+    ):
+        HoldoutDisplay.from_predictions(Y, F, kind="pr", ax=ax)
+    with pytest.raises(ValueError, match=r"F must hold a prediction for each of the 2 × 2 labels"):
+        HoldoutDisplay.from_predictions(Y, np.ones((2, 3)), ax=ax)
+    with pytest.raises(ValueError, match=r"F \(second\) has NaN where Y is observed"):
+        HoldoutDisplay.from_predictions(Y, {"first": F, "second": F * np.nan}, ax=ax)
+    with pytest.raises(ValueError, match="one grid of predictions, or a dict of them, found a stack"):
+        HoldoutDisplay.from_predictions(Y, np.stack([F, F]), ax=ax)
+    with pytest.raises(ValueError, match="empty dict"):
+        HoldoutDisplay.from_predictions(Y, {}, ax=ax)
+    with pytest.raises(ValueError, match="no observed label"):
+        HoldoutDisplay.from_predictions(Y * np.nan, F, ax=ax)
+    with pytest.raises(ValueError, match="needs labels of exactly two values"):
+        HoldoutDisplay.from_predictions([[1, 2], [3, 4]], F, kind="roc", ax=ax)

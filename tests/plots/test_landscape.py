@@ -1,0 +1,187 @@
+"""The map of a landscape holds its scores, and its star stands where the model does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    landscape,
+)
+from dyadlearn.plots import LandscapeDisplay
+from dyadlearn.selection.landscape import DEFAULT_ALPHAS
+
+GRID, TASK_GRID = [0.01, 1.0, 100.0], [0.1, 10.0, 1.0, 1000.0]
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+
+def star(display):
+    return [10.0 ** float(np.ravel(values)[0]) for values in display.best_.get_data()]
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+def test_the_star_is_the_model(real, ax, letter):
+    X, Y, T = real
+    search = TwoStepRidgeCV(GRID, TASK_GRID, setting=letter).fit(X, Y, tasks=T)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    assert_allclose(star(display), [search.task_alpha_, search.alpha_])
+    assert_array_equal(display.scores, search.landscape_)
+    assert display.best_score == search.best_score_
+    assert f"{letter}: " in ax.get_title()
+    assert "neg_mean_squared_error" in ax.get_title()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("task_alpha", "alpha")
+
+
+def test_the_map_is_of_the_loss_over_powers_of_ten_in_ascending_order(ax, monkeypatch):
+    scores = np.array([[0.5, 0.7, 0.6], [0.9, 0.8, np.nan]])
+    drawn = []
+    contourf = ax.contourf
+    monkeypatch.setattr(ax, "contourf", lambda *data, **look: drawn.append(data) or contourf(*data, **look))
+    display = LandscapeDisplay.from_landscape(scores, [10, 1], [0.1, 100, 1], ax=ax)
+    ((x, y, loss, levels),) = drawn
+    assert_allclose(x, [-1, 0, 2])
+    assert_allclose(y, [0, 1])
+    assert_allclose(loss.filled(-1), [[0, -1, 0.1], [0.4, 0.3, 0.2]])
+    assert levels[0] == 0
+    assert levels[-1] >= 0.4
+    assert_allclose(star(display), [0.1, 1.0])
+    assert (display.alpha, display.task_alpha, display.best_score) == (1.0, 0.1, 0.9)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
+    rng = np.random.default_rng(0)
+    loss = scale * 10 ** rng.uniform(-6, 0, size=(14, 14))
+    loss[3, 4] = 0
+    loss[0, 0] = 1e6 * scale  # a model that went wild must not hide the others
+    display = LandscapeDisplay.from_landscape(-loss, ax=ax)
+    levels = np.asarray(display.contour_.levels)
+    assert levels[0] == 0
+    assert loss.max() <= levels[-1] < 11 * loss.max()
+    assert 6 <= levels.size <= 20
+    assert (np.diff(levels) > 0).all()
+    assert levels[1] <= np.median(loss) / 10
+
+
+def test_steps_can_be_given(ax):
+    display = LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], ax=ax)
+    display.plot(ax, levels=[4, 0, 1])
+    assert_array_equal(display.contour_.levels, [0, 1, 4])
+
+
+def test_equal_scores_are_one_field(ax):
+    display = LandscapeDisplay.from_landscape(np.ones((2, 2)), [0.1, 1], [0.1, 1], ax=ax)
+    assert_array_equal(display.contour_.levels, [0, 1])
+
+
+@pytest.mark.parametrize("model", [KroneckerRidgeCV, IndependentTaskRidgeCV])
+def test_one_regularisation_is_a_line(real, ax, model):
+    X, Y, T = real
+    search = model([100.0, 0.01, 1.0], setting="B").fit(X, Y, tasks=T)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    (line,) = display.lines_
+    assert display.contour_ is None
+    assert display.colorbar_ is None
+    assert_allclose(line.get_xdata(), [-2, 0, 2])
+    assert_array_equal(line.get_ydata(), search.landscape_[[1, 2, 0]])
+    assert_allclose(star(display)[0], search.alpha_)
+    assert_array_equal(display.best_.get_ydata(), [search.best_score_])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("alpha", "neg_mean_squared_error")
+
+
+def test_a_model_fitted_without_tasks_has_a_line(real, ax):
+    X, Y, _ = real
+    display = LandscapeDisplay.from_estimator(TwoStepRidgeCV(GRID, TASK_GRID).fit(X, Y), ax=ax)
+    assert len(display.lines_) == 1
+    assert display.task_alpha is None
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_single_value_of_one_of_them_leaves_a_line_over_the_other(real, ax, axis):
+    X, Y, T = real
+    grids = [[1.0], GRID] if axis else [GRID, [1.0]]
+    search = TwoStepRidgeCV(*grids, setting="D").fit(X, Y, tasks=T)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    assert_array_equal(display.lines_[0].get_ydata(), search.landscape_.ravel())
+    assert_allclose(star(display)[0], (search.alpha_, search.task_alpha_)[axis])
+    assert ax.get_xlabel() == ("alpha", "task_alpha")[axis]
+
+
+def test_a_regularisation_for_each_task_is_a_line_for_each(real, ax):
+    X, Y, _ = real
+    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    assert len(display.lines_) == Y.shape[1] + 1
+    assert_array_equal(display.lines_[3].get_ydata(), search.landscape_[:, 3])
+    assert_allclose(display.lines_[-1].get_ydata(), search.landscape_.mean(axis=1))
+    assert_allclose(10 ** display.best_.get_xdata(), search.alpha_)
+    assert_array_equal(display.best_.get_ydata(), search.landscape_.max(axis=0))
+
+
+def test_of_several_kernels_the_best_is_drawn(real, ax):
+    X, Y, T = real
+    gammas = [{"gamma": gamma} for gamma in (1e-3, 0.1, 10.0)]
+    search = TwoStepRidgeCV(
+        GRID, TASK_GRID, setting="D", kernel="rbf", task_kernel="rbf", kernel_grid=gammas, task_kernel_grid=gammas[:2]
+    ).fit(X, Y, tasks=T)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    place = (gammas.index(search.kernel_params_), gammas.index(search.task_kernel_params_))
+    assert_array_equal(display.scores, search.landscape_[place])
+    assert display.scores.max() == search.best_score_
+
+
+def test_a_refined_choice_lies_between_the_values(real, ax):
+    X, Y, T = real
+    search = TwoStepRidgeCV("auto", "auto", setting="D").fit(X, Y, tasks=T)
+    display = LandscapeDisplay.from_estimator(search, ax=ax)
+    assert search.alpha_ not in DEFAULT_ALPHAS
+    assert_allclose(star(display), [search.task_alpha_, search.alpha_])
+
+
+def test_zero_is_left_out_and_said(real, ax):
+    X, Y, T = real
+    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), [0, 1, 10], [0.1, 1], "D", progress=False)["D"]
+    display = LandscapeDisplay.from_landscape(scores, [0, 1, 10], [0.1, 1], ax=ax)
+    assert "(alpha 0 not drawn)" in ax.get_title()
+    assert_allclose(ax.get_ylim(), [0, 1])
+    assert_array_equal(display.scores, scores)
+
+
+def test_the_default_values_are_those_of_landscape(real, ax):
+    X, Y, T = real
+    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), settings="C", scoring="r2", progress=False)["C"]
+    display = LandscapeDisplay.from_landscape(scores, setting="leave_x2_out", scoring="r2", ax=ax)
+    assert_allclose(display.alphas, DEFAULT_ALPHAS)
+    assert "C: new task, best r2" in ax.get_title()
+
+
+def test_frames_and_tables_of_pairs(real, ax):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = real
+    X, T = pd.DataFrame(X).rename("i{}".format), pd.DataFrame(T).rename("t{}".format)
+    search = TwoStepRidgeCV(GRID, TASK_GRID).fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T)
+    assert_array_equal(LandscapeDisplay.from_estimator(search, ax=ax).scores, search.landscape_)
+    pairs = [(i, t) for i in X.index for t in T.index]
+    regressor = PairRegressor(TwoStepRidgeCV(GRID, TASK_GRID), instances=X, tasks=T).fit(pairs, Y.ravel())
+    assert_allclose(LandscapeDisplay.from_estimator(regressor, ax=ax).scores, search.landscape_)
+
+
+def test_bad_input_is_said_in_a_sentence(ax):
+    with pytest.raises(TypeError, match="array of one setting, found a dict: take one of its entries, A, D"):
+        LandscapeDisplay.from_landscape({"A": [1], "D": [2]}, ax=ax)
+    with pytest.raises(ValueError, match=r"shape \(2, 3\) for these alphas and task_alphas, found shape \(3, 2\)"):
+        LandscapeDisplay.from_landscape(np.ones((3, 2)), [1, 2], [1, 2, 3], ax=ax)
+    with pytest.raises(ValueError, match="all NaN"):
+        LandscapeDisplay.from_landscape([np.nan, np.nan], [1, 2], ax=ax)
+    with pytest.raises(ValueError, match="at least two regularisations above 0"):
+        LandscapeDisplay.from_landscape([[1.0]], [1], [1], ax=ax)
+    with pytest.raises(ValueError, match="at least two regularisations above 0"):
+        LandscapeDisplay.from_landscape([1.0, 2.0], [0, 1], ax=ax)
+    with pytest.raises(ValueError, match="Unknown setting"):
+        LandscapeDisplay.from_landscape([1.0, 2.0], [1, 2], setting="E", ax=ax)

@@ -1,0 +1,91 @@
+"""Charts: axes with round numbers, places within the frame, text that stays text."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn.report.drawing import Chart, linear_axis, path, power_axis
+from dyadlearn.report.words import number, power
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.7, 12.2), (1e-6, 3e-6), (-5e8, 2e9), (0.99, 1.0), (2, 2)])
+def test_linear_ticks_lie_on_the_axis(low, high):
+    axis = linear_axis(low, high, "x")
+    places = [place for place, _ in axis.ticks]
+    assert 3 <= len(places) <= 11
+    assert min(places) >= axis.low - 1e-9 * abs(axis.low)
+    assert max(places) <= axis.high + 1e-9 * abs(axis.high)
+    assert len({text for _, text in axis.ticks}) == len(places)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-7, 6), (-0.4, 1.4), (0, 2.8), (-20, 3), (0, 3.7), (2, 2)])
+def test_logarithmic_ticks_lie_on_the_axis(low, high):
+    axis = power_axis(low, high, "x", [100.0])
+    places = [place for place, _ in axis.ticks]
+    assert 1 <= len(places) <= 9
+    assert min(places) >= axis.low - 1e-6
+    assert max(places) <= axis.high + 1e-6
+
+
+def test_values_are_written_where_no_round_number_is():
+    axis = power_axis(np.log10(3), np.log10(4), "x", [3.0, 4.0])
+    assert [text for _, text in axis.ticks] == ["3", "4"]
+
+
+def chart():
+    return Chart(linear_axis(0, 10, "across"), linear_axis(0, 1, "λ_d & <up>"), 'a "chart"', height=300)
+
+
+def test_places_span_the_frame():
+    drawn = chart()
+    assert_allclose(drawn.across([0, 5, 10]), [52, 220, 388])
+    assert_allclose(drawn.up([0, 1]), [256, 10])
+
+
+def test_a_chart_is_well_formed_and_its_text_is_text():
+    drawn = chart()
+    drawn.line([0, 10], [0, 1], "chance")
+    drawn.dots(np.arange(250.0) / 25, np.linspace(0, 1, 250), "setting-A")
+    drawn.bars(np.array([0.0, 5.0, 10.0]), np.array([0.5, 0.0]), "bar")
+    drawn.region([np.array([[0, 0], [10, 0], [10, 1]])], "band-0")
+    drawn.ring(5, 0.5)
+    drawn.mark(5, 0.5, "<b>", "side-0")
+    found = ET.fromstring(drawn.render("name", interactive=True))
+    texts = "".join(found.itertext())
+    assert "<b>" in texts
+    assert "& <up>" in texts
+    assert found.get("aria-label") == 'a "chart"'
+    assert found.get("tabindex") == "0"
+    assert len(found.findall(".//rect[@class='bar']")) == 1  # a bar of no height is not drawn
+    assert len(found.findall(".//path[@class='dots setting-A']")) == 3
+
+
+def test_a_star_stays_within_the_frame():
+    drawn = chart()
+    drawn.star(99, -3)
+    (star,) = ET.fromstring(drawn.render("name")).findall(".//path[@class='star']")
+    first = star.get("d")[1:].split("L")[0].split()
+    assert_allclose([float(part) for part in first], [388, 256 - 8.5])
+
+
+def test_points_that_fall_together_are_written_once():
+    assert path([(0, 0), (0.01, 0), (1, 1), (1, 1.02)]) == "M0 0L1 1"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.5"), (-12345.678, "−1.235·10⁴"), (0.0, "0"), (float("nan"), "–"), (1e-12, "1·10⁻¹²")]
+)
+def test_numbers_in_words(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e-7, "10⁻⁷"), (1e6, "10⁶"), (1.0, "1"), (0.0, "0"), (0.001, "0.001"), (10000.0, "10000"), (3e-5, "3·10⁻⁵")],
+)
+def test_regularisations_in_words(value, text):
+    assert power(value) == text

@@ -1,0 +1,241 @@
+"""The page: whole, harmless whatever the ids are, and small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
+from dyadlearn.report.data import Landscape
+from dyadlearn.report.figures import landscape_figure, levels_of
+from dyadlearn.report.gather import gather
+from dyadlearn.report.page import render
+from dyadlearn.report.words import number, power
+from dyadlearn.settings import Setting
+
+_VOID = {"meta", "link", "img", "input", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """Reads a page, checks that its elements nest, and keeps them with their text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in _VOID:
+            self.open.append((tag, len(self.elements) - 1))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for _, place in self.open:
+            self.texts[place] = self.texts.get(place, "") + data
+
+    def all(self, tag, **wanted):
+        """Return (attributes, text) of all elements of a kind; a class may be one of several."""
+        return [
+            (attributes, self.texts.get(place, ""))
+            for place, (name, attributes) in enumerate(self.elements)
+            if name == tag and all(value in (attributes.get(key) or "").split() for key, value in wanted.items())
+        ]
+
+
+def read(model, **asked):
+    text = render(gather(model, **asked))
+    return text, Page(text)
+
+
+@pytest.fixture(scope="module")
+def page(searched):
+    return read(searched)
+
+
+def test_a_page_is_whole(page):
+    text, found = page
+    assert text.startswith("<!DOCTYPE html>")
+    assert [title for _, title in found.all("h2") if "arning" not in title] == [
+        "Data",
+        "Settings",
+        "Landscape",
+        "Held-out predictions",
+        "Contradicting labels",
+        "Notes",
+    ]
+    names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(set(names)) == len(names)
+    targets = [attributes["href"][1:] for attributes, _ in found.all("a")]
+    assert len(targets) == 6
+    assert set(targets) <= set(names)
+
+
+def test_a_page_loads_nothing(page):
+    text, found = page
+    sources = [attributes.get(name) for _, attributes in found.elements for name in ("src", "href")]
+    assert all(source.startswith(("data:", "#")) for source in sources if source)
+    assert "http:" not in text.replace("http-equiv", "")
+    assert "https:" not in text
+    assert "@import" not in text
+    assert "url(" not in text.replace("url(#", "")
+
+
+def test_only_our_own_script_may_run(page):
+    _, found = page
+    ((policy, _),) = [meta for meta in found.all("meta") if "http-equiv" in meta[0]]
+    scripts = [text for attributes, text in found.all("script") if "type" not in attributes]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    assert re.findall(r"sha256-([^']+)'", policy["content"]) == digests
+    assert "default-src 'none'" in policy["content"]
+
+
+def test_the_table_of_settings(page, searched):
+    _, found = page
+    text = found.all("section", id="settings")[0][1]
+    for each in gather(searched).results:
+        assert number(each.score) in text
+        assert number(each.others["average_precision"]) in text
+    assert text.count("chosen here") == 1
+    assert text.count("exact leave-one-out") == 4
+
+
+def test_the_points_of_a_landscape(page, searched):
+    _, found = page
+    data = [json.loads(text) for _, text in found.all("script", type="application/json")]
+    assert len(data) == 4
+    assert data[3]["names"] == ["roc_auc", "λ_d", "λ_t"]
+    assert len(data[3]["points"]) == 12
+    # The points come row by row, from the smallest values up.
+    for place, point in enumerate(data[3]["points"]):
+        i, j = divmod(place, 3)
+        assert point[2] == number(searched.landscape_[i, j])
+        assert point[3:] == [power([0.01, 0.1, 1, 10][i]), power([0.1, 1, 10][j])]
+    across, up = np.array([point[:2] for point in data[3]["points"]]).T
+    assert_allclose(np.diff(across.reshape(4, 3), axis=1), across[1] - across[0], atol=0.11)
+    assert (np.diff(up.reshape(4, 3), axis=0) < 0).all()
+    assert across.min() > 52
+    assert up.max() < 312
+
+
+def test_the_darkest_part_of_a_map_is_its_best():
+    rows, columns = np.mgrid[:5, :6]
+    scores = -((rows - 1.0) ** 2) - (columns - 4.0) ** 2
+    alphas = 10.0 ** np.arange(6)
+    landscape = Landscape(Setting.A, True, scores, alphas[:5], alphas, (1e1,), 1e4)
+    text = landscape_figure(landscape, "score", levels_of([landscape]))
+    (darkest,) = re.findall(r'<path class="band-0"[^>]*d="([^"]*)"', text)
+    outline = np.array([pair.split() for pair in re.findall(r"[\d.]+ [\d.]+", darkest)], dtype=float)
+    place = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"][1 * 6 + 4]
+    assert_allclose(outline.mean(axis=0), place[:2], atol=15)
+    assert np.ptp(outline, axis=0).max() < 160  # of 300
+
+
+def test_the_table_of_cells(page, searched):
+    _, found = page
+    report = gather(searched)
+    heads = [attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes]
+    assert [head["data-kind"] for head in heads] == ["text", "text", "number", "number", "number"]
+    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending"]
+    values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
+    held_out = report.result(report.cell_setting).held_out
+    expected = [[report.labels.values[i, j], held_out[i, j], worst] for i, j, worst in report.cells]
+    assert_allclose(np.reshape(values, (-1, 3)), expected)
+
+
+def test_ids_are_text_whatever_they_are(binary):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = binary
+    rows = ["<script>alert(1)</script>", "</script>", '" onload="x', "&amp;", *(f"<b>{i}" for i in range(20))]
+    columns = [f"<img src=x onerror=alert({j})>" for j in range(16)]
+    model = TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T)
+
+    def scoring(Y, F):
+        return -float(np.abs(Y - F).mean())
+
+    scoring.__name__ = "</script><b>"
+    asked = {"alphas": [1.0, 2.0], "title": "</title><script>alert(2)</script>", "notes": ["<i>mind</i>"]}
+    text, found = read(model, scoring=scoring, **asked)
+    shown = {text for _, text in found.all("bdi")}
+    assert shown <= {*rows, *columns}
+    assert len(shown) > 16
+    assert "alert(1)</script>" not in text
+    assert len([1 for tag, _ in found.elements if tag == "script"]) == 5
+    assert [tag for tag, _ in found.elements if tag in ("i", "img")] == ["img"]
+    assert [text for _, text in found.all("b")] == list("ABCD")
+    assert found.all("title")[0][1] == "</title><script>alert(2)</script>"
+    assert "<i>mind" not in text
+
+
+def test_an_unfinished_character_does_no_harm(binary, tmp_path):
+    pd = pytest.importorskip("pandas")
+    from dyadlearn.report import write_report
+
+    X, Y, T = binary
+    rows = [f"\ud800{i}" for i in range(24)]
+    model = TwoStepRidge().fit(X, pd.DataFrame(Y, pd.Index(rows, dtype=object)), tasks=T)
+    path = write_report(model, tmp_path / "report.html", alphas=[1.0, 2.0])
+    assert "\\ud800" in path.read_text(encoding="utf-8")
+
+
+def test_real_labels_show_points(real):
+    X, Y, T = real
+    text, found = read(KroneckerRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0, 10.0])
+    assert len(found.all("path", **{"class": "setting-A"})) > 0
+    assert "observed label" in text
+    assert "ROC" not in text
+    assert "pairs" in found.all("section", id="data")[0][1]
+    assert "≤" not in found.all("section", id="landscape")[0][1]  # lines have no steps
+
+
+def test_many_points_are_thinned_out_and_said_to_be():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(80, 4)), rng.normal(size=(80, 50))
+    text, _ = read(TwoStepRidge().fit(X, Y), alphas=[1.0, 2.0])
+    assert "3,000 of 4,000 labels are drawn" in text
+    dots = re.findall(r'<path class="dots setting-A" d="([^"]*)"', text)
+    assert sum(data.count("M") for data in dots) == 3000
+
+
+def test_stars_of_many_tasks(real):
+    X, Y, _ = real
+    model = IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y)
+    _, found = read(model)
+    assert len(found.all("path", **{"class": "star"})) == 2 * np.unique(model.alpha_).size
+    assert "single tasks" in found.all("section", id="landscape")[0][1]
+
+
+def test_one_point_is_no_landscape(real):
+    X, Y, T = real
+    _, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[1.0], task_alphas=[1.0])
+    assert found.all("section", id="landscape") == []
+    _, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[1.0], task_alphas=[0.0, 1.0, 2.0])
+    (first, *_) = [json.loads(text) for _, text in found.all("script", type="application/json")]
+    assert first["names"] == ["neg_mean_squared_error", "λ_t"]
+    assert [point[3] for point in first["points"]] == ["1", "2"]
+    assert "λ = 0 is not drawn" in found.all("section", id="landscape")[0][1]
+
+
+def test_a_large_grid_makes_a_small_page():
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(664, 8)), rng.normal(size=(445, 6))
+    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 445)) > 12).astype(float)
+    text, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], wanted="CD")
+    assert len(text) < 1_000_000
+    assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
+    assert "thinned out" in found.all("section", id="held-out")[0][1]
+    assert "200 of 295,480 labels" in found.all("section", id="cells")[0][1]

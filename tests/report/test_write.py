@@ -1,0 +1,59 @@
+"""A report is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.report import write_report
+
+
+@pytest.fixture
+def model(real):
+    X, Y, T = real
+    return TwoStepRidge().fit(X, Y, tasks=T)
+
+
+def test_a_report_is_a_file(model, tmp_path):
+    path = write_report(model, str(tmp_path / "report.html"), title="Mine", alphas=[1.0, 2.0], n_cells=7)
+    assert path == tmp_path / "report.html"
+    text = path.read_text(encoding="utf-8")
+    assert "<h1>Mine</h1>" in text
+    assert text.count("<bdi>") == 14
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_an_old_report_stays_if_a_new_one_fails(model, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(model, path, alphas=[1.0, 2.0])
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_an_old_report_is_replaced(model, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    assert write_report(model, path, alphas=[1.0, 2.0]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_places_that_cannot_be_written_to(model, tmp_path):
+    with pytest.raises(IsADirectoryError, match="found the folder"):
+        write_report(model, tmp_path)
+    with pytest.raises(FileNotFoundError, match="does not exist: make it first"):
+        write_report(model, tmp_path / "nowhere" / "report.html")
+
+
+@pytest.mark.parametrize(("n_cells", "error"), [(0, ValueError), (2.5, TypeError)])
+def test_a_senseless_number_of_cells(model, tmp_path, n_cells, error):
+    with pytest.raises(error, match="n_cells must be"):
+        write_report(model, tmp_path / "report.html", n_cells=n_cells)
+    assert list(tmp_path.iterdir()) == []
