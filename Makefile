@@ -18,13 +18,17 @@ PYTEST := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/pyth
 ARGS ?=
 # More arguments for the second experiment, for instance: make reproduce TRANSFER="--repeats 100"
 TRANSFER ?=
+# More arguments for the third experiment, for instance: make reproduce TEXT="--data lshtc"
+TEXT ?=
+# More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
+SCALE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench reproduce docs clean
+.PHONY: help install demo test lint format bench bench-scale reproduce docs clean
 
 help: ## show this list
 	@echo "dyadlearn: what make can do"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
@@ -64,15 +68,21 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/holdout.py
 	$(BIN)/python benchmarks/landscape.py
 	$(BIN)/python benchmarks/incomplete.py
+	$(BIN)/python benchmarks/online.py
+
+bench-scale: $(STAMP) ## learn 380,000 documents of 833,482 terms and 12,633 labels from disk, in 8 GB
+	$(BIN)/python benchmarks/scale.py $(SCALE)
 
 reproduce: $(STAMP) ## run the paper's experiments; quicker: make reproduce ARGS=--quick
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
 	$(BIN)/python experiments/drug_target.py --json build/drug_target.json --figures build/figures $(ARGS)
-	@# ARGS are for the first experiment, those of the second are TRANSFER; --quick is for both.
+	@# ARGS are for the first experiment, those of the others are TRANSFER and TEXT; --quick is for all.
 	$(BIN)/python experiments/transfer.py --json build/transfer.json --figures build/figures \
 	  $(filter --quick,$(ARGS)) $(TRANSFER)
-	@echo "The figures are in build/figures, all landscapes and curves in build/drug_target.json and build/transfer.json"
+	$(BIN)/python experiments/online_text.py --json build/online_text.json --figures build/figures \
+	  $(filter --quick,$(ARGS)) $(TEXT)
+	@echo "The figures are in build/figures, all landscapes and curves in build/*.json"
 
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html

@@ -1,0 +1,58 @@
+"""The command ``dyadlearn``. The only room that loads typer and rich."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dyadlearn import __version__
+from dyadlearn.cli import datasets, demo, errors, evaluate, inspect, judge, predict, reproduce, tune, update
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    cls=errors.Commands,
+    help="Learn from labelled pairs of instances and tasks.",
+    epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
+    "package, room on the disk, memory, a network); 130 interrupted.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dyadlearn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn from labelled pairs of instances and tasks."""
+
+
+for _command in (
+    demo.demo,
+    tune.tune,
+    evaluate.evaluate,
+    predict.predict,
+    update.update,
+    judge.screen,
+    judge.recommend,
+    inspect.inspect,
+    inspect.report,
+):
+    app.command()(_command)
+app.add_typer(datasets.app, name="datasets")
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(reproduce.reproduce)
+
+
+def main() -> None:
+    """Run the command."""
+    app()

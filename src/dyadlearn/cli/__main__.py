@@ -1,0 +1,5 @@
+"""``python -m dyadlearn.cli``."""
+
+from dyadlearn.cli import main
+
+main()

@@ -1,0 +1,265 @@
+"""Labels with both their sides: read, put in order by name, and checked against each other."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyadlearn._frames import Ids, make_ids
+from dyadlearn.cli.sides import Entities, Source, open_source, training_side
+from dyadlearn.cli.tables import ARRAYS, MISSING, Cells, Sheet, read_cells, read_sheet, shown, suffix_of
+from dyadlearn.cli.talk import Talk
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import to_grid
+
+__all__ = ["Dyads", "Options", "read_dyads", "read_groups", "read_labels"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the files are to be read, as the command line says.
+
+    Attributes
+    ----------
+    format : str or None
+        "grid" or "long"; None looks.
+    columns : str or None
+        Names of the columns of a long table: instance, task, value.
+    fill : float or None
+        The value of pairs that a long table does not have; None leaves them not observed.
+    transpose : bool
+        Whether the rows of the labels are the tasks.
+    kernel, task_kernel, fingerprint : str or None
+    instances_smiles, tasks_smiles : str or None
+        Columns that hold molecules.
+    drop_invalid : bool
+        Whether molecules and sequences that are none are left out, with their labels.
+    """
+
+    format: str | None = None
+    columns: str | None = None
+    fill: float | None = None
+    transpose: bool = False
+    kernel: str | None = None
+    task_kernel: str | None = None
+    fingerprint: str | None = None
+    instances_smiles: str | None = None
+    tasks_smiles: str | None = None
+    drop_invalid: bool = False
+
+
+@dataclass(frozen=True)
+class Dyads:
+    """Labels Y (m, q) with NaN where not observed, their ids, and the two sides in the same order."""
+
+    Y: np.ndarray
+    instance_ids: Ids | None
+    task_ids: Ids | None
+    instances: Entities
+    tasks: Entities | None
+
+
+# The options of all commands that read labels and their sides.
+Labels = Annotated[
+    Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
+]
+Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
+MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
+Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
+Kernel = Annotated[
+    str | None,
+    typer.Option(help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."),
+]
+TaskKernel = Annotated[str | None, typer.Option(help="Kernel of the tasks.")]
+Fingerprint = Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")]
+InstancesSmiles = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
+]
+TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
+Format = Annotated[str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="I,T,V", help="Columns of a long table: instance, task and value, by name.")
+]
+Fill = Annotated[
+    float | None, typer.Option(help="The value of pairs that a long table lacks; by default they are not observed.")
+]
+DropInvalid = Annotated[
+    bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
+]
+Transpose = Annotated[bool, typer.Option("--transpose", help="The rows of the labels are tasks.")]
+
+
+def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Options, talk: Talk) -> Dyads:
+    """Read labels and both sides, and bring them into one order by their ids.
+
+    Parameters
+    ----------
+    labels, instances : Path
+    tasks : Path or None
+    options : Options
+    talk : Talk
+        Told what was left out, dropped or averaged.
+    """
+    first = open_source(instances, options.instances_smiles)
+    second = None if tasks is None else open_source(tasks, options.tasks_smiles)
+    grid = read_labels(labels, options, talk)
+    _check_orientation(grid, first, second)
+    places = _places(first, grid.rows, grid.values.shape[0], "instances", "rows", grid.path, talk)
+    how = (options.fingerprint, options.drop_invalid, talk)
+    X, kept = training_side(first, places, options.kernel, *how)
+    T, kept_tasks = None, None
+    if second is not None:
+        places = _places(second, grid.columns, grid.values.shape[1], "tasks", "columns", grid.path, talk)
+        T, kept_tasks = training_side(second, places, options.task_kernel, *how)
+    grid = grid.take(kept, kept_tasks)
+    task_ids = grid.columns or (None if T is None else T.ids)
+    return Dyads(grid.values, grid.rows or X.ids, task_ids, X, T)
+
+
+def read_labels(path: Path, options: Options, talk: Talk) -> Sheet:
+    """Read labels as a grid; what became of the rows of a long table is said."""
+    if options.format not in (None, "grid", "long"):
+        raise ValueError(f"--format is grid or long, found {options.format!r}.")
+    is_long = False
+    if suffix_of(path) in ARRAYS:
+        grid = read_sheet(path)
+        if not isinstance(grid.values, np.ndarray):
+            raise ValueError(f"{path} is sparse, but zeros are labels too: store it dense.")
+    else:
+        cells = read_cells(path)
+        is_long = options.columns is not None or options.format == "long"
+        is_long = is_long or (options.format is None and _looks_long(cells))
+        if is_long:
+            grid = _from_long(cells, options, talk)
+        else:
+            grid = cells.sheet()
+    if options.fill is not None and not is_long:
+        raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
+    if np.isnan(grid.values).all():
+        raise ValueError(f"{path} holds no label.")
+    return grid.transposed() if options.transpose else grid
+
+
+def _looks_long(cells: Cells) -> bool:
+    """Tell whether a table lists pairs: three columns, and either ids in the second or repeated ids in the first."""
+    if len(cells.headings) != 3:
+        return False
+    return any(not _is_number(line[1]) for line in cells.lines) or len({line[0] for line in cells.lines}) < len(
+        cells.lines
+    )
+
+
+def _is_number(cell: Any) -> bool:
+    if cell is None or str(cell).strip().lower() in MISSING:
+        return True
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
+    if options.columns is None:
+        if len(cells.headings) != 3:
+            raise ValueError(
+                f"{cells.path} has {len(cells.headings)} columns ({shown(cells.headings)}), but a long table has an "
+                "instance, a task and a value: name them by --columns."
+            )
+        if _is_number(cells.headings[2]) and cells.headings[2]:
+            # There is no line of headings: the first line is a pair already.
+            lines = [list(cells.headings), *cells.lines]
+            cells = replace(cells, headings=["instance", "task", "value"], lines=lines, numbers=[1, *cells.numbers])
+        names = cells.headings
+    else:
+        names = [name.strip() for name in options.columns.split(",")]
+        if len(names) != 3:
+            raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
+    # An empty id is a missing one.
+    ids = [[None if cell is None else str(cell).strip() or None for cell in cells.column(n)] for n in names[:2]]
+    found = to_grid(list(zip(*ids, strict=True)), cells.as_numbers([cells.place(names[2])])[:, 0])
+    if found.n_dropped:
+        talk.note(
+            f"{found.n_dropped} of {found.n_rows} rows of {cells.path} were dropped: {found.n_missing_ids} lack an id, "
+            f"{found.n_missing_values} a value."
+        )
+    if found.n_repeated:
+        talk.note(
+            f"{found.n_repeated} pairs stand in {cells.path} more than once and were averaged; "
+            f"{found.n_contradicting} of them with different values."
+        )
+    values = found.grid if options.fill is None else np.where(np.isnan(found.grid), options.fill, found.grid)
+    rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
+    return Sheet(values, rows, columns, cells.path)
+
+
+def _check_orientation(grid: Sheet, instances: Source, tasks: Source | None) -> None:
+    """Tell somebody whose labels lie on their side."""
+    if grid.rows is None or grid.columns is None or instances.ids is None or grid.rows.labels == grid.columns.labels:
+        return
+    rows, columns, own = set(grid.rows.labels), set(grid.columns.labels), set(instances.ids.labels)
+    others = set() if tasks is None or tasks.ids is None else set(tasks.ids.labels)
+    if not rows & own and columns & own and (not others or rows & others):
+        raise IdError(
+            f"{grid.path} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
+            "rows. Add --transpose."
+        )
+
+
+def _places(
+    source: Source, wanted: Ids | None, n: int, side: str, axis: str, labels: Path, talk: Talk
+) -> np.ndarray | None:
+    """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
+    if wanted is None or source.ids is None:
+        found = len(source.texts) if source.sheet is None else source.sheet.values.shape[0]
+        if found != n:
+            raise ValueError(
+                f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
+                "many and in the same order."
+            )
+        if wanted is not None or source.ids is not None:
+            talk.note(f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand.")
+        return None
+    own = set(source.ids.labels)
+    lacking = [str(label) for label in wanted.labels if label not in own]
+    if lacking:
+        raise IdError(_lacking(lacking, source, wanted, axis, labels))
+    if len(source.ids) > len(wanted):
+        left_out = len(source.ids) - len(wanted)
+        talk.note(f"{left_out} of {len(source.ids)} {side} in {source.path} have no labels and are left out.")
+    return source.ids.positions(wanted.labels, str(source.path))
+
+
+def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
+    assert source.ids is not None
+    known = [str(label) for label in source.ids.labels]
+    if len(lacking) == len(wanted):
+        return (
+            f"None of the {len(wanted)} {axis} of {labels} ({shown(lacking, 3)}) is in {source.path}, whose ids are "
+            f"such as {shown(known, 3)}."
+        )
+    named = []
+    for label in lacking[:5]:
+        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8)
+        named.append(repr(label) + (f" (did you mean {close[0]!r}?)" if close else ""))
+    more = ", …" if len(lacking) > 5 else ""
+    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {source.path}: {', '.join(named)}{more}."
+
+
+def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:
+    """Read a table of ids and groups; return the group of each id wanted."""
+    cells = read_cells(path)
+    if len(cells.headings) != 2:
+        raise ValueError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
+    if wanted is None:
+        raise ValueError(f"Groups of {side} need labels with ids.")
+    groups = dict(zip(cells.ids().labels, cells.column(cells.headings[1]), strict=True))
+    lacking = [label for label in wanted.labels if label not in groups]
+    if lacking:
+        raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")
+    return np.array([str(groups[label]) for label in wanted.labels])

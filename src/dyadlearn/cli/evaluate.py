@@ -1,0 +1,167 @@
+"""``dyadlearn evaluate``: how well a model does in each of the four settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dyadlearn import verify_holdout
+from dyadlearn._array import to_numpy
+from dyadlearn.cli import dyads
+from dyadlearn.cli.fitting import ModelName, check_model, default_scoring, fitted, settings_of
+from dyadlearn.cli.modelfile import load_model
+from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
+from dyadlearn.diagnostics.heldout import held_out, labelled_model
+from dyadlearn.metrics import scorer
+from dyadlearn.settings import Setting
+
+__all__ = ["evaluate", "scores_of"]
+
+
+def evaluate(
+    source: Annotated[Path, typer.Argument(metavar="MODEL|LABELS", help="A model file, or labels with --instances.")],
+    instances: dyads.MaybeInstances = None,
+    tasks: dyads.Tasks = None,
+    model: ModelName = "two-step",
+    alpha: Annotated[float | None, typer.Option(help="Regularisation of the instances; 1 where not given.")] = None,
+    task_alpha: Annotated[float | None, typer.Option(help="Regularisation of the tasks; 1 where not given.")] = None,
+    settings: Annotated[str, typer.Option(help="Which settings.")] = "ABCD",
+    scoring: Annotated[list[str] | None, typer.Option(help="A score, such as roc_auc; may be repeated.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
+    cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
+    cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
+    kernel: dyads.Kernel = None,
+    task_kernel: dyads.TaskKernel = None,
+    instances_smiles: dyads.InstancesSmiles = None,
+    tasks_smiles: dyads.TasksSmiles = None,
+    fingerprint: dyads.Fingerprint = None,
+    format: dyads.Format = None,
+    columns: dyads.Columns = None,
+    fill: dyads.Fill = None,
+    transpose: dyads.Transpose = False,
+    drop_invalid: dyads.DropInvalid = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score a model's exact hold-out predictions for new pairs, instances, tasks, and both.
+
+    For example:
+
+        dyadlearn evaluate model.dyad --verify
+
+        dyadlearn evaluate labels.csv --instances targets.csv --tasks drugs.csv --alpha 0.1 --task-alpha 10
+
+        dyadlearn evaluate model.dyad --scoring roc_auc --scoring average_precision --json
+    """
+    with Talk(json, quiet) as talk:
+        wanted = settings_of(settings)
+        for name in scoring or ():
+            scorer(name)
+        if instances is None:
+            found = load_model(source)
+            estimator = labelled_model(found.model)
+            if alpha is not None or task_alpha is not None:
+                estimator = _with_alphas(estimator, alpha, task_alpha)
+            names = scoring or [found.origin.get("scoring") or _default(estimator)]
+        else:
+            if model == "online":
+                raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
+            check_model(model, tasks is not None)
+            options = dyads.Options(
+                format,
+                columns,
+                fill,
+                transpose,
+                kernel,
+                task_kernel,
+                fingerprint,
+                instances_smiles,
+                tasks_smiles,
+                drop_invalid,
+            )
+            data = dyads.read_dyads(source, instances, tasks, options, talk)
+            estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
+            names = scoring or [default_scoring(data.Y)]
+        rows = scores_of(estimator, wanted, names, cv, talk)
+        if verify:
+            _verify(estimator, rows, cells, talk)
+        headings = ["setting", "new", "method", *names] + (["from refitting"] if verify else [])
+        lines = [
+            [row["setting"], row["new"], row["method"], *(number(row["scores"][name]) for name in names)]
+            + ([number(row["difference"])] if verify else [])
+            for row in rows
+        ]
+        talk.result({"settings": rows}, make_table(headings, lines, left=3))
+
+
+def scores_of(
+    model: Any, settings: list[Setting], scoring: list[str], cv: int | None, talk: Talk
+) -> list[dict[str, Any]]:
+    """Score a model in several settings.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    settings : list of Setting
+        Those of new tasks are left out, and that is said, where the model knows nothing of tasks.
+    scoring : list of str
+    cv : int or None
+    talk : Talk
+
+    Returns
+    -------
+    list of dict
+        One for each setting, with the scores by their names.
+    """
+    problem = model._problem()
+    if problem.task_spectrum is None and any(setting.new_task for setting in settings):
+        talk.note("The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out.")
+        settings = [setting for setting in settings if not setting.new_task]
+    rows: list[dict[str, Any]] = []
+    for setting in settings:
+        prepared = {name: scorer(name).prepare(problem.Y, setting=setting) for name in scoring}
+        with talk.working(f"Setting {setting.value}: hold-out"):
+            values, method = held_out(model, setting, cv)
+        rows.append(
+            {
+                "setting": setting.value,
+                "new": setting.description,
+                "method": method,
+                "scores": {name: float(judge(values)) for name, judge in prepared.items()},
+                "undefined": {name: judge.n_undefined for name, judge in prepared.items()},
+            }
+        )
+        for name, count in rows[-1]["undefined"].items():
+            if count:
+                side = {"B": "instances", "C": "tasks"}.get(setting.value, "cells")
+                talk.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
+    return rows
+
+
+def _default(model: Any) -> str:
+    return getattr(model, "scoring", None) or default_scoring(to_numpy(model._problem().Y))
+
+
+def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> Any:
+    if not hasattr(model, "set_alpha"):
+        raise ValueError(
+            "This model chose its own regularisation: give other values together with the labels, --instances and "
+            "--tasks."
+        )
+    given = {name: value for name, value in (("alpha", alpha), ("task_alpha", task_alpha)) if value is not None}
+    if "task_alpha" in given and not hasattr(model, "task_alpha"):
+        raise ValueError(f"{type(model).__name__} has one regularisation, --alpha.")
+    return model.set_alpha(**given)
+
+
+def _verify(model: Any, rows: list[dict[str, Any]], cells: int, talk: Talk) -> None:
+    """Add to each row the largest difference from refitting."""
+    for row in rows:
+        row["difference"] = None
+        if not model._problem().is_complete:
+            talk.note("Labels are missing: hold-out predictions are made by solving again, there is nothing to verify.")
+            return
+        with talk.working(f"Setting {row['setting']}: refitting"):
+            row["difference"] = verify_holdout(model, row["setting"], n_cells=cells, random_state=0)

@@ -1,0 +1,145 @@
+"""Files that commands write: whole or not at all, and never over another one unasked."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import gzip
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyadlearn._frames import Ids
+from dyadlearn.cli.tables import suffix_of
+from dyadlearn.store.container import replacing
+
+__all__ = ["Force", "check_table", "check_target", "write_columns", "write_file", "write_grid", "writing"]
+
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
+
+# What a table can be written as.
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz")
+
+
+def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
+    """Refuse a place that cannot be written to, before any work is done for it.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Whether a file there may be replaced.
+    endings : sequence of str
+        What its name may end in; empty for anything.
+    """
+    if endings and suffix_of(path) not in endings:
+        raise ValueError(f"{path} must end in one of {', '.join(endings)}, so that its format is known.")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder, make it or write elsewhere", str(path.parent))
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))
+    if path.exists() and not force:
+        raise FileExistsError(errno.EEXIST, "it exists already, choose another name or add --force", str(path))
+
+
+def check_table(path: Path | None, force: bool) -> None:
+    """Refuse a place for a table that cannot be written to; None stands for standard output."""
+    if path is not None:
+        check_target(path, force, _TABLES)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Let errors of a full disk and the like name the file that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole, or leave everything as it was."""
+    with writing(path), replacing(path) as file:
+        file.write(content)
+
+
+def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write a table of named columns, all of the same length; None prints it as csv.
+
+    Numbers are written with all their digits, None and NaN as nothing.
+    """
+    if path is None:
+        sys.stdout.write(_text(columns, ","))
+    elif suffix_of(path) == ".npz":
+        _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
+    elif suffix_of(path) == ".parquet":
+        write_file(path, _parquet(columns))
+    else:
+        content = _text(columns, "," if suffix_of(path) == ".csv" else "\t").encode()
+        write_file(path, gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, corner: str) -> None:
+    """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
+
+    Parameters
+    ----------
+    path : Path or None
+    values : array of shape (n, p)
+    rows, columns : Ids
+    corner : str
+        The heading of the ids.
+    """
+    if path is not None and suffix_of(path) == ".npz":
+        names = {axis: np.array([str(label) for label in ids.labels]) for axis, ids in _axes(rows, columns)}
+        _write_arrays(path, {"values": values, **names})
+    else:
+        taken = {str(label): values[:, place].tolist() for place, label in enumerate(columns.labels)}
+        while corner in taken:
+            corner += "_"
+        write_columns(path, {corner: list(rows.labels), **taken})
+
+
+def _axes(rows: Ids, columns: Ids) -> list[tuple[str, Ids]]:
+    return [("rows", rows), ("columns", columns)]
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_file(path, buffer.getvalue())
+
+
+def _text(columns: Mapping[str, Sequence[Any]], delimiter: str) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None or value != value else value
+
+
+def _parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    import narwhals as nw
+
+    backends: tuple[Any, ...] = ("pyarrow", "polars", "pandas")
+    for backend in backends:
+        buffer = io.BytesIO()
+        try:
+            nw.from_dict(dict(columns), backend=backend).write_parquet(buffer)
+        except ImportError:
+            continue
+        return buffer.getvalue()
+    raise ImportError("Writing parquet needs polars or pyarrow: install one of them, or write the table as csv.")

@@ -1,0 +1,111 @@
+"""``dyadlearn inspect`` and ``dyadlearn report``: what is in a model file, in a table or on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyadlearn import OnlineTwoStepRidge
+from dyadlearn._array import to_numpy
+from dyadlearn.cli.files import Force, check_target, writing
+from dyadlearn.cli.fitting import settings_of
+from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
+from dyadlearn.cli.tables import shown
+from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+
+__all__ = ["inspect", "report"]
+
+
+def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> None:
+    """Show what a model file holds: the model, its parameters, its data and how it was made.
+
+    For example:
+
+        dyadlearn inspect model.dyad
+    """
+    with Talk(json, quiet) as talk:
+        found = load_model(model)
+        figures = _figures(found)
+        rows = [(name.replace("_", " "), _line(value)) for name, value in figures.items() if value not in (None, {})]
+        talk.result(figures, make_list(rows))
+
+
+def _figures(found: Loaded) -> dict[str, Any]:
+    estimator = found.model
+    figures: dict[str, Any] = {"model": type(estimator).__name__}
+    if isinstance(estimator, OnlineTwoStepRidge):
+        figures |= {
+            "instances": estimator.n_seen_,
+            "tasks": estimator.n_tasks_,
+            "pending_tasks": estimator.n_pending_tasks_,
+        }
+    else:
+        Y = to_numpy(estimator._grid.values)
+        observed = ~np.isnan(Y)
+        figures |= {
+            "instances": Y.shape[0],
+            "tasks": Y.shape[1],
+            "observed": int(observed.sum()),
+            "mean_label": float(Y[observed].mean()),
+        }
+    scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
+    figures |= {
+        **_alphas(estimator),
+        "setting": getattr(estimator, "setting", found.origin.get("setting")),
+        "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
+        "score": getattr(estimator, "best_score_", found.origin.get("score")),
+        "holdout": getattr(estimator, "holdout_method_", None),
+        "instance_side": found.instances.in_words,
+        "task_side": None if found.tasks is None else found.tasks.in_words,
+        "instance_ids": None if found.ids[0] is None else list(found.ids[0].labels),
+        "task_ids": None if found.ids[1] is None else list(found.ids[1].labels),
+        "files": found.origin.get("files"),
+        "versions": found.versions,
+    }
+    return figures
+
+
+def _alphas(estimator: Any) -> dict[str, Any]:
+    """Return the regularisation that a model uses, chosen or given."""
+    found = {}
+    for name in ("alpha", "task_alpha"):
+        value = getattr(estimator, f"{name}_", getattr(estimator, name, None))
+        found[name] = value.tolist() if isinstance(value, np.ndarray) else value
+    return found
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items() if entry is not None)
+    return shown(value, 3) if isinstance(value, list) else number(value)
+
+
+def report(
+    model: ModelArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
+    settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
+    scoring: Annotated[str | None, typer.Option(help="What is best; by default what the model was tuned for.")] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one page about a model that opens in any browser, without a network.
+
+    For example:
+
+        dyadlearn report model.dyad -o report.html --title "Nuclear receptors"
+    """
+    with Talk(json, quiet) as talk:
+        check_target(output, force)
+        wanted = None if settings is None else settings_of(settings)
+        found = load_model(model)
+        from dyadlearn.report import write_report
+
+        with writing(output):
+            write_report(found.model, output, title=title, settings=wanted, scoring=scoring, progress=talk.progress)
+        talk.result({"output": str(output)})
+        talk.say(f"Wrote {output}: open it in a browser.")

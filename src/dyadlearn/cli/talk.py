@@ -1,0 +1,148 @@
+"""How the commands speak: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Annotated, Any, Self
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Json", "Quiet", "Talk", "make_list", "make_table", "number"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
+
+
+class Talk:
+    """The voice of one command; within it, warnings of the library become notes.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether the result is printed as JSON.
+    quiet : bool
+        Whether notes are kept back.
+
+    Attributes
+    ----------
+    notes : list of str
+        What was noted so far, also where nobody heard it.
+    progress : bool or None
+        What to tell functions that can show a progress bar: never, or where somebody watches.
+    """
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.notes: list[str] = []
+        self.progress = False if quiet else None
+        # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
+        self.console = Console(emoji=False, markup=False, highlight=False)
+        self._warnings = warnings.catch_warnings()
+
+    def __enter__(self) -> Self:
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._warnings.__exit__(kind, error, trace)
+
+    def note(self, text: str) -> None:
+        """Tell something worth knowing that is no result."""
+        if text not in self.notes:
+            self.notes.append(text)
+            if not self.quiet:
+                typer.echo(f"note: {text}", err=True)
+
+    @contextmanager
+    def working(self, title: str) -> Iterator[None]:
+        """Show that something takes its time, where somebody watches."""
+        console = Console(stderr=True)
+        if self.quiet or not console.is_terminal:
+            yield
+        else:
+            with console.status(title):
+                yield
+
+    def say(self, *things: Any) -> None:
+        """Print sentences and tables for people; machines and the quiet do without."""
+        if not self.as_json and not self.quiet:
+            self.show(*things)
+
+    def show(self, *things: Any) -> None:
+        """Print sentences and tables on standard output."""
+        for thing in things:
+            self.console.print(thing)
+
+    def result(self, figures: Mapping[str, Any], *things: Any) -> None:
+        """Print a result: figures as JSON for machines, sentences and tables for people."""
+        if self.as_json:
+            plain = _plain({**figures, "notes": self.notes})
+            sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        else:
+            self.show(*things)
+
+
+def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """Return a table that fits the terminal: long ids are folded, figures stay whole.
+
+    Parameters
+    ----------
+    headings : sequence of str
+    rows : iterable of sequences of str
+    left : int, default=1
+        How many columns, from the first, hold text; the others hold figures.
+    """
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for place, heading in enumerate(headings):
+        is_text = place < left
+        table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def make_list(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return names and what they stand for, side by side."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def number(value: Any) -> str:
+    """Return a figure as people want to read it."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, str | bool):
+        return str(value)
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: NaN and infinity become null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)

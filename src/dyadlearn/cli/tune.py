@@ -1,0 +1,152 @@
+"""``dyadlearn tune``: from three tables to a model that has chosen its own regularisation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyadlearn.cli import dyads
+from dyadlearn.cli.files import Force, check_target
+from dyadlearn.cli.fitting import (
+    ModelName,
+    Scoring,
+    alphas_of,
+    check_model,
+    check_online,
+    default_scoring,
+    fitted,
+    searched,
+)
+from dyadlearn.cli.modelfile import Loaded, save_model
+from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+from dyadlearn.settings import as_setting
+
+__all__ = ["tune"]
+
+Alphas = Annotated[
+    str | None,
+    typer.Option(help="Regularisations to try: 0.1,1,10 or 1e-3:1e3:7 or auto; by default 1e-7 to 1e6."),
+]
+
+
+def tune(
+    labels: dyads.Labels,
+    instances: dyads.Instances,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, by custom model.dyad.")],
+    tasks: dyads.Tasks = None,
+    model: ModelName = "two-step",
+    setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
+    scoring: Scoring = None,
+    alphas: Alphas = None,
+    task_alphas: Annotated[str | None, typer.Option(help="The same for the tasks; by default as --alphas.")] = None,
+    groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
+    task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
+    cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
+    kernel: dyads.Kernel = None,
+    task_kernel: dyads.TaskKernel = None,
+    instances_smiles: dyads.InstancesSmiles = None,
+    tasks_smiles: dyads.TasksSmiles = None,
+    fingerprint: dyads.Fingerprint = None,
+    format: dyads.Format = None,
+    columns: dyads.Columns = None,
+    fill: dyads.Fill = None,
+    transpose: dyads.Transpose = False,
+    drop_invalid: dyads.DropInvalid = False,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model that chooses its regularisation by exact hold-out predictions.
+
+    For example:
+
+        dyadlearn tune labels.csv --instances targets.csv --tasks drugs.csv --setting D -o model.dyad
+
+        dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns user,item,stars -o m.dyad
+
+        dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
+    """
+    options = dyads.Options(
+        format,
+        columns,
+        fill,
+        transpose,
+        kernel,
+        task_kernel,
+        fingerprint,
+        instances_smiles,
+        tasks_smiles,
+        drop_invalid,
+    )
+    with Talk(json, quiet) as talk:
+        check_target(output, force)
+        check_model(model, tasks is not None)
+        chosen_setting = as_setting(setting).value
+        grid = alphas_of(alphas, "--alphas")
+        task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
+        data = dyads.read_dyads(labels, instances, tasks, options, talk)
+        if model == "online":
+            check_online(data)
+        scoring = scoring or default_scoring(data.Y)
+        search = searched(
+            data,
+            model if model != "online" or tasks is not None else "independent",
+            setting=chosen_setting,
+            scoring=scoring,
+            alphas=grid,
+            task_alphas=task_grid,
+            cv=cv,
+            groups=None if groups is None else dyads.read_groups(groups, data.instance_ids, "instances"),
+            task_groups=None if task_groups is None else dyads.read_groups(task_groups, data.task_ids, "tasks"),
+            talk=talk,
+        )
+        figures = _figures(search, data, model, scoring)
+        kept = search
+        if model == "online":
+            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0)
+        origin = {
+            "files": {
+                side: None if path is None else path.name
+                for side, path in (("labels", labels), ("instances", instances), ("tasks", tasks))
+            },
+            **{name: figures[name] for name in ("model", "setting", "scoring", "alpha", "task_alpha", "score")},
+        }
+        recipe = None if data.tasks is None or model == "independent" else data.tasks.recipe
+        save_model(Loaded(kept, data.instances.recipe, recipe, origin), output)
+        talk.result({**figures, "output": str(output)})
+        talk.say(_summary(figures, data), f"Wrote {output}.")
+
+
+def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[str, Any]:
+    """Return what was found, for machines."""
+    m, q = data.Y.shape
+    return {
+        "model": model,
+        "setting": as_setting(search.setting).value,
+        "scoring": scoring,
+        "alpha": float(search.alpha_),
+        "task_alpha": None if getattr(search, "task_alpha_", None) is None else float(search.task_alpha_),
+        "score": search.best_score_,
+        "holdout": search.holdout_method_,
+        "instances": m,
+        "tasks": q,
+        "observed": int(np.count_nonzero(~np.isnan(data.Y))),
+    }
+
+
+def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
+    """Return what was found, for people."""
+    m, q = data.Y.shape
+    task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
+    rows = [
+        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.Y.size:.4g} % observed"),
+        ("instances", data.instances.recipe.in_words),
+        ("tasks", task_side),
+        ("alpha", number(figures["alpha"])),
+        ("task alpha", number(figures["task_alpha"])),
+        (f"{figures['scoring']} in setting {figures['setting']}", f"{number(figures['score'])}, {figures['holdout']}"),
+    ]
+    return make_list([("model", figures["model"]), *rows])

@@ -1,0 +1,120 @@
+"""How the commands are run in tests, and small tables for them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dyadlearn import cli
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch) -> Callable[..., Ran]:
+    """Run a command within this process."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments: Any) -> Ran:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.app([str(argument) for argument in arguments], prog_name="dyadlearn")
+        captured = capsys.readouterr()
+        return Ran(int(stop.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+def write_csv(path: Path, rows: Any, columns: Any, values: Any, *, delimiter: str = ",") -> Path:
+    """Write a grid with ids."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(["", *columns])
+        for row, line in zip(rows, np.asarray(values).tolist(), strict=True):
+            writer.writerow([row, *line])
+    return path
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+@pytest.fixture(scope="session")
+def put() -> Callable[..., Path]:
+    return write_csv
+
+
+@pytest.fixture(scope="session")
+def get() -> Callable[[Path], list[list[str]]]:
+    return read_csv
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Three files and what is in them."""
+
+    folder: Path
+    X: np.ndarray
+    T: np.ndarray
+    Y: np.ndarray
+    users: list[str]
+    items: list[str]
+
+    @property
+    def labels(self) -> Path:
+        return self.folder / "labels.csv"
+
+    @property
+    def instances(self) -> Path:
+        return self.folder / "users.csv"
+
+    @property
+    def tasks(self) -> Path:
+        return self.folder / "items.csv"
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        return ("--instances", str(self.instances), "--tasks", str(self.tasks))
+
+
+@pytest.fixture
+def tables(tmp_path) -> Tables:
+    """Labels of 12 users × 8 items that their features nearly explain, as 0 and 1, in files."""
+    rng = np.random.default_rng(7)
+    X, T = rng.normal(size=(12, 3)), rng.normal(size=(8, 2))
+    Y = (X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 8)) > 0).astype(float)
+    users, items = [f"u{i}" for i in range(12)], [f"i{j}" for j in range(8)]
+    found = Tables(tmp_path, X, T, Y, users, items)
+    write_csv(found.labels, users, items, Y)
+    # In another order than the labels: they must be matched by name.
+    write_csv(found.instances, users[::-1], ["age", "height", "mood"], X[::-1])
+    write_csv(found.tasks, items[::-1], ["price", "size"], T[::-1])
+    return found
+
+
+@pytest.fixture
+def model(tables, run) -> Path:
+    """A model file made from the tables."""
+    path = tables.folder / "model.dyad"
+    ran = run("tune", tables.labels, *tables.sides, "--setting", "D", "--alphas", "0.1,1,10", "-o", path, "-q")
+    assert ran == Ran(0, "", "")
+    return path

@@ -1,0 +1,140 @@
+"""The command itself: what it prints, how it fails, and what it loads."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import dyadlearn
+from dyadlearn import cli
+from dyadlearn.exceptions import KernelError, ModelFileError, NotEnoughMemoryError
+
+
+def test_version():
+    result = CliRunner().invoke(cli.app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output == f"dyadlearn {dyadlearn.__version__}\n"
+
+
+def test_version_as_a_module():
+    result = subprocess.run(
+        [sys.executable, "-m", "dyadlearn.cli", "--version"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0
+    assert result.stdout == f"dyadlearn {dyadlearn.__version__}\n"
+    assert result.stderr == ""
+
+
+def test_help_names_the_commands_and_the_exit_codes(run):
+    ran = run("--help")
+    assert ran.code == 0
+    for word in ("demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "inspect", "report"):
+        assert f" {word} " in ran.out
+    assert "Exit codes" in ran.out
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "inspect", "report"]
+)
+def test_every_command_shows_an_example_and_speaks_json(run, command):
+    ran = run(command, "--help")
+    assert ran.code == 0
+    assert f"dyadlearn {command}" in ran.out.partition("For example:")[2]
+    assert "--json" in ran.out
+    assert "--quiet" in ran.out
+
+
+def test_an_unknown_command_is_an_error(run):
+    ran = run("nonesuch")
+    assert ran.code == 2
+    assert "nonesuch" in ran.err
+    assert ran.out == ""
+
+
+def fail_with(error, monkeypatch):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(cli.demo, "load_debtags", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KernelError("The kernel is odd."), 2),
+        (FileNotFoundError("There is no such thing."), 2),
+        (ModelFileError("It is cut short."), 3),
+        (NotEnoughMemoryError("Too much."), 4),
+        (ImportError("This needs rdkit."), 4),
+        (ConnectionError("Nobody answers."), 4),
+    ],
+)
+def test_errors_of_the_library_are_one_sentence_on_stderr(error, code, run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    fail_with(error, monkeypatch)
+    ran = run("demo")
+    assert ran.code == code
+    assert ran.err == f"dyadlearn: {error}\n"
+    assert ran.out == ""
+
+
+def test_errors_of_the_system_name_the_file_and_no_number(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    fail_with(OSError(errno.ENOSPC, "No space left on device", "model.dyad"), monkeypatch)
+    ran = run("demo")
+    assert (ran.code, ran.err) == (4, "dyadlearn: model.dyad: No space left on device.\n")
+
+
+def test_an_interrupt_is_one_sentence_too(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    fail_with(KeyboardInterrupt(), monkeypatch)
+    ran = run("demo")
+    assert (ran.code, ran.err) == (130, "dyadlearn: interrupted; no output was written.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    fail_with(ZeroDivisionError(), monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["dyadlearn", "demo"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_only_the_command_line_loads_typer_and_rich():
+    # scikit-learn itself loads rich where it finds it, so being loaded proves nothing: being needed does.
+    hide = "import sys; sys.modules['typer'] = sys.modules['rich'] = None;"
+    for module, fails in (("dyadlearn.datasets", False), ("dyadlearn.cli", True)):
+        result = subprocess.run(
+            [sys.executable, "-c", f"{hide} import {module}"], capture_output=True, text=True, check=False
+        )
+        assert ("ModuleNotFoundError" in result.stderr) == fails, result.stderr
+        assert (result.returncode != 0) == fails
+
+
+def test_the_command_line_needs_no_library_of_data_frames(tables, tmp_path):
+    path = tmp_path / "model.dyad"
+    script = f"""
+import sys
+for name in ("pandas", "polars", "pyarrow"):
+    sys.modules[name] = None
+from dyadlearn.cli import app
+for words in (
+    ["tune", {str(tables.labels)!r}, *{tables.sides!r}, "-o", {str(path)!r}, "-q", "--alphas", "1,10"],
+    ["evaluate", {str(path)!r}],
+    ["screen", {str(path)!r}],
+    ["recommend", {str(path)!r}, "--for", "u3"],
+    ["predict", {str(path)!r}, *{tables.sides!r}],
+):
+    try:
+        app(words)
+    except SystemExit as stop:
+        assert not stop.code, words
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "instance,i7,i6" in done.stdout

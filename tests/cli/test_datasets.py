@@ -1,0 +1,56 @@
+"""``dyadlearn datasets``: names, folders and tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_array_equal
+from sklearn.utils import Bunch
+
+from dyadlearn.cli import datasets
+from dyadlearn.cli.tables import read_sheet
+
+
+def test_list(run):
+    ran = run("datasets", "list")
+    assert ran.code == 0
+    found = run("datasets", "list", "--json").json["datasets"]
+    assert {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba", "lshtc", "hummingbird"} == set(found)
+    assert all(name in ran.out for name in found)
+
+
+def test_path(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path))
+    assert run("datasets", "path").out == f"{tmp_path}\n"
+    assert run("datasets", "path", "--data-home", tmp_path / "x", "--json").json["path"] == str(tmp_path / "x")
+
+
+def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
+    K, G = np.array([[2.0, 0.5], [0.5, 1.0]]), np.eye(3)
+    Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 1.0]])
+    data = Bunch(Y=Y, K=K, G=G, instance_names=np.array(["a", "b"]), task_names=np.array(["p", "q", "r"]))
+    asked = []
+    monkeypatch.setattr(datasets.datasets, "fetch_yamanishi", lambda name, data_home: asked.append(name) or data)
+    ran = run("datasets", "fetch", "nr", "--to", tmp_path / "nr")
+    assert ran.code == 0, ran.err
+    assert asked == ["nr"]
+    found = {name: read_sheet(tmp_path / "nr" / f"{name}.csv") for name in ("labels", "instances", "tasks")}
+    assert_array_equal(found["labels"].values, Y)
+    assert_array_equal(found["instances"].values, K)
+    assert found["tasks"].rows.labels == found["labels"].columns.labels == ("p", "q", "r")
+    assert "2 × 3" in ran.out
+    again = run("datasets", "fetch", "nr", "--to", tmp_path / "nr")
+    assert (again.code, "exists already" in again.err) == (2, True)
+
+
+def test_names_that_are_none(run):
+    ran = run("datasets", "fetch", "nonesuch")
+    assert ran.code == 2
+    assert "There is no data set 'nonesuch': the names are debtags, nr" in ran.err
+
+
+def test_a_set_without_kernels_is_not_written(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets.datasets, "load_lshtc", lambda home: Bunch(X=np.eye(2)))
+    ran = run("datasets", "fetch", "lshtc", "--to", tmp_path)
+    assert ran.code == 2
+    assert "no pair of kernels" in ran.err
+    assert list(tmp_path.iterdir()) == []

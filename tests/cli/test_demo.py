@@ -1,0 +1,84 @@
+"""``dyadlearn demo`` on a part of the data, so that it is fast."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import Bunch
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.cli import demo
+from dyadlearn.datasets import debtags_kernels, load_debtags
+
+
+@pytest.fixture
+def small_debtags(monkeypatch, tmp_path):
+    """Let the demonstration run on 120 packages and 40 tags, in an empty folder."""
+    data = load_debtags()
+    rows, columns = np.arange(0, 1500, 13), np.arange(0, 151, 4)
+    part = Bunch(
+        X=data.X[rows],
+        tasks=data.tasks[columns],
+        Y=data.Y[np.ix_(rows, columns)],
+        instance_names=data.instance_names[rows],
+        task_names=data.task_names[columns],
+        facets=data.facets,
+    )
+    monkeypatch.setattr(demo, "_ALPHAS", (0.3, 3.0))
+    monkeypatch.setattr(demo, "load_debtags", lambda: part)
+    monkeypatch.setattr(demo, "debtags_kernels", lambda _: kernels(data, rows, columns))
+    monkeypatch.chdir(tmp_path)
+    return part
+
+
+def kernels(data, rows, columns):
+    K, G = debtags_kernels(data)
+    return K[np.ix_(rows, rows)], G[np.ix_(columns, columns)]
+
+
+def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
+    ran = run("demo")
+    assert ran.code == 0, ran.err
+    assert "116 Debian packages × 38 tags" in ran.out
+    for setting in ("A: pair", "B: new package", "C: new tag", "D: both new"):
+        assert setting in ran.out
+    for name in ("independent", "kronecker", "two-step"):
+        assert name in ran.out
+    assert "The likeliest tags that nobody has given" in ran.out
+    assert "Done in" in ran.out
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
+    (tmp_path / "report.html").write_text("mine")
+    ran = run("demo", "--json")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "report.html").read_text() == "mine"
+    assert ran.json["report"] is None
+    assert "was left as it is: --force replaces it" in ran.json["notes"][0]
+    best = ran.json["models"]["two-step"]
+    K, G = demo.debtags_kernels(small_debtags)
+    Y = small_debtags.Y
+    for setting in "AD":  # to 1e-4, as nearly equal predictions count as tied in one of the two
+        model = TwoStepRidge(
+            best[setting]["alpha"], best[setting]["task_alpha"], kernel="precomputed", task_kernel="precomputed"
+        ).fit(K, Y, tasks=G)
+        assert_allclose(best[setting]["auc"], roc_auc_score(Y.ravel(), model.holdout(setting).ravel()), 1e-4)
+    assert set(ran.json["models"]["independent"]) == {"A", "B"}
+    # The likeliest missing tag is the highest zero of the model that is best for pairs.
+    model.set_alpha(best["A"]["alpha"], best["A"]["task_alpha"])
+    held_out = np.where(Y == 0, model.holdout("A"), -np.inf)
+    row, column = np.unravel_index(np.argmax(held_out), Y.shape)
+    missing = ran.json["likeliest_missing"]
+    assert missing["instance"][0] == small_debtags.instance_names[row]
+    assert missing["task"][0] == small_debtags.task_names[column]
+    assert_allclose(missing["prediction"][0], held_out[row, column])
+
+
+def test_quiet_means_quiet(small_debtags, run, tmp_path):
+    ran = run("demo", "-q", "-o", tmp_path / "page.html")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert (tmp_path / "page.html").exists()

@@ -1,0 +1,202 @@
+"""Labels and their sides: grids and long tables, matched by name, with every mismatch told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dyadlearn.cli.dyads import Options, read_dyads, read_groups, read_labels
+from dyadlearn.cli.talk import Talk
+from dyadlearn.exceptions import IdError
+
+
+def dyads(tables, talk=None, labels=None, instances=None, tasks=None, **options):
+    talk = talk or Talk(quiet=True)
+    paths = (labels or tables.labels, instances or tables.instances, tasks or tables.tasks)
+    return read_dyads(*paths, Options(**options), talk)
+
+
+def test_sides_are_matched_by_name(tables):
+    found = dyads(tables)
+    assert_array_equal(found.Y, tables.Y)
+    assert_array_equal(found.instances.values, tables.X)
+    assert_array_equal(found.tasks.values, tables.T)
+    assert found.instance_ids.labels == tuple(tables.users)
+    assert found.instances.names.labels == ("age", "height", "mood")
+
+
+def test_entities_without_labels_are_left_out_and_counted(tables, put):
+    put(tables.labels, tables.users[:5], tables.items[2:], tables.Y[:5, 2:])
+    talk = Talk(quiet=True)
+    found = dyads(tables, talk)
+    assert_array_equal(found.instances.values, tables.X[:5])
+    assert_array_equal(found.tasks.values, tables.T[2:])
+    assert [note.partition(" in ")[0] for note in talk.notes] == ["7 of 12 instances", "2 of 8 tasks"]
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        (
+            "instances",
+            r"1 of the 12 rows of .*labels\.csv are not in .*users\.csv: 'user1' \(did you mean 'user01'\?\)",
+        ),
+        ("tasks", r"2 of the 8 columns of .*labels\.csv are not in .*items\.csv: 'x', 'y'\."),
+    ],
+)
+def test_labels_without_their_entities_are_named(tables, put, side, message):
+    if side == "instances":
+        put(tables.instances, ["user01", *tables.users[1:]], "abc", tables.X)
+        put(tables.labels, ["user1", *tables.users[1:]], tables.items, tables.Y)
+    else:
+        put(tables.labels, tables.users, ["x", "y", *tables.items[2:]], tables.Y)
+    with pytest.raises(IdError, match=message):
+        dyads(tables)
+
+
+def test_tables_that_have_nothing_in_common(tables, put):
+    put(tables.instances, range(12), "abc", tables.X)
+    with pytest.raises(IdError, match=r"None of the 12 rows of .* \('u0', 'u1', 'u2', …\) is in .* such as '0', '1'"):
+        dyads(tables)
+
+
+def test_labels_on_their_side(tables, put):
+    put(tables.labels, tables.items, tables.users, tables.Y.T)
+    with pytest.raises(IdError, match="lies on its side.*--transpose"):
+        dyads(tables)
+    assert_array_equal(dyads(tables, transpose=True).Y, tables.Y)
+
+
+def test_without_ids_the_order_counts(tables):
+    np.save(tables.folder / "labels.npy", tables.Y[::-1, ::-1])
+    talk = Talk(quiet=True)
+    found = dyads(tables, talk, labels=tables.folder / "labels.npy")
+    assert_array_equal(found.Y, tables.Y[::-1, ::-1])
+    assert found.instance_ids.labels == tuple(tables.users[::-1])
+    assert found.task_ids.labels == tuple(tables.items[::-1])
+    assert sum("taken in the order they stand" in note for note in talk.notes) == 2
+    np.save(tables.folder / "labels.npy", tables.Y[:5])
+    with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
+        dyads(tables, labels=tables.folder / "labels.npy")
+
+
+def long_text(tables, heading="user,item,stars\n"):
+    lines = [
+        f"{user},{item},{tables.Y[i, j]}"
+        for i, user in enumerate(tables.users)
+        for j, item in enumerate(tables.items)
+        if (i + j) % 3
+    ]
+    return heading + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("heading", ["user,item,stars\n", ""], ids=["headings", "no headings"])
+def test_long_tables_are_recognised(tables, heading):
+    tables.labels.write_text(long_text(tables, heading))
+    found = dyads(tables)
+    missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
+    order = [found.task_ids.labels.index(item) for item in tables.items]
+    rows = [found.instance_ids.labels.index(user) for user in tables.users]
+    assert_array_equal(found.Y[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
+    assert_array_equal(found.instances.values[rows], tables.X)
+
+
+def test_a_long_table_may_name_everybody_once(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("user,item,stars\na,p,5\nb,q,4\n")
+    grid = read_labels(path, Options(), Talk(quiet=True))
+    assert_array_equal(grid.values, [[5, np.nan], [np.nan, 4]])
+
+
+def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
+    put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
+    grid = read_labels(tables.labels, Options(), Talk(quiet=True))
+    assert grid.columns.labels == ("1", "2")
+
+
+def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n")
+    grid = read_labels(path, Options(), Talk(quiet=True))
+    assert grid.rows.labels == ("1", "2")
+    assert_array_equal(grid.values, [[5, 4], [3, np.nan]])
+
+
+def test_what_becomes_of_the_rows_is_told(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n4,,q,1\n5,b,q,2\n")
+    talk = Talk(quiet=True)
+    grid = read_labels(path, Options(columns="user,item,stars"), talk)
+    assert_array_equal(grid.values, [[4, np.nan], [np.nan, 2]])
+    assert talk.notes == [
+        f"2 of 5 rows of {path} were dropped: 1 lack an id, 1 a value.",
+        f"1 pairs stand in {path} more than once and were averaged; 1 of them with different values.",
+    ]
+    filled = read_labels(path, Options(columns="user,item,stars", fill=0.0), Talk(quiet=True))
+    assert_array_equal(filled.values, [[4, 0], [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "long"}, r"has 4 columns \('time', .*\).*name them by --columns"),
+        ({"columns": "user,item"}, "--columns names three columns"),
+        ({"columns": "user,item,star"}, "no column 'star'"),
+        ({"columns": "user,item,user"}, r"line 2, column 'user': 'a' is not a number"),
+        ({"format": "wide"}, "--format is grid or long, found 'wide'"),
+    ],
+)
+def test_long_tables_that_are_not(tmp_path, options, message):
+    path = tmp_path / "l.csv"
+    path.write_text("time,user,item,stars\n1,a,p,5\n")
+    with pytest.raises(ValueError, match=message):
+        read_labels(path, Options(**options), Talk(quiet=True))
+
+
+def test_labels_that_are_none(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("id,p,q\na,,NA\n")
+    with pytest.raises(ValueError, match=r"l\.csv holds no label"):
+        read_labels(path, Options(), Talk(quiet=True))
+
+
+def test_fill_is_for_long_tables(tables):
+    with pytest.raises(ValueError, match=r"--fill is for pairs that a long table lacks, and .*labels\.csv is a grid"):
+        dyads(tables, fill=0.0)
+
+
+@pytest.mark.parametrize("kind", ["smiles", "fasta"])
+def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
+    if kind == "smiles":
+        pytest.importorskip("rdkit")
+        path, options = tables.folder / "drugs.csv", {"instances_smiles": "smiles"}
+        texts = ["C" * (i + 1) if i != 4 else "C(" for i in range(12)]
+        lines = ["id,smiles", *(f"{user},{text}" for user, text in zip(tables.users, texts, strict=True))]
+    else:
+        path, options = tables.folder / "p.fa", {"kernel": "spectrum:k=1"}
+        texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
+        lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"1 of 12 .* are not valid: 'u4'"):
+        dyads(tables, instances=path, **options)
+    with Talk(quiet=True) as talk:
+        found = dyads(tables, talk, instances=path, drop_invalid=True, **options)
+    kept = [i for i in range(12) if i != 4]
+    assert_array_equal(found.Y, tables.Y[kept])
+    assert found.instance_ids.labels == found.instances.ids.labels == tuple(tables.users[i] for i in kept)
+    assert found.instances.values.shape[0] == 11
+    assert "'u4'" in talk.notes[0]
+
+
+def test_groups_are_matched_by_name(tables):
+    path = tables.folder / "groups.csv"
+    path.write_text("user,group\n" + "\n".join(f"u{i},{i % 3}" for i in reversed(range(12))))
+    ids = dyads(tables).instance_ids
+    assert_array_equal(read_groups(path, ids, "instances"), [str(i % 3) for i in range(12)])
+    path.write_text("user,group\nu0,1\n")
+    with pytest.raises(IdError, match="no group for 11 of the 12 instances: 'u1'"):
+        read_groups(path, ids, "instances")
+    path.write_text("user,group,x\nu0,1,1\n")
+    with pytest.raises(ValueError, match="must have two columns"):
+        read_groups(path, ids, "instances")

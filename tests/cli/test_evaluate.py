@@ -1,0 +1,94 @@
+"""``dyadlearn evaluate``: the scores of the library, for a model file or for tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import TwoStepRidge, cli, load, save
+from dyadlearn import evaluate as evaluated
+
+
+def scores(ran, name="roc_auc"):
+    return {row["setting"]: row["scores"][name] for row in ran.json["settings"]}
+
+
+def test_a_model_file(model, run):
+    pytest.importorskip("pandas")
+    ran = run("evaluate", model, "--json", "--scoring", "roc_auc", "--scoring", "r2")
+    assert ran.code == 0, ran.err
+    for name in ("roc_auc", "r2"):
+        expected = evaluated(load(model), scoring=name)
+        assert_allclose(list(scores(ran, name).values()), expected["score"].to_numpy())
+    assert list(scores(ran)) == ["A", "B", "C", "D"]
+
+
+def test_tables_with_given_regularisation(tables, run):
+    pytest.importorskip("pandas")
+    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--settings", "DB")
+    twin = TwoStepRidge(0.5, 2.0).fit(tables.X, tables.Y, tasks=tables.T)
+    expected = evaluated(twin, "DB", "roc_auc")
+    assert_allclose(list(scores(ran).values()), expected["score"].to_numpy())
+    assert list(scores(ran)) == ["D", "B"]
+
+
+def test_verify_refits(model, run):
+    ran = run("evaluate", model, "--verify", "--cells", 5, "--json")
+    assert all(0 <= row["difference"] < 1e-9 for row in ran.json["settings"])
+    seen = run("evaluate", model, "--verify", "--cells", 5)
+    assert "from refitting" in seen.out
+    assert "exact leave-one-out" in seen.out
+
+
+def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        cli.evaluate, "verify_holdout", lambda model, setting, **more: asked.append(more["n_cells"]) or 0.0
+    )
+    assert run("evaluate", model, "--verify", "--cells", 3, "--settings", "AD", "-q").code == 0
+    assert asked == [3, 3]
+
+
+def test_missing_labels_have_nothing_to_verify(tables, run, put):
+    Y = tables.Y.copy()
+    Y[3, 4] = np.nan
+    put(tables.labels, tables.users, tables.items, Y)
+    ran = run("evaluate", tables.labels, *tables.sides, "--verify", "--json", "--settings", "A")
+    assert ran.code == 0
+    assert ran.json["settings"][0]["difference"] is None
+    assert "nothing to verify" in ran.err
+
+
+def test_a_model_without_tasks_is_told_about(tables, run):
+    words = ["evaluate", tables.labels, "--instances", tables.instances, "--model", "independent", "--json"]
+    ran = run(*words)
+    assert list(scores(ran)) == ["A", "B"]
+    assert "settings C and D are left out" in ran.err
+    assert ran.json["notes"]
+
+
+def test_other_alphas_for_a_model_file(tables, model, run):
+    plain = tables.folder / "plain.dyad"
+    save(TwoStepRidge(3.0, 4.0).fit(tables.X, tables.Y, tasks=tables.T), plain)
+    ran = run("evaluate", plain, "--alpha", 0.5, "--task-alpha", 2, "--json")
+    twin = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json")
+    assert_allclose(list(scores(ran).values()), list(scores(twin).values()))
+    refused = run("evaluate", model, "--alpha", 1)
+    assert refused.code == 2
+    assert "chose its own regularisation" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--settings", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")]
+)
+def test_wrong_words(model, run, words, message):
+    ran = run("evaluate", model, *words)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_what_is_no_model_file(tables, run):
+    ran = run("evaluate", tables.labels)
+    assert ran.code == 3
+    assert ran.err == f"dyadlearn: {tables.labels} is not a model file of dyadlearn.\n"

@@ -1,0 +1,80 @@
+"""``dyadlearn inspect`` and ``dyadlearn report``."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, __version__, load, save
+
+
+def test_what_a_file_holds(tables, model, run):
+    found = run("inspect", model, "--json").json
+    assert found["model"] == "TwoStepRidgeCV"
+    assert (found["instances"], found["tasks"], found["observed"]) == (12, 8, 96)
+    assert (found["setting"], found["scoring"]) == ("D", "roc_auc")
+    assert (found["alpha"], found["score"]) == (load(model).alpha_, load(model).best_score_)
+    assert found["task_ids"] == tables.items
+    assert found["versions"]["dyadlearn"] == __version__
+    seen = run("inspect", model)
+    assert "'u0', 'u1', 'u2', …" in seen.out
+    assert "features, linear kernel" in seen.out
+
+
+def test_models_saved_in_python(tables, run):
+    path = tables.folder / "p.dyad"
+    plain = TwoStepRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}).fit(tables.X, tables.Y, tasks=tables.T)
+    save(plain, path)
+    found = run("inspect", path, "--json").json
+    assert (found["alpha"], found["scoring"], found["instance_ids"]) == (0.5, None, None)
+    assert found["instance_side"] == "features, rbf (gamma=0.1) kernel"
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y), path)
+    found = run("inspect", path, "--json").json
+    assert (found["instances"], found["tasks"], found["task_side"]) == (12, 8, None)
+    save(PairRegressor(TwoStepRidge(), instances=tables.X, tasks=tables.T).fit([(0, 0), (1, 1)], [1.0, 2.0]), path)
+    assert run("inspect", path, "--json").json["observed"] == 2
+    save(CanonicalProjection().fit(tables.X, tables.Y), path)
+    ran = run("inspect", path)
+    assert (ran.code, ran.err) == (3, f"dyadlearn: {path} holds a feature map, which predicts nothing.\n")
+
+
+def test_files_that_are_none(tables, model, run):
+    content = model.read_bytes()
+    model.write_bytes(content[: len(content) // 2])
+    ran = run("inspect", model)
+    assert ran.code == 3
+    assert "was cut short" in ran.err
+    assert ran.err.count("\n") == 1
+    ran = run("inspect", tables.folder / "none.dyad")
+    assert ran.code == 2
+    assert "No such file" in ran.err
+
+
+def test_report(tables, model, run):
+    path = tables.folder / "report.html"
+    ran = run("report", model, "-o", path, "--title", "Users & items")
+    assert ran.code == 0, ran.err
+    assert ran.out == f"Wrote {path}: open it in a browser.\n"
+    page = path.read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert "Users &amp; items" in page
+    assert run("report", model, "-o", path).code == 2
+    assert path.read_text(encoding="utf-8") == page
+
+
+def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
+    def fail(*arguments, **more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dyadlearn.report.write_report", fail)
+    ran = run("report", model, "-o", tables.folder / "r.html")
+    assert ran.code == 4
+    assert ran.err == f"dyadlearn: {tables.folder / 'r.html'}: could not be written (No space left on device).\n"
+
+
+@pytest.mark.parametrize("words", [["--settings", "Q"], ["--scoring", "nonesuch"]])
+def test_wrong_words(tables, model, run, words):
+    ran = run("report", model, "-o", tables.folder / "r.html", *words)
+    assert ran.code == 2
+    assert not (tables.folder / "r.html").exists()

@@ -1,0 +1,167 @@
+"""What a new user does, from an empty folder: the whole way on real data, and every wrong turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import TwoStepRidgeCV
+from dyadlearn.datasets import fetch_yamanishi
+
+COMMAND = [sys.executable, "-m", "dyadlearn.cli"]
+TUNE = ["tune", "labels.csv", "--instances", "targets.csv", "--tasks", "drugs.csv", "--setting", "D"]
+# Of 26 targets and 54 drugs, the last ones are new.
+M, Q = 20, 44
+
+
+@pytest.fixture(scope="session")
+def nr(shared_data):
+    return fetch_yamanishi("nr", data_home=shared_data, download=False)
+
+
+@pytest.fixture
+def folder(nr, put, tmp_path, monkeypatch):
+    """A folder with the three tables of the nuclear receptors, and kernels of new targets and new drugs."""
+    targets, drugs = nr.instance_names, nr.task_names
+    put(tmp_path / "labels.csv", targets[:M], drugs[:Q], nr.Y[:M, :Q])
+    put(tmp_path / "targets.csv", targets, targets, nr.K)
+    put(tmp_path / "drugs.csv", drugs, drugs, nr.G)
+    put(tmp_path / "new_targets.csv", targets[M:], targets[:M], nr.K[M:, :M])
+    put(tmp_path / "new_drugs.csv", drugs[Q:], drugs[:Q], nr.G[Q:, :Q])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*words):
+    """Run a command in a process of its own."""
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_whole_way(nr, folder, run, get):
+    done = command(*TUNE, "-o", "model.dyad", "--json")
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads(done.stdout)
+    twin = TwoStepRidgeCV(setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
+    twin.fit(nr.K[:M, :M], nr.Y[:M, :Q], tasks=nr.G[:Q, :Q])
+    assert (chosen["alpha"], chosen["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
+    assert_allclose(chosen["score"], twin.best_score_)
+
+    evaluated = run("evaluate", "model.dyad", "--verify", "--json")
+    assert evaluated.code == 0
+    rows = {row["setting"]: row for row in evaluated.json["settings"]}
+    assert_allclose(rows["D"]["scores"]["roc_auc"], twin.best_score_)
+    assert max(row["difference"] for row in rows.values()) < 1e-8
+
+    done = command("predict", "model.dyad", "--instances", "new_targets.csv", "--tasks", "new_drugs.csv", "-o", "p.csv")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Wrote 6 × 10 predictions to p.csv.\n", "")
+    lines = get(folder / "p.csv")
+    assert lines[0][1:] == nr.task_names[Q:].tolist()
+    assert [line[0] for line in lines[1:]] == nr.instance_names[M:].tolist()
+    predicted = np.array([line[1:] for line in lines[1:]], dtype=float)
+    assert_allclose(predicted, twin.predict(nr.K[M:, :M], tasks=nr.G[Q:, :Q]), rtol=1e-10)
+
+    screened = run("screen", "model.dyad", "-k", 5, "--json")
+    assert len(screened.json["cells"]) == 5
+    drug = screened.json["cells"][0]["task"]
+    best = run("recommend", "model.dyad", "--for", drug, "-k", 3, "--json")
+    assert len({entry["instance"] for entry in best.json["best"]} & set(nr.instance_names)) == 3
+    assert run("report", "model.dyad", "-q").code == 0
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert run("inspect", "model.dyad", "--json").json["task_ids"] == nr.task_names[:Q].tolist()
+    left = {"labels.csv", "targets.csv", "drugs.csv", "new_targets.csv", "new_drugs.csv"}
+    assert set(files(folder)) == left | {"model.dyad", "p.csv", "report.html"}
+
+
+def misspell(folder):
+    text = (folder / "labels.csv").read_text()
+    (folder / "labels.csv").write_text(text.replace("hsa2099,", "hsa2O99,"))
+
+
+def transpose(folder):
+    rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
+    (folder / "labels.csv").write_text("\n".join(",".join(line) for line in zip(*rows, strict=True)))
+
+
+def scribble(folder):
+    lines = (folder / "drugs.csv").read_text().splitlines()
+    cells = lines[4].split(",")
+    lines[4] = ",".join([*cells[:3], "o.5", *cells[4:]])
+    (folder / "drugs.csv").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("breaking", "sentence"),
+    [
+        (misspell, "not in targets.csv: 'hsa2O99' (did you mean 'hsa2099'?)."),
+        (transpose, "labels.csv lies on its side: its columns are the ids of targets.csv"),
+        (scribble, "drugs.csv, line 5, column 'D00067': 'o.5' is not a number."),
+        (lambda folder: (folder / "targets.csv").unlink(), "targets.csv: No such file or directory."),
+    ],
+    ids=["misspelt id", "transposed matrix", "non-numeric cell", "missing file"],
+)
+def test_wrong_turns_end_with_one_sentence(folder, run, breaking, sentence):
+    breaking(folder)
+    before = files(folder)
+    ran = run(*TUNE, "-o", "model.dyad")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert sentence in ran.err.splitlines()[-1]
+    assert all(line.startswith(("note: ", "dyadlearn: ")) for line in ran.err.splitlines())
+    assert files(folder) == before
+
+
+def test_a_model_file_cut_in_half(folder, run):
+    assert run(*TUNE, "--alphas", "0.1,1", "-o", "model.dyad", "-q").code == 0
+    content = (folder / "model.dyad").read_bytes()
+    (folder / "model.dyad").write_bytes(content[: len(content) // 2])
+    before = files(folder)
+    for words in (["evaluate"], ["screen"], ["predict", "--instances", "new_targets.csv", "-o", "p.csv"], ["report"]):
+        ran = run(words[0], "model.dyad", *words[1:])
+        assert ran.code == 3
+        assert ran.err.startswith("dyadlearn: model.dyad was cut short")
+        assert ran.err.count("\n") == 1
+    assert files(folder) == before
+
+
+def test_a_full_disk(folder):
+    resource = pytest.importorskip("resource", reason="this system cannot limit the size of files")
+    before = files(folder)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    words = [*COMMAND, *TUNE, "--alphas", "0.1,1", "-o", "model.dyad", "-q"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 4
+    assert done.stderr == "dyadlearn: model.dyad: could not be written (File too large).\n"
+    assert files(folder) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are other there")
+def test_an_interrupt_in_the_middle_of_tune(folder):
+    before = files(folder)
+    words = [*COMMAND, *TUNE, "--alphas", "1e-7:1e6:3000", "-o", "model.dyad"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        # The last note before the search begins is about the kernel of the drugs, which is asymmetric.
+        while "asymmetric" not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (out, err) == ("", "dyadlearn: interrupted; no output was written.\n")
+    assert files(folder) == before

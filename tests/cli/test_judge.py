@@ -1,0 +1,97 @@
+"""``dyadlearn screen`` and ``dyadlearn recommend``: what the library says, in tables and in JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, recommend, save, screen
+
+
+def test_screen_prints_what_the_library_finds(model, run):
+    found = screen(load(model), "B", k=4)
+    ran = run("screen", model, "-k", 4, "--setting", "B", "--json")
+    assert [(cell["instance"], cell["task"]) for cell in ran.json["cells"]] == list(
+        zip(found.instances, found.tasks, strict=True)
+    )
+    assert_allclose([cell["contradiction"] for cell in ran.json["cells"]], found.contradictions)
+    seen = run("screen", model, "-k", 4, "--setting", "B")
+    assert "in setting B (exact leave-one-out)" in seen.out
+    assert all(name in seen.out for name in found.instances)
+
+
+def test_screen_of_one_label_into_a_file(tables, model, run, get):
+    out = tables.folder / "suspicious.csv"
+    ran = run("screen", model, "--label", 0, "-k", 3, "-o", out)
+    assert ran.out == f"Wrote 3 rows to {out}.\n"
+    lines = get(out)
+    assert lines[0] == ["instance", "task", "label", "prediction", "contradiction"]
+    assert [line[2] for line in lines[1:]] == ["0.0"] * 3
+    refused = run("screen", model, "--label", 0, "-o", out)
+    assert (refused.code, "exists already" in refused.err) == (2, True)
+    assert get(out) == lines
+
+
+@pytest.mark.parametrize(("subject", "of"), [("u3", "tasks"), ("i5", "instances")])
+def test_recommend_for_either_side(tables, model, run, subject, of):
+    found = recommend(load(model), **{"instance" if of == "tasks" else "task": subject}, k=2)
+    ran = run("recommend", model, "--for", subject, "-k", 2, "--json")
+    assert ran.json["recommended"] == of
+    assert [entry[of.removesuffix("s")] for entry in ran.json["best"]] == list(found.ids)
+    assert_allclose([entry["score"] for entry in ran.json["best"]], found.scores)
+    seen = run("recommend", model, "--for", subject, "-k", 2)
+    assert f"Best {of} for {subject} that are not observed" in seen.out
+
+
+def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
+    both = [f"x{j}" for j in range(8)]
+    put(tables.labels, both, tables.items[:4] + both[:4], tables.Y[:8])
+    put(tables.instances, both, "abc", tables.X[:8])
+    put(tables.tasks, tables.items[:4] + both[:4], "ab", tables.T)
+    path = tables.folder / "b.dyad"
+    run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
+    ran = run("recommend", path, "--for", "x2")
+    assert (ran.code, ran.err) == (2, "dyadlearn: 'x2' is an instance and a task: say which by --side.\n")
+    assert run("recommend", path, "--for", "x2", "--side", "task", "--json").json["recommended"] == "instances"
+    ran = run("recommend", path, "--for", "nobody")
+    assert ran.code == 2
+    assert "knows no instance or task 'nobody' (ids are such as 'x0', 'i0')" in ran.err
+    assert "--side is instance or task" in run("recommend", path, "--for", "x2", "--side", "row").err
+
+
+def test_a_node_of_a_network_is_one(tables, run):
+    pd = pytest.importorskip("pandas")
+    path = tables.folder / "n.dyad"
+    Y = (tables.X @ tables.X.T > 0).astype(float)
+    frame = pd.DataFrame(Y, index=tables.users, columns=tables.users)
+    save(TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(tables.X, frame), path)
+    ran = run("recommend", path, "--for", "u2", "-k", 1, "--json")
+    assert ran.json["recommended"] == "tasks"
+    assert [entry["task"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", k=1).ids)
+
+
+def test_models_without_ids_are_asked_by_position(tables, run):
+    path = tables.folder / "p.dyad"
+    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("recommend", path, "--for", 11, "-k", 1, "--json")
+    assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, k=1).ids[0]
+
+
+def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, put):
+    put(tables.labels, tables.users, tables.items, tables.Y + np.arange(8) / 10)
+    path = tables.folder / "r.dyad"
+    run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
+    ran = run("recommend", path, "--for", "u3")
+    assert ran.code == 2
+    assert "Every label of 'u3' is observed" in ran.err
+    assert run("recommend", path, "--for", "i0", "--zeros", "-q").code == 0
+
+
+@pytest.mark.parametrize("words", [["screen"], ["recommend", "--for", "u1"], ["evaluate"]])
+def test_an_online_model_keeps_no_labels(tables, run, words):
+    path = tables.folder / "o.dyad"
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run(words[0], path, *words[1:])
+    assert ran.code == 2
+    assert "keeps statistics instead of the labels" in ran.err

@@ -1,0 +1,133 @@
+"""``dyadlearn predict``: new instances, new tasks, both, some pairs, in every format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn.cli.tables import read_sheet
+
+
+@pytest.fixture
+def new(tables, put):
+    """Three new users and two new items; the columns are in another order than in training."""
+    rng = np.random.default_rng(1)
+    X, T = rng.normal(size=(3, 3)), rng.normal(size=(2, 2))
+    users = put(tables.folder / "new_users.csv", ["n0", "n1", "n2"], ["mood", "age", "height"], X[:, [2, 0, 1]])
+    items = put(tables.folder / "new_items.csv", ["m0", "m1"], ["size", "price"], T[:, [1, 0]])
+    return {"X": X, "T": T, "users": users, "items": items}
+
+
+def numbers(lines):
+    return np.array([line[1:] for line in lines[1:]], dtype=float)
+
+
+def test_both_new(tables, model, new, run, get):
+    out = tables.folder / "out.csv"
+    ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "-o", out)
+    assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 predictions to {out}.\n")
+    lines = get(out)
+    assert lines[0] == ["instance", "m0", "m1"]
+    assert [line[0] for line in lines[1:]] == ["n0", "n1", "n2"]
+    assert_array_equal(numbers(lines), load(model).predict(new["X"], tasks=new["T"]))
+
+
+def test_new_instances_for_the_tasks_of_training(tables, model, new, run):
+    ran = run("predict", model, "--instances", new["users"])
+    lines = [line.split(",") for line in ran.out.splitlines()]
+    assert lines[0][1:] == tables.items
+    assert_array_equal(numbers(lines), load(model).predict(new["X"]))
+
+
+def test_new_tasks_for_the_instances_of_training(tables, model, new, run):
+    ran = run("predict", model, "--tasks", new["items"], "--json")
+    assert ran.json["rows"] == tables.users
+    assert_allclose(ran.json["predictions"], load(model).predict(tables.X, tasks=new["T"]))
+
+
+@pytest.mark.parametrize("kernel", ["rbf:gamma=0.3", "linear"])
+def test_the_instances_of_training_under_any_kernel(tables, new, run, kernel):
+    path = tables.folder / "k.dyad"
+    run("tune", tables.labels, *tables.sides, "--kernel", kernel, "--alphas", "0.1,1", "-o", path, "-q")
+    ran = run("predict", path, "--tasks", new["items"], "--json")
+    assert_allclose(ran.json["predictions"], load(path).predict(tables.X, tasks=new["T"]), rtol=1e-10)
+
+
+def test_pairs_and_long_tables(tables, model, new, run, get):
+    wanted = tables.folder / "pairs.csv"
+    wanted.write_text("user,item\nn2,m0\nn0,m1\nn2,m0\n")
+    expected = load(model).predict(new["X"], tasks=new["T"])
+    out = tables.folder / "out.tsv"
+    sides = ["--instances", new["users"], "--tasks", new["items"]]
+    assert run("predict", model, *sides, "--pairs", wanted, "-o", out, "-q").out == ""
+    lines = [line[0].split("\t") for line in get(out)]
+    assert lines[0] == ["instance", "task", "prediction"]
+    assert [line[:2] for line in lines[1:]] == [["n2", "m0"], ["n0", "m1"], ["n2", "m0"]]
+    assert_array_equal([float(line[2]) for line in lines[1:]], [expected[2, 0], expected[0, 1], expected[2, 0]])
+    ran = run("predict", model, *sides, "--long", "--json")
+    assert_array_equal(ran.json["predictions"]["prediction"], expected.ravel())
+    assert ran.json["predictions"]["task"] == ["m0", "m1"] * 3
+    wanted.write_text("user,item\nn2,m0\nu1,m1\n")
+    refused = run("predict", model, *sides, "--pairs", wanted)
+    assert refused.code == 2
+    assert "'u1' not among the ids of the instances" in refused.err
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv.gz", ".parquet"])
+def test_formats(tables, model, new, run, ending):
+    if ending == ".parquet":
+        pytest.importorskip("polars")
+    out = tables.folder / f"out{ending}"
+    ran = run("predict", model, "--instances", new["users"], "-o", out)
+    assert ran.code == 0, ran.err
+    sheet = read_sheet(out)
+    assert sheet.rows.labels == ("n0", "n1", "n2")
+    assert sheet.columns.labels == tuple(tables.items)
+    assert_array_equal(sheet.values, load(model).predict(new["X"]))
+    if ending == ".csv.gz":
+        assert io.BytesIO(gzip.decompress(out.read_bytes())).readline() == b"instance,i0,i1,i2,i3,i4,i5,i6,i7\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "nothing new to predict for"),
+        (["--instances", "nonesuch.csv"], 2, "nonesuch.csv: No such file or directory."),
+        (["--instances", "new_users.csv", "-o", "out.xls"], 2, "out.xls must end in one of .csv"),
+        (["--instances", "new_items.csv"], 2, "lacks 3 of the 3 columns that the model needs"),
+    ],
+)
+def test_wrong_words(tables, model, new, run, words, code, message, monkeypatch):
+    monkeypatch.chdir(tables.folder)
+    ran = run("predict", model, *words)
+    assert ran.code == code
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_independent_tasks_are_those_of_training(tables, new, run):
+    path = tables.folder / "i.dyad"
+    run("tune", tables.labels, *tables.sides, "--model", "independent", "--alphas", "1,10", "-o", path, "-q")
+    ran = run("predict", path, "--instances", new["users"], "--json")
+    assert_array_equal(ran.json["predictions"], load(path).predict(new["X"]))
+    ran = run("predict", path, "--tasks", new["items"])
+    assert (ran.code, "knows nothing of tasks" in ran.err) == (2, True)
+
+
+def test_models_saved_in_python(tables, new, run):
+    path = tables.folder / "p.dyad"
+    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("predict", path, "--instances", tables.instances, "--json")
+    assert ran.json["columns"] == [str(j) for j in range(8)]
+    # The columns of the file have names, the model knows none: they are taken as they stand.
+    assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1]))
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--json")
+    assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
+    refused = run("predict", path, "--tasks", tables.tasks)
+    assert "An online model keeps no instances" in refused.err

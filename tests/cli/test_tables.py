@@ -1,0 +1,159 @@
+"""Reading tables: formats, ids, missing values, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from dyadlearn.cli.tables import read_cells, read_sheet
+from dyadlearn.exceptions import IdError
+
+VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
+ROWS, COLUMNS = ("a", "b"), ("p", "q")
+
+
+def check(sheet):
+    assert_array_equal(sheet.values, VALUES)
+    assert sheet.rows.labels == ROWS
+    assert sheet.columns.labels == COLUMNS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,p,q\na,1.5,\nb,-2,1e-3\n",
+        "\tp\tq\na\t1.5\tNA\nb\t-2.0\t.001\n",
+        ";p;q\r\n a ;1.5;nan\r\n\r\nb;-2;0.001\r\n",
+        "p,q\na,1.5,null\nb,-2,0.001",
+        '\ufeffid,"p","q"\n"a",1.5,?\n"b",-2,0.001\n',
+    ],
+    ids=["csv", "tsv", "semicolons", "as R writes it", "quoted with a mark"],
+)
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz"])
+def test_text_in_its_dialects(tmp_path, text, ending):
+    path = tmp_path / f"table{ending}"
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
+    check(read_sheet(path))
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+def test_parquet(tmp_path, library):
+    pytest.importorskip(library)
+    path = tmp_path / "table.parquet"
+    columns = {"p": [1.5, -2.0], "q": [None, 1e-3]}
+    if library == "polars":
+        import polars as pl
+
+        pl.DataFrame({**columns, "id": ROWS}).write_parquet(path)
+    else:
+        pytest.importorskip("pyarrow", reason="pandas writes parquet with pyarrow, which is not installed")
+        import pandas as pd
+
+        pd.DataFrame(columns, index=ROWS).to_parquet(path)
+    check(read_sheet(path))
+
+
+def test_columns_of_parquet_stay_in_their_order(tmp_path):
+    pl = pytest.importorskip("polars")
+    path = tmp_path / "long.parquet"
+    pl.DataFrame({"user": [1, 2], "item": ["p", "q"], "stars": [1.0, 2.0]}).write_parquet(path)
+    assert read_cells(path).headings == ["user", "item", "stars"]
+
+
+def test_parquet_without_a_library(tmp_path, monkeypatch):
+    def not_installed(path, backend):
+        raise ModuleNotFoundError(backend)
+
+    monkeypatch.setattr("narwhals.read_parquet", not_installed)
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(ImportError, match="parquet needs polars or pyarrow"):
+        read_sheet(path)
+
+
+def test_parquet_that_is_none(tmp_path):
+    pytest.importorskip("polars")
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"table\.parquet cannot be read as parquet"):
+        read_sheet(tmp_path / "table.parquet")
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet does not exist"):
+        read_sheet(tmp_path / "none.parquet")
+
+
+def test_arrays_with_and_without_names(tmp_path):
+    np.save(tmp_path / "plain.npy", VALUES)
+    plain = read_sheet(tmp_path / "plain.npy")
+    assert_array_equal(plain.values, VALUES)
+    assert plain.rows is None
+    np.savez(tmp_path / "named.npz", table=VALUES, rows=np.array(ROWS), columns=np.array(COLUMNS))
+    check(read_sheet(tmp_path / "named.npz"))
+    sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_array([[0, 1], [2, 0]]))
+    assert_array_equal(read_sheet(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
+
+
+def test_nothing_in_an_array_is_executed(tmp_path):
+    path = tmp_path / "table.npy"
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"table\.npy cannot be read as an array"):
+        read_sheet(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"t\.csv holds no table"),
+        ("id,p\n", r"t\.csv holds no table"),
+        ("id,p,q\na,1,2\nb,1\n", r"t\.csv, line 3: expected 3 cells, as in the first line, found 2"),
+        ("id,p,q\n\na,1,2\nb,1,x1\n", r"t\.csv, line 4, column 'q': 'x1' is not a number\."),
+        ("id;p;q\na;1;2\nb;1;0,5\n", r"line 3, column 'q': '0,5' is not a number\. Write decimals with a point"),
+        ("id,p\na,inf\n", r"line 2, column 'p': infinity"),
+        ("id,p\na\x00,1\n", r"t\.csv cannot be read as a table: it is not text"),
+    ],
+)
+def test_bad_text_is_named(tmp_path, text, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_sheet(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("id,p\na,1\na,2\n", "repeated ids: 'a'"), ("id,p,p\na,1,2\n", "first line .* 'p'")]
+)
+def test_repeated_ids_are_named(tmp_path, text, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(IdError, match=message):
+        read_sheet(path)
+
+
+def test_other_bad_files(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"id,p\n" + 500 * b"a,1\n")[:-20])
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        read_sheet(path)
+    with pytest.raises(FileNotFoundError):
+        read_sheet(tmp_path / "none.csv")
+    np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
+    with pytest.raises(ValueError, match="must hold one matrix"):
+        read_sheet(tmp_path / "two.npz")
+    np.savez(tmp_path / "short.npz", a=VALUES, rows=np.array(["a"]))
+    with pytest.raises(ValueError, match="names 1 rows, but its matrix has 2"):
+        read_sheet(tmp_path / "short.npz")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
+    with pytest.raises(ValueError, match="cannot be read as an array"):
+        read_sheet(tmp_path / "cut.npz")
+
+
+def test_a_column_that_is_not_there(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,smiles\na,CCO\n")
+    cells = read_cells(path)
+    assert cells.column("smiles") == ["CCO"]
+    with pytest.raises(ValueError, match="no column 'SMILES': its columns are 'id', 'smiles'"):
+        cells.column("SMILES")

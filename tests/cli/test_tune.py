@@ -1,0 +1,191 @@
+"""``dyadlearn tune``: the model it writes is the one that the library would choose."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, OnlineTwoStepRidge, TwoStepRidgeCV, load
+from dyadlearn.cli import modelfile
+
+ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
+@pytest.mark.parametrize("setting", ["A", "B"])
+def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", kind, "--setting", setting, "-o", path, "--json"]
+    ran = run(*words, "--alphas", "0.01:100:5", "--scoring", "neg_mean_squared_error")
+    assert ran.code == 0, ran.err
+    cls = {"two-step": TwoStepRidgeCV, "kronecker": KroneckerRidgeCV, "independent": IndependentTaskRidgeCV}[kind]
+    grids = {"alphas": ALPHAS} | ({"task_alphas": ALPHAS} if kind == "two-step" else {})
+    twin = cls(**grids, setting=setting)
+    twin.fit(tables.X, tables.Y, tasks=tables.T)
+    found = load(path)
+    assert type(found) is cls
+    assert found.alpha_ == twin.alpha_ == ran.json["alpha"]
+    assert ran.json["task_alpha"] == getattr(twin, "task_alpha_", None)
+    assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    assert found._grid.instance_ids.labels == tuple(tables.users)
+    assert found._grid.task_ids.labels == tuple(tables.items)
+    assert ran.json["output"] == str(path)
+    assert ran.json["observed"] == 96
+
+
+def test_what_people_see(tables, run):
+    ran = run("tune", tables.labels, *tables.sides, "--alphas", "0.1,1", "-o", tables.folder / "m.dyad")
+    assert ran.code == 0
+    assert "12 instances × 8 tasks, 100 % observed" in ran.out
+    assert "roc_auc in setting B" in ran.out
+    assert "features, linear kernel" in ran.out
+    assert "note: The best" in ran.err  # at the edge of the grid
+    assert "Warning" not in ran.err
+
+
+def test_names_of_features_are_kept(model):
+    found = modelfile.load_model(model)
+    assert found.instances.names == ["age", "height", "mood"]
+    assert found.model._side.names.labels == ("age", "height", "mood")
+    assert found.origin["files"] == {"labels": "labels.csv", "instances": "users.csv", "tasks": "items.csv"}
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_groups_are_left_out_together(tables, run):
+    groups = tables.folder / "groups.csv"
+    groups.write_text("user,group\n" + "\n".join(f"u{i},g{i // 4}" for i in range(12)))
+    path = tables.folder / "m.dyad"
+    ran = run("tune", tables.labels, *tables.sides, "--groups", groups, "--alphas", "0.1,1,10", "-o", path, "--json")
+    assert ran.json["holdout"] == "exact leave-group-out"
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
+    twin.fit(tables.X, tables.Y, tasks=tables.T, groups=np.arange(12) // 4)
+    assert_allclose(ran.json["score"], twin.best_score_)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_tasks_are_left_out_together(tables, run):
+    groups = tables.folder / "groups.csv"
+    groups.write_text("item,group\n" + "\n".join(f"i{j},g{j // 3}" for j in range(8)))
+    words = ["tune", tables.labels, *tables.sides, "--setting", "C", "--alphas", "0.1,1,10", "--json", "-q"]
+    ran = run(*words, "--task-groups", groups, "-o", tables.folder / "m.dyad")
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="C", scoring="roc_auc")
+    twin.fit(tables.X, tables.Y, tasks=tables.T, task_groups=np.arange(8) // 3)
+    assert_allclose(ran.json["score"], twin.best_score_)
+
+
+def test_missing_labels(tables, run, put):
+    holes = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
+    put(tables.labels, tables.users, tables.items, holes)
+    path = tables.folder / "m.dyad"
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--setting",
+        "A",
+        "--alphas",
+        "1,10",
+        "-o",
+        path,
+        "--json",
+        "--cv",
+        3,
+    ]
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
+    assert "3 folds of pairs" in ran.json["holdout"]
+
+
+def test_an_online_model_is_the_two_step_model(tables, run):
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "--json"]
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    found = load(path)
+    assert isinstance(found, OnlineTwoStepRidge)
+    assert (found.alpha, found.task_alpha) == (ran.json["alpha"], ran.json["task_alpha"])
+    twin = TwoStepRidgeCV([found.alpha], [found.task_alpha]).fit(tables.X, tables.Y, tasks=tables.T)
+    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
+    refused = run("tune", tables.labels, *tables.sides, "--model", "online", "-o", path, "-f")
+    assert (refused.code, "needs every label" in refused.err) == (2, True)
+    tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
+    refused = run("tune", tables.labels, *tables.sides, "--model", "online", "--kernel", "rbf", "-o", path, "-f")
+    assert refused.code == 2
+    assert "linear in features, but its instances are features, rbf kernel" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "deep"], "--model is one of two-step, kronecker, independent, online, found 'deep'"),
+        (["--setting", "E"], "Unknown setting 'E'"),
+        (["--scoring", "roc"], "Unknown scoring 'roc'"),
+        (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10, a range"),
+        (["--alphas", "-1,2"], "alpha"),
+        (["--kernel", "rdf"], "Unknown kernel 'rdf'"),
+        (["--format", "wide"], "--format is grid or long"),
+        (["--columns", "a,b,c"], "no column 'a'"),
+    ],
+)
+def test_wrong_words_are_one_sentence(tables, run, words, message):
+    before = names(tables.folder)
+    ran = run("tune", tables.labels, *tables.sides, "-o", tables.folder / "m.dyad", *words)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+    assert names(tables.folder) == before
+
+
+def test_tasks_are_asked_for(tables, run):
+    ran = run("tune", tables.labels, "--instances", tables.instances, "-o", tables.folder / "m.dyad")
+    assert (ran.code, ran.out) == (2, "")
+    assert "give them by --tasks, or take --model independent" in ran.err
+    words = ["--model", "independent", "--alphas", "1,10", "-o", tables.folder / "m.dyad", "-q"]
+    assert run("tune", tables.labels, "--instances", tables.instances, *words).code == 0
+
+
+def test_a_file_is_not_replaced_unasked(tables, model, run):
+    before = model.read_bytes()
+    words = ["tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", model]
+    ran = run(*words)
+    assert ran.code == 2
+    assert ran.err == f"dyadlearn: {model}: it exists already, choose another name or add --force.\n"
+    assert model.read_bytes() == before
+    assert run(*words, "--force", "-q").code == 0
+    assert model.read_bytes() != before
+
+
+@pytest.mark.parametrize(("where", "message"), [("", "this is a folder"), ("none/m.dyad", "there is no such folder")])
+def test_places_that_cannot_be_written_to_are_told_first(tables, run, where, message):
+    # The labels are not even there: nothing is read before the place is checked.
+    ran = run("tune", "nonesuch.csv", *tables.sides, "-o", tables.folder / where)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkeypatch, error):
+    def fail(*arguments, **more):
+        raise error
+
+    before = names(tables.folder)
+    monkeypatch.setattr(modelfile, "write_model", fail)
+    path = tables.folder / "m.dyad"
+    ran = run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
+    if isinstance(error, OSError):
+        assert ran.code == 4
+        assert ran.err == f"dyadlearn: {path}: could not be written (No space left on device).\n"
+    else:
+        assert ran.code == 130
+    assert names(tables.folder) == before
