@@ -89,6 +89,6 @@ docs: $(STAMP) ## build the documentation in docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 clean: ## remove everything that make made, .venv too
-	rm -rf $(VENV) build dist docs/_build docs/generated
+	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+
 import dyadlearn
 
 project = "dyadlearn"
@@ -16,8 +22,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -42,4 +49,20 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,
+}
+
+# The gallery: examples whose data or packages are not here are shown and not run.
+matplotlib.use("agg")
+home = Path(os.environ.setdefault("DYADLEARN_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data")))
+has_data = all((home / name).is_dir() for name in ("hummingbird_plant", "kiba", "yamanishi2008"))
+runs = ["plot", *(["data"] if has_data else []), *(["chem"] if find_spec("rdkit") else [])]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": rf"/({'|'.join(runs)})_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1,
+    "within_subsection_order": "FileNameSortKey",
+    "image_srcset": [],
 }

@@ -1,0 +1,69 @@
+"""
+Molecules and sequences as they come
+====================================
+
+SMILES on one side, protein sequences on the other, and predictions for a molecule and a protein that are new. Molecules
+need rdkit (``pip install 'dyadlearn[chem]'``); where it is absent, this page has the code alone.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.kernels import tanimoto
+from dyadlearn.kernels.sequences import kmer_counts, spectrum_kernel
+
+try:
+    from dyadlearn.kernels.chemistry import fingerprints
+
+    fingerprints(["C"])
+except ImportError as absent:
+    raise SystemExit(str(absent)) from None
+
+molecules = {
+    "ethanol": "CCO",
+    "propanol": "CCCO",
+    "butanol": "CCCCO",
+    "acetic acid": "CC(=O)O",
+    "propionic acid": "CCC(=O)O",
+    "benzene": "c1ccccc1",
+    "toluene": "Cc1ccccc1",
+    "phenol": "Oc1ccccc1",
+    "benzoic acid": "OC(=O)c1ccccc1",
+    "aspirin": "CC(=O)Oc1ccccc1C(=O)O",
+}
+proteins = {  # made up: two families of three
+    "P1": "MKVLAAGIWGKTREELAAGIW",
+    "P2": "MKVLAAGIWGKSREELAAGLW",
+    "P3": "MKVLAAGLWGKTREDLAAGIW",
+    "Q1": "MSTPQRHHYWDNVCPFFGHTT",
+    "Q2": "MSTPQRHHYWDQVCPFFGHTS",
+    "Q3": "MSTAQRHHYWDNVCPFYGHTT",
+}
+
+# %%
+# Fingerprints for the Tanimoto kernel, words of two letters for the spectrum kernel:
+X, names = fingerprints(molecules)
+words, ids = kmer_counts(proteins, k=2)
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+axes[0].imshow(tanimoto(X))
+axes[0].set_yticks(range(len(names)), names)
+axes[1].imshow(spectrum_kernel(proteins, k=2)[0])
+labels = axes[1].set_yticks(range(len(ids)), ids)
+
+# %%
+# Made-up labels: the first family binds rings, the second what has none. Aspirin and the third of each family are left
+# out of training.
+ring = np.array(["c1" in smiles for smiles in molecules.values()])
+first = np.array([name.startswith("P") for name in ids])
+Y = np.where(ring[:, None] == first[None, :], 1.0, -1.0)
+known, family = np.arange(9), np.array([0, 1, 3, 4])
+
+model = TwoStepRidge(0.1, 0.1, kernel="tanimoto", task_kernel="cosine")
+model.fit(X[known], Y[np.ix_(known, family)], tasks=words[family])
+
+# %%
+# A new molecule and two new proteins:
+predicted = model.predict(X[[9]], tasks=words[[2, 5]])
+for name, score in zip(("P3", "Q3"), predicted[0], strict=True):
+    print(f"aspirin, {name}: {score:+.2f}")

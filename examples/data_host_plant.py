@@ -1,0 +1,58 @@
+"""
+Hummingbirds and plants
+=======================
+
+Who visits whom, predicted from two phylogenies and two traits: the length of the corolla and that of the bill. The
+visits (Tinoco and others) are read from the folder that ``DYADLEARN_DATA`` names; where they are absent, this page has
+the code alone.
+"""
+
+import warnings
+
+import numpy as np
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dyadlearn import TwoStepRidgeCV, evaluate
+from dyadlearn.datasets import load_hummingbird
+from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.kernels import normalize, weighted_sum
+from dyadlearn.metrics import roc_auc
+from dyadlearn.plots import GridDisplay
+
+try:
+    data = load_hummingbird(site="shrubs")
+except FileNotFoundError as absent:
+    raise SystemExit(str(absent)) from None
+
+visited = (data.Y > 0).astype(float)
+display = GridDisplay.from_labels(visited, order="degree")
+
+# %%
+# A kernel for each side from phylogeny, from traits, and from both. Lengths are compared on a logarithmic scale.
+
+
+def kernels(covariance, trait):
+    """Return the kernels (n, n) of one side."""
+    length = np.log(trait)
+    trees, traits = normalize(covariance), rbf_kernel((length - length.mean()) / length.std(), gamma=0.5)
+    return {"phylogeny": trees, "traits": traits, "both": weighted_sum([trees, traits])}
+
+
+plants, birds = kernels(data.K, data.instance_traits), kernels(data.G, data.task_traits)
+
+# %%
+# New plants (B), new birds (C) and both (D). The labels are centred on a number fixed beforehand, 1/2, so that hold-out
+# stays exact. With a dozen birds all of this is uncertain; see the example on honest evaluation. Some
+# of the best regularisations are at the ends of the grid: on so few labels the landscape is flat there.
+warnings.simplefilter("ignore", GridEdgeWarning)
+for name in plants:
+    scores = {}
+    for setting in "BCD":
+        model = TwoStepRidgeCV(setting=setting, kernel="precomputed", task_kernel="precomputed")
+        model.fit(plants[name], visited - 0.5, tasks=birds[name])
+        scores[setting] = round(roc_auc(visited, model.holdout_, setting=setting), 2)
+    print(f"{name:10}", scores)
+
+# %%
+# The last model, judged in all four settings:
+print(evaluate(model, scoring="roc_auc"))

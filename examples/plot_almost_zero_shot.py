@@ -1,0 +1,45 @@
+"""
+Almost zero-shot
+================
+
+A new task with a handful of labels, beside tasks that have all of theirs. That is more than zero-shot and less than a
+task of its own, and two-step ridge regression has a closed form for it.
+"""
+
+import numpy as np
+
+from dyadlearn import IndependentTaskRidge, TwoStepRidge
+from dyadlearn.datasets import make_dyads
+from dyadlearn.plots import LearningCurveDisplay
+
+data = make_dyads(100, 15, n_task_features=8, rank=6, noise=0.3, random_state=3)
+counts, targets = [2, 4, 8, 16, 32, 64], range(8)
+rng = np.random.default_rng(0)
+orders = {target: rng.permutation(80) for target in targets}
+
+# %%
+# For each of some tasks, keep a few labels and hide the others. The last twenty instances are for judging; they are in
+# no model.
+errors = {name: np.zeros((len(targets), len(counts))) for name in ("two-step", "the task alone", "zero-shot")}
+for row, target in enumerate(targets):
+    others = np.delete(np.arange(15), target)
+    zero = TwoStepRidge(0.1, 0.1, kernel="rbf", task_kernel="rbf")
+    zero.fit(data.X[:80], data.Y[:80, others], tasks=data.tasks[others])
+    guess = zero.predict(data.X[80:], tasks=data.tasks[[target]])[:, 0]
+    for column, count in enumerate(counts):
+        Y = data.Y[:80].copy()
+        Y[orders[target][count:], target] = np.nan
+        both = TwoStepRidge(0.1, 0.1, kernel="rbf", task_kernel="rbf").fit(data.X[:80], Y, tasks=data.tasks)
+        alone = IndependentTaskRidge(0.1, kernel="rbf").fit(data.X[:80], Y[:, [target]])
+        predictions = both.predict(data.X[80:])[:, target], alone.predict(data.X[80:])[:, 0], guess
+        for name, predicted in zip(errors, predictions, strict=True):
+            errors[name][row, column] = np.mean((predicted - data.truth[80:, target]) ** 2)
+
+# %%
+# Zero-shot needs no label and does not profit from any. The task alone is bad with few labels and best with many. In
+# between it pays to use both.
+display = LearningCurveDisplay.from_scores(
+    counts, errors, size_name="labels of the task", score_name="mean squared error"
+)
+for name, values in errors.items():
+    print(f"{name:15}", values.mean(axis=0).round(2))

@@ -1,0 +1,43 @@
+"""
+Long tables and scikit-learn
+============================
+
+One row for each observation: an instance, a task, a value. ``PairRegressor`` makes any of the models a regressor on
+such rows, which scikit-learn can split, search and score.
+"""
+
+import pandas as pd
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from dyadlearn import KroneckerRidge, PairRegressor, SettingKFold
+from dyadlearn.datasets import make_dyads
+from dyadlearn.labels import to_long
+
+data = make_dyads(30, 20, noise=0.3, missing=0.5, random_state=0)
+readers = pd.DataFrame(data.X, index=[f"reader {i}" for i in range(30)])
+books = pd.DataFrame(data.tasks, index=[f"book {j}" for j in range(20)])
+table = to_long(pd.DataFrame(data.Y, index=readers.index, columns=books.index))
+print(table.head())
+
+# %%
+# What is known about readers and books stands in two tables, once. Rows are matched to them by id.
+pairs, y = table[["instance", "task"]], table["value"]
+model = PairRegressor(KroneckerRidge(kernel="rbf", task_kernel="rbf"), instances=readers, tasks=books)
+
+# %%
+# scikit-learn searches, and :class:`~dyadlearn.SettingKFold` asks the right question: here, new readers with new books.
+folds = SettingKFold("D", n_splits=3, random_state=0)
+search = GridSearchCV(model, {"model__alpha": [0.001, 0.01, 0.1, 1.0]}, cv=folds)
+search.fit(pairs, y)
+print(search.best_params_)
+
+# %%
+# The same model in the four settings:
+for setting in "ABCD":
+    folds = SettingKFold(setting, n_splits=3, random_state=0)
+    scores = cross_val_score(search.best_estimator_, pairs, y, cv=folds, scoring="neg_mean_squared_error")
+    print(setting, f"{-scores.mean():.2f}")
+
+# %%
+# Predictions are asked for by id:
+print(search.predict(pd.DataFrame([("reader 3", "book 7"), ("reader 3", "book 8")], columns=["instance", "task"])))
