@@ -1,0 +1,378 @@
+"""The paper's third experiment: streams against models fitted at once, choices against really leaving rows out."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import lzma
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import TwoStepRidge
+from dyadlearn.kernels import graph_distance_kernel
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+GRID = (0.01, 0.3, 10.0)
+# Two trees that no path joins.
+EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f"), ("g", "h"), ("g", "i")]
+LABELS = ["d", "e", "f", "h", "i", "c"]
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXPERIMENTS))
+        yield importlib.import_module("online_text")
+    for name in ("online_text", "online_text_data", "drug_target"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def loading(script):
+    return sys.modules["online_text_data"]
+
+
+@pytest.fixture
+def data(script, loading):
+    return small(loading)
+
+
+def small(loading, name="lshtc", m=31, t=14):
+    """Return documents with one label, or two, that their features hint at."""
+    rng = np.random.default_rng(3)
+    q = len(LABELS)
+    target = rng.integers(q, size=m + t)
+    Y = np.eye(q)[target]
+    Y[::5, 2] = 1.0
+    X = np.hstack([Y + 0.7 * rng.normal(size=Y.shape), np.ones((m + t, 1))])
+    tasks = loading.task_features(EDGES, LABELS)
+    return loading.Data(name, X[:m], sparse.csr_array(Y[:m]), X[m:], sparse.csr_array(Y[m:]), tasks, 5)
+
+
+# The slow twins.
+
+
+def fitted(X, Y, T, X_new, T_new, alpha, task_alpha):
+    """Predict by the formulas, with inverses."""
+    W = np.linalg.inv(X.T @ X + alpha * np.eye(X.shape[1])) @ X.T @ Y
+    if T is None:
+        return X_new @ W
+    return X_new @ W @ T @ np.linalg.inv(T.T @ T + task_alpha * np.eye(T.shape[1])) @ T_new.T
+
+
+def left_out(X, Y, T, alpha, task_alpha, setting, sample):
+    """Predict the labels of the last `sample` rows from models that are fitted without them (D: nor the label)."""
+    F = np.empty((sample, Y.shape[1]))
+    for place, i in enumerate(range(len(X) - sample, len(X))):
+        rest = np.delete(np.arange(len(X)), i)
+        if setting == "B":
+            F[place] = fitted(X[rest], Y[rest], T, X[[i]], T, alpha, task_alpha)
+            continue
+        for j in range(Y.shape[1]):
+            others = np.delete(np.arange(Y.shape[1]), j)
+            F[place, j] = fitted(X[rest], Y[rest][:, others], T[others], X[[i]], T[[j]], alpha, task_alpha)[0, 0]
+    return F
+
+
+def instance_auc(Y, F):
+    scores = []
+    for y, f in zip(Y, F, strict=True):
+        pairs = [(i, j) for i, j in product(range(len(y)), repeat=2) if y[i] > y[j]]
+        if pairs:
+            scores.append(np.mean([(f[i] > f[j]) + 0.5 * (f[i] == f[j]) for i, j in pairs]))
+    return np.mean(scores)
+
+
+WITHHELD = np.array([1, 4])
+KNOWN = np.array([0, 2, 3, 5])
+
+
+@pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
+def test_a_stream_is_a_model_fitted_at_once(script, data, approach):
+    order = np.random.default_rng(0).permutation(31)
+    Y, columns = data.Y.toarray(), KNOWN if approach == "zero_shot" else np.arange(6)
+    sizes = []
+    for place, model, learnt in script.stream(data, order, WITHHELD, approach):
+        rows = order[: data.sizes[place]]
+        assert_array_equal(learnt, rows[Y[np.ix_(rows, columns)].any(axis=1)])
+        T = None if approach == "independent" else data.tasks[columns]
+        sides = data.X[learnt], Y[np.ix_(learnt, columns)], T
+        assert_allclose(model.predict(data.X_test), fitted(*sides, data.X_test, T, 1.0, 1.0), rtol=0, atol=1e-10)
+        if approach == "two_step":
+            at_once = TwoStepRidge().fit(*sides[:2], tasks=T)
+            assert_allclose(model.predict(data.X_test), at_once.predict(data.X_test), rtol=0, atol=1e-10)
+        if approach == "zero_shot":
+            found = model.predict(data.X_test, tasks=data.tasks[WITHHELD])
+            expected = fitted(*sides, data.X_test, data.tasks[WITHHELD], 1.0, 1.0)
+            assert_allclose(found, expected, rtol=0, atol=1e-10)
+            assert len(learnt) < len(rows)
+        sizes.append(data.sizes[place])
+    assert sizes == data.sizes == [5, 10, 20, 31]
+
+
+@pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
+@pytest.mark.parametrize("choice", ["error", "auc"])
+def test_choices_are_those_of_models_fitted_without_each_row(script, data, monkeypatch, approach, choice):
+    monkeypatch.setattr(script, "ALPHAS", GRID)
+    monkeypatch.setattr(script, "SAMPLE", {"error": 9, "auc": 6})
+    setting, columns = ("D", KNOWN) if approach == "zero_shot" else ("B", np.arange(6))
+    *_, (_, model, learnt) = script.stream(data, np.arange(31), WITHHELD, approach)
+    X, Y = data.X[learnt], data.Y[learnt][:, columns]
+    script.choose(model, X, Y, choice, setting)
+    dense, T = Y.toarray(), None if approach == "independent" else data.tasks[columns]
+    pairs = list(product(GRID, GRID if T is not None else [1.0]))
+    best = min(pairs, key=lambda pair: np.sum((left_out(X, dense, T, *pair, "B", 9) - dense[-9:]) ** 2))
+    if choice == "auc":
+
+        def score(alpha, task_alpha):
+            return instance_auc(dense[-6:], left_out(X, dense, T, alpha, task_alpha, setting, 6))
+
+        if T is not None:
+            best = max([(best[0], value) for value in GRID], key=lambda pair: score(*pair))
+        best = max([(value, best[1]) for value in GRID], key=lambda pair: score(*pair))
+    assert (model.alpha, model.task_alpha) == best
+
+
+def test_a_repetition(script, data, monkeypatch):
+    """With λ = 1 throughout, all scores are those of models fitted at once."""
+    monkeypatch.setattr(script, "choose", lambda *_: None)
+    monkeypatch.setattr(script, "WITHHELD", 0.34)
+    curve = script.Curves("lshtc", data.sizes)
+    script.repeat(data, curve, 7)
+    script.repeat(data, curve, 7)
+    rng = np.random.default_rng([7, 1])
+    order, withheld = rng.permutation(31), np.sort(rng.permutation(6)[:2])
+    known = np.setdiff1d(np.arange(6), withheld)
+    Y, truth = data.Y.toarray(), data.Y_test.toarray()
+    for place, size in enumerate(data.sizes):
+        rows = order[:size]
+        two_step = fitted(data.X[rows], Y[rows], data.tasks, data.X_test, data.tasks, 1.0, 1.0)
+        alone = fitted(data.X[rows], Y[rows], None, data.X_test, None, 1.0, 1.0)
+        for approach, F in (("two_step", two_step), ("independent", alone)):
+            assert_allclose(curve.scores[approach, "error", "instance"][1][place], instance_auc(truth, F))
+            assert_allclose(curve.scores[approach, "auc", "task"][1][place], instance_auc(truth.T, F.T))
+        rows = rows[Y[np.ix_(rows, known)].any(axis=1)]
+        sides = data.X[rows], Y[np.ix_(rows, known)], data.tasks[known]
+        concerned = truth[:, withheld].any(axis=1)
+        F = fitted(*sides, data.X_test[concerned], data.tasks[withheld], 1.0, 1.0)
+        found = curve.scores["zero_shot", "error", "task"][1][place]
+        assert_allclose(found, instance_auc(truth[concerned][:, withheld].T, F.T))
+    assert curve.scores["two_step", "error", "task"][0] != curve.scores["two_step", "error", "task"][1]
+    assert curve.chosen["two_step", "auc"] == [[(1.0, 1.0)] * 4] * 2
+
+
+def test_labels_that_stand_alike_are_tied(script):
+    Y = sparse.csr_array([[1.0, 0, 0]])
+    assert script.auc(Y, np.array([[0.3, 0.3 * (1 + 1e-15), 0.3 * (1 + 2e-15)]]), "instance") == 0.5
+    assert script.auc(Y, np.array([[0.3 + 1e-9, 0.3, 0.3]]), "instance") == 1.0
+    assert script.auc(Y, np.zeros((1, 3)), "instance") == 0.5
+
+
+# The data.
+
+
+def test_features_of_labels_give_the_kernel_of_the_hierarchy(loading):
+    T = loading.task_features(EDGES, LABELS)
+    assert_allclose(T @ T.T, graph_distance_kernel(EDGES, LABELS, 10.0), rtol=0, atol=1e-12)
+    assert_allclose((T @ T.T)[0], [1, np.exp(-0.2), np.exp(-0.4), 0, 0, np.exp(-0.3)], rtol=0, atol=1e-12)
+
+
+def test_features_of_documents(loading):
+    rng = np.random.default_rng(0)
+    counts = sparse.csr_array(rng.poisson(0.4, size=(40, 25)).astype(float))
+    labels = sparse.csr_array(np.eye(8)[rng.integers(8, size=40)])
+    others = sparse.csr_array(np.eye(8)[rng.integers(8, size=40)])
+    changed = sparse.vstack([labels[:10], others[10:]], "csr")
+
+    def features(compression, Y, test=counts[:3]):
+        return loading.document_features(counts, test, Y, 4, compression, 10)
+
+    X, X_test = features("svd", labels)
+    assert X.shape == (40, 5)
+    assert_array_equal(X[:, -1], 1.0)
+    assert_allclose(X[:3], X_test, rtol=0, atol=1e-12)
+    # Test documents change nothing; labels change what is asked to follow them, later ones only if all count.
+    assert_array_equal(X, features("svd", labels, counts[10:20] * 3)[0])
+    assert_array_equal(X, features("svd", others)[0])
+    assert_array_equal(features("canonical-first", labels)[0], features("canonical-first", changed)[0])
+    assert np.abs(features("canonical-first", labels)[0] - features("canonical-first", others)[0]).max() > 1e-3
+    assert np.abs(features("canonical", labels)[0] - features("canonical", changed)[0]).max() > 1e-3
+    # There are never more directions than the texts have.
+    assert loading.document_features(counts, counts, labels, 1000, "svd", 10)[0].shape[1] <= 25
+
+
+def test_orders(loading, data):
+    order = data.order(np.random.default_rng(1))
+    assert_array_equal(np.sort(order), np.arange(31))
+    assert set(order[:5]) != set(range(5))
+    alike = loading.Data(*(vars(data) | {"starts_alike": True}).values()).order(np.random.default_rng(1))
+    assert set(alike[:5]) == set(range(5))
+    assert_array_equal(alike[5:], order[order >= 5])
+
+
+def write_packages(folder):
+    folder.mkdir()
+    header = "package\tsource\tsection\ttags\tdescription"
+    rows = ["p\ts\tx\tuse::a,use::b\tGreat C++ game", "q\tt\tx\trole::c\tA great game", "r\tu\tx\tuse::b\tC++ only"]
+    with lzma.open(folder / "debtags_one_per_source.tsv.xz", "wt", encoding="utf-8") as file:
+        file.write("\n".join([header, *rows]) + "\n")
+    edges = "parent\tchild\nROOT\tuse\nROOT\trole\nuse\tuse::a\nuse\tuse::b\nrole\trole::c\n"
+    (folder / "edges.tsv").write_text(edges, encoding="utf-8")
+
+
+def test_packages_are_read(loading, tmp_path):
+    write_packages(tmp_path / "debtags")
+    counts, labels, edges, names = loading.read_packages(tmp_path / "debtags")
+    assert names == ["role::c", "use::a", "use::b"]
+    assert_array_equal(labels.toarray(), [[0, 1, 1], [1, 0, 0], [0, 0, 1]])
+    assert_array_equal(counts.toarray(), [[1, 1, 1], [0, 1, 1], [1, 0, 0]])  # c++, game, great
+    assert edges[2] == ("use", "use::a")
+
+
+def test_without_tables_the_embedded_sample_serves(loading, tmp_path):
+    data = loading.load_data("debtags", str(tmp_path), n_components=6)
+    assert data.X.shape == (1200, 7)
+    assert data.Y_test.shape == (300, 151)
+    assert data.tasks.shape[0] == 151
+    assert data.sizes == [100, 200, 400, 1200]
+
+
+def test_the_real_data(loading, shared_data):
+    pages = loading.load_data("lshtc", str(shared_data), n_components=3)
+    assert pages.X.shape == (4463, 4)
+    assert pages.Y_test.shape == (1860, 1139)
+    assert pages.sizes == [300, 600, 1200, 2400, 4463]
+    assert_allclose(np.sum(pages.tasks**2, axis=1), 1.0)
+    packages = loading.load_data("debtags", str(shared_data), n_components=3)
+    assert packages.Y.shape == (9022, 593)
+    assert packages.Y_test.shape == (2255, 593)
+    assert packages.sizes == [500, 1000, 2000, 4000, 9022]
+
+
+# What is said of the curves.
+
+
+def curve_of(script, name="lshtc", **levels):
+    """Return curves of one repetition, the same for every choice and metric."""
+    good = {
+        "independent": [0.6, 0.7, 0.8],
+        "two_step": [0.7, 0.75, 0.81],
+        "zero_shot": [0.58, 0.6, 0.65],
+    } | levels
+    curve = script.Curves(name, [10, 20, 40])
+    for approach, choice, metric in script.KEYS:
+        curve.scores[approach, choice, metric].append(good[approach])
+        curve.chosen[approach, choice] = [[(1.0, 1.0)] * 3]
+    curve.seconds.append(1.0)
+    return curve
+
+
+@pytest.mark.parametrize(
+    ("broken", "levels"),
+    [
+        ([], {}),
+        (["both models improve"], {"independent": [0.6, 0.55, 0.59], "two_step": [0.7, 0.6, 0.6]}),
+        (["task features help most"], {"two_step": [0.65, 0.79, 0.81]}),
+        (["two-step is never worse"], {"two_step": [0.7, 0.68, 0.81]}),
+        (["with much data both are alike"], {"two_step": [0.7, 0.79, 0.83]}),
+        (["zero-shot labels are predicted above"], {"zero_shot": [0.5, 0.55, 0.59]}),
+        (["zero-shot labels improve"], {"zero_shot": [0.7, 0.72, 0.69]}),
+    ],
+)
+def test_statements_that_hold_and_that_do_not(script, broken, levels):
+    found = list(script.statements(curve_of(script, **levels)))
+    assert len(found) == 24
+    for choice, metric in product(script.CHOICES, script.METRICS):
+        own = [s for s in found if (s.choice, s.metric) == (choice, metric)]
+        false = [s.text for s in own if not s.holds]
+        assert len(false) == len(broken)
+        assert all(text.startswith(start) for text, start in zip(false, broken, strict=True))
+
+
+def test_statements_are_of_their_own_curves(script):
+    curve = curve_of(script)
+    curve.scores["zero_shot", "auc", "task"] = [[0.5, 0.5, 0.4]]
+    false = [s for s in script.statements(curve) if not s.holds]
+    assert {(s.choice, s.metric) for s in false} == {("auc", "task")}
+    assert len(false) == 2
+
+
+def test_the_command(script, loading, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(script, "load_data", lambda name, home, **others: small(loading, name))
+    monkeypatch.setattr(script, "ALPHAS", GRID)
+    monkeypatch.setattr(script, "WITHHELD", 0.5)
+    output = tmp_path / "new" / "out.json"
+    script.main(["--repeats", "2", "--markdown", "--json", str(output)])
+    printed, shown = capsys.readouterr()
+    assert shown.count("repetition") == 4
+    written = json.loads(output.read_text(encoding="utf-8"))
+    assert [found["set"] for found in written["sets"]] == ["lshtc", "debtags"]
+    assert written["options"]["repeats"] == 2
+    for found in written["sets"]:
+        assert found["sizes"] == [5, 10, 20, 31]
+        for name, mean in found["mean"].items():
+            assert len(found["scores"][name]) == 2
+            assert_allclose(mean, np.mean(found["scores"][name], axis=0))
+        keys = [f"{approach} error {metric}" for metric, approach in product(script.METRICS, script.APPROACHES)]
+        row = ["31", "squared error", *(f"{found['mean'][key][-1]:.3f}" for key in keys)]
+        assert f"| {' | '.join(row)} |" in printed.splitlines()
+        for statement in found["statements"]:
+            verdict = "holds" if statement["holds"] else "does not hold"
+            assert f"{verdict}: {statement['text']} (" in printed
+            assert statement["figures"] in printed
+
+
+def test_data_that_are_missing_are_told(script, loading, monkeypatch, capsys):
+    def load(name, home, **others):
+        if name == "lshtc":
+            raise FileNotFoundError("There are no pages.")
+        return small(loading, name)
+
+    monkeypatch.setattr(script, "load_data", load)
+    monkeypatch.setattr(script, "ALPHAS", GRID)
+    monkeypatch.setattr(script, "WITHHELD", 0.5)
+    with pytest.raises(SystemExit, match="There are no pages"):
+        script.main(["--data", "lshtc"])
+    script.main(["--repeats", "1"])
+    printed, shown = capsys.readouterr()
+    assert "lshtc is left out: There are no pages." in shown
+    assert "Debian packages" in printed
+
+
+def test_options(script, monkeypatch, capsys):
+    assert (script.parse(["--quick"]).repeats, script.parse(["--quick"]).components) == (1, 200)
+    assert (script.parse([]).repeats, script.parse([]).components) == (3, 1000)
+    for option in ("--repeats", "--components"):
+        with pytest.raises(SystemExit):
+            script.main([option, "0"])
+        assert "must be at least 1" in capsys.readouterr().err
+    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        script.main(["--figures", "nowhere"])
+    assert "pip install 'dyadlearn[plots]'" in capsys.readouterr().err
+
+
+def test_figures(script, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the figures are not drawn")
+    script.draw([curve_of(script), curve_of(script, "debtags")], tmp_path / "online_text.png")
+    assert (tmp_path / "online_text.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_what_the_paper_says_of_the_pages(script, loading, shared_data):
+    data = loading.load_data("lshtc", str(shared_data), n_components=200)
+    curve = script.run(data, 1, 0)
+    for statement in script.statements(curve):
+        # At the end two-step is still ahead by about 0.02.
+        if not statement.text.startswith("with much data"):
+            assert statement.holds, statement
+    # Squared error chooses too little regularisation of the labels.
+    by_error, by_auc = (curve.mean("two_step", choice, "instance") for choice in script.CHOICES)
+    assert_allclose(by_error, [0.768, 0.814, 0.866, 0.904, 0.937], rtol=0, atol=0.01)
+    assert_allclose(by_auc, [0.840, 0.885, 0.919, 0.938, 0.945], rtol=0, atol=0.01)
