@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import dyadlearn
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, Tasks, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 
@@ -267,6 +270,10 @@ class TestFailure:
         assert min(interrupted.values()) >= 5, interrupted
 
 
+# Where the package lies, and not merely a folder of its name with an environment in it.
+PACKAGE = str(Path(dyadlearn.__file__).parent) + os.sep
+
+
 class _InterruptAfter:
     """Raise KeyboardInterrupt in the package after so many of its lines, and swallow it outside."""
 
@@ -275,7 +282,7 @@ class _InterruptAfter:
         self.raised = False
 
     def trace(self, frame: Any, event: str, argument: Any) -> Any:
-        if "dyadlearn" not in frame.f_code.co_filename or "/tests/" in frame.f_code.co_filename:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         # Restoring what was is not to be interrupted a second time.
         if frame.f_code.co_name == "all_or_nothing":
