@@ -12,7 +12,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_count
 from dyadlearn.holdout import Problem
-from dyadlearn.selection.incomplete import folds_of, has_shortcut, method_in_words
+from dyadlearn.selection.incomplete import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["check_limit", "held_out", "labelled_model", "names_of"]
@@ -51,11 +51,8 @@ def held_out(model: Any, setting: str | Setting, cv: int | None = None) -> tuple
     setting = as_setting(setting)
     if problem.task_spectrum is None and setting.new_task:
         raise ValueError(f"This model knows nothing of tasks: setting {setting.value} needs them, A and B do not.")
-    if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
-        values = model._held_out(setting)
-    else:
-        values = folds_of(problem, setting, None, None, cv).held_out(problem.alpha, problem.task_alpha)
-    return to_numpy(values), method_in_words(problem, setting, None, None, None if problem.is_complete else cv)
+    values, method = model_holdout(model, setting, cv)
+    return to_numpy(values), method
 
 
 def names_of(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:

@@ -13,7 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.incomplete import folds_of, has_shortcut
+from dyadlearn.selection.incomplete import model_holdout
 from dyadlearn.settings import Setting
 
 __all__ = [
@@ -110,8 +110,5 @@ def fitted_model(model: Any, remedy: str) -> PairwiseRidge:
 
 def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, bool]:
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and whether folds were left out."""
-    problem = model._problem()
-    if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
-        return to_numpy(model._held_out(setting)), False
-    folds = folds_of(problem, setting, None, None, cv)
-    return to_numpy(folds.held_out(problem.alpha, problem.task_alpha)), True
+    values, method = model_holdout(model, setting, cv)
+    return to_numpy(values), "solved again" in method

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._frames import write_rows
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.incomplete import folds_of, has_shortcut, method_in_words
+from dyadlearn.selection.incomplete import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["evaluate"]
@@ -65,13 +65,10 @@ def evaluate(
     scores, undefined, methods = [], [], []
     for setting in wanted:
         prepared = judge.prepare(problem.Y, setting=setting)
-        if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
-            held_out = model._held_out(setting)
-        else:
-            held_out = folds_of(problem, setting, None, None, cv).held_out(problem.alpha, problem.task_alpha)
+        held_out, method = model_holdout(model, setting, cv)
         scores.append(float(prepared(held_out)))
         undefined.append(prepared.n_undefined)
-        methods.append(method_in_words(problem, setting, None, None, None if problem.is_complete else cv))
+        methods.append(method)
     columns: dict[str, list[Any]] = {
         "setting": [setting.value for setting in wanted],
         "new": [setting.description for setting in wanted],

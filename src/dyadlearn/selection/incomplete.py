@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import to_numpy
+from dyadlearn._array import Array, to_numpy
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, labelled_part, missing_block
 from dyadlearn.metrics import PreparedScorer
@@ -22,7 +22,15 @@ from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.splitters import SettingKFold
 from dyadlearn.settings import Setting
 
-__all__ = ["as_splitter", "fold_groups", "folds_of", "has_shortcut", "incomplete_landscape", "method_in_words"]
+__all__ = [
+    "as_splitter",
+    "fold_groups",
+    "folds_of",
+    "has_shortcut",
+    "incomplete_landscape",
+    "method_in_words",
+    "model_holdout",
+]
 
 # Scores need no more digits than this, and the last ones are the dearest.
 _SEARCH_TOL = 1e-5
@@ -73,6 +81,30 @@ def method_in_words(problem: Problem, setting: Setting, groups: Any, task_groups
         return "exact leave-one-out of what is observed"
     unit = {Setting.A: "pairs", Setting.B: "instances", Setting.C: "tasks", Setting.D: "instances and of tasks"}
     return f"{as_splitter(cv, setting).n_splits} folds of {unit[setting]}, left out and solved again"
+
+
+def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[Array, str]:
+    """Predict every label as if a fitted model had never seen what the setting leaves out.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    setting : Setting
+    cv : int, default=None
+        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+
+    Returns
+    -------
+    predictions : array of shape (m, q)
+    method : str
+        How they were made, in words.
+    """
+    problem: Problem = model._problem()
+    cv = None if problem.is_complete else cv
+    method = method_in_words(problem, setting, None, None, cv)
+    if problem.is_complete or has_shortcut(problem, setting, None, None, cv):
+        return model._held_out(setting), method
+    return folds_of(problem, setting, None, None, cv).held_out(problem.alpha, problem.task_alpha), method
 
 
 def fold_groups(cv: Any, setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any) -> list[Any]:
