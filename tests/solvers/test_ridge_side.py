@@ -174,7 +174,7 @@ def test_few_and_many_columns(n_columns):
     rows, B = rng.normal(size=(30, 9)), rng.normal(size=(9, n_columns))
     side = of(rows, solver="cholesky")
     assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-10)
-    assert ("inverse" in side.settled.__dict__) == (n_columns > 4)
+    assert ("_half" in side.settled.__dict__) == (n_columns > 4)
     assert_allclose(side.solve(B[:, :1]), wanted(rows, 0.5, B[:, :1]), rtol=1e-10)
 
 

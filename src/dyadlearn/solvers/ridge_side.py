@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
 from dyadlearn.kernels.repair import rank_threshold
@@ -66,18 +65,24 @@ class Cholesky:
     lower: np.ndarray
 
     @cached_property
+    def _half(self) -> np.ndarray:
+        """The lower triangle of the inverse, shape (d, d)."""
+        half: np.ndarray = lapack.dpotri(self.lower, lower=1)[0]
+        return half
+
+    @property
     def inverse(self) -> np.ndarray:
         """The inverse itself, shape (d, d)."""
-        half: Any = lapack.dpotri(self.lower, lower=1)[0]
-        inverse: np.ndarray = half + half.T
-        np.fill_diagonal(inverse, np.diagonal(half))
+        inverse: np.ndarray = self._half + self._half.T
+        np.fill_diagonal(inverse, np.diagonal(self._half))
         return inverse
 
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
         # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
-        if 2 * B.shape[1] >= B.shape[0] or "inverse" in self.__dict__:
-            return self.inverse @ B
+        if 2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__:
+            # From the right, as the transpose of an ordinary array lies in memory: nothing is copied.
+            return blas.dsymm(1.0, self._half, B.T, side=1, lower=1).T
         return cho_solve((self.lower, True), B, check_finite=False)
 
 
@@ -248,7 +253,8 @@ class RidgeSide:
         if is_foreign(matrix):
             # The Array API has no triangular solve, so there the inverse is always explicit.
             return self._made(xp.linalg.inv(matrix), n_refreshes)
-        lower, failed = lapack.dpotrf(matrix, lower=1, clean=1)
+        # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
+        lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if failed:
             return self.eigen
         factor = Cholesky(lower)
