@@ -57,11 +57,15 @@ def choose_rank(
     rho = to_numpy(remainder).reshape(-1)
     if not rho.size:
         return 0
-    order = np.argsort(rho)
+    largest = 1.0 if rho.size < m * q else float(rho.max())
+    # So many outliers are more than conjugate gradients could care for one by one: no need to sort the rest.
+    n_sorted = min(rho.size, 8 * max(max_rank, 1))
+    order = np.argpartition(rho, n_sorted - 1)[:n_sorted]
+    order = order[np.argsort(rho[order])]
     ascending = rho[order].astype(np.float64)
-    if rho.size < m * q:  # the null space that a truncated spectrum leaves out
+    if n_sorted == rho.size < m * q:  # the null space that a truncated spectrum leaves out
         ascending = np.append(ascending, 1.0)
-    spread = np.sqrt(ascending[-1] / np.maximum(ascending, 1e-300))
+    spread = np.sqrt(largest / np.maximum(ascending, 1e-300))
     bound = np.arange(ascending.size) + 0.5 * spread * np.log(2 / tol)
     # needed[r]: iterations after deflating r directions.
     needed = np.minimum.accumulate(bound[::-1])[::-1] - np.arange(ascending.size)
