@@ -1,4 +1,4 @@
-"""Files of data sets in other shapes than a table with ids, and grids of drugs and targets made of them."""
+"""Files of data sets, in tables with ids and in other shapes, and grids of drugs and targets made of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,17 @@ from dyadlearn._array import Array
 from dyadlearn._frames import Ids, make_ids, write_table
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines
 
-__all__ = ["drug_target_bunch", "find_all", "load_npz", "obtain", "read_ids", "read_numbers", "read_texts"]
+__all__ = [
+    "Matrix",
+    "drug_target_bunch",
+    "find_all",
+    "load_npz",
+    "obtain",
+    "read_ids",
+    "read_matrix",
+    "read_numbers",
+    "read_texts",
+]
 
 
 def obtain(
@@ -197,3 +208,60 @@ def drug_target_bunch(
         )
     except ImportError as error:
         raise ImportError(f"{owner}(as_frame=True) needs pandas: install it, or use as_frame=False.") from error
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A table of numbers (rows, columns) with the ids of both, and the file it was read from."""
+
+    values: np.ndarray
+    rows: Ids
+    columns: Ids
+    path: Path
+
+    def ordered(self, ids: Ids) -> np.ndarray:
+        """Return the values of a square table with rows and columns in the order of `ids`."""
+        values = self.values
+        for axis, own, word in ((0, self.rows, "rows"), (1, self.columns, "columns")):
+            order = own.order_as(ids, f"the {word} of {self.path.name}", "the adjacency matrix")
+            values = values if order is None else np.take(values, order, axis=axis)
+        return values
+
+
+def read_matrix(path: Path) -> Matrix:
+    """Read a tab-separated table of numbers with ids in its first row and column."""
+    header, *lines = read_lines(path)
+    columns = make_ids(header.split("\t")[1:], None, f"The first line of {path}")
+    if not lines or not columns.labels:
+        raise ValueError(f"{path} holds no table: expected ids in the first line and column, separated by tabs.")
+    rows = []
+    values = np.empty((len(lines), len(columns)))
+    for number, line in enumerate(lines):
+        name, *cells = line.split("\t")
+        if len(cells) != len(columns):
+            raise ValueError(
+                f"{path}, line {number + 2}: expected {len(columns)} numbers after the id, as in the first line, "
+                f"found {len(cells)}."
+            )
+        rows.append(name)
+        values[number] = _numbers(cells, path, number + 2, columns)
+    return Matrix(values, make_ids(rows, None, f"The first column of {path}"), columns, path)
+
+
+def _numbers(cells: list[str], path: Path, line: int, columns: Ids) -> np.ndarray:
+    """Return the cells of a line as numbers; the first that is none is named."""
+    try:
+        values = np.array(cells, dtype=np.float64)
+    except ValueError:
+        values = np.array([_number(cell) for cell in cells])
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise ValueError(f"{path}, line {line}, column {columns.labels[bad[0]]}: {cells[bad[0]]!r} is not a number.")
+    return values
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")

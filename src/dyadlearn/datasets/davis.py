@@ -11,8 +11,15 @@ from sklearn.utils import Bunch
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_file, resolve_home
-from dyadlearn.datasets._tables import drug_target_bunch, find_all, obtain, read_ids, read_numbers, read_texts
-from dyadlearn.datasets.yamanishi import _read_matrix
+from dyadlearn.datasets._tables import (
+    drug_target_bunch,
+    find_all,
+    obtain,
+    read_ids,
+    read_matrix,
+    read_numbers,
+    read_texts,
+)
 from dyadlearn.kernels import normalize
 
 __all__ = ["fetch_davis"]
@@ -182,7 +189,7 @@ def _read_tables(
     """Return the ids, the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
     names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
     paths = find_all(names, home=home, folder=FOLDER, title="'davis'", source="tables with ids")
-    grid, *similarities = (_read_matrix(path) for path in paths)
+    grid, *similarities = (read_matrix(path) for path in paths)
     sides = grid.rows, grid.columns
     return *sides, grid.values, [own.ordered(ids) for own, ids in zip(similarities, sides, strict=True)]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
-from dyadlearn._frames import Ids, make_ids, write_table
+from dyadlearn._frames import Ids, write_table
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines, resolve_home
+from dyadlearn.datasets._tables import Matrix, read_matrix
 
 __all__ = ["fetch_yamanishi"]
 
@@ -184,25 +184,7 @@ def _short_name(name: str) -> str:
     return short
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    """A table of numbers (rows, columns) with the ids of both, and the file it was read from."""
-
-    values: np.ndarray
-    rows: Ids
-    columns: Ids
-    path: Path
-
-    def ordered(self, ids: Ids) -> np.ndarray:
-        """Return the values of a square table with rows and columns in the order of `ids`."""
-        values = self.values
-        for axis, own, word in ((0, self.rows, "rows"), (1, self.columns, "columns")):
-            order = own.order_as(ids, f"the {word} of {self.path.name}", "the adjacency matrix")
-            values = values if order is None else np.take(values, order, axis=axis)
-        return values
-
-
-def _fetch(short: str, home: Path, may_download: bool) -> list[_Matrix]:
+def _fetch(short: str, home: Path, may_download: bool) -> list[Matrix]:
     """Return the labels and the similarities of drugs and of targets, after downloading what is not in `home`."""
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     missing = [name for name in names if find_file(home, FOLDER, name) is None]
@@ -221,55 +203,16 @@ def _fetch(short: str, home: Path, may_download: bool) -> list[_Matrix]:
         if name not in _CHECKSUMS:
             _check_downloaded(path)
     paths = [find_file(home, FOLDER, name) for name in names]
-    return [_read_matrix(path) for path in paths if path is not None]
+    return [read_matrix(path) for path in paths if path is not None]
 
 
 def _check_downloaded(path: Path) -> None:
     """Remove a file without checksum that is no table, such as a server's page of apology."""
     try:
-        _read_matrix(path)
+        read_matrix(path)
     except ValueError:
         path.unlink()
         raise
-
-
-def _read_matrix(path: Path) -> _Matrix:
-    """Read a tab-separated table of numbers with ids in its first row and column."""
-    header, *lines = read_lines(path)
-    columns = make_ids(header.split("\t")[1:], None, f"The first line of {path}")
-    if not lines or not columns.labels:
-        raise ValueError(f"{path} holds no table: expected ids in the first line and column, separated by tabs.")
-    rows = []
-    values = np.empty((len(lines), len(columns)))
-    for number, line in enumerate(lines):
-        name, *cells = line.split("\t")
-        if len(cells) != len(columns):
-            raise ValueError(
-                f"{path}, line {number + 2}: expected {len(columns)} numbers after the id, as in the first line, "
-                f"found {len(cells)}."
-            )
-        rows.append(name)
-        values[number] = _numbers(cells, path, number + 2, columns)
-    return _Matrix(values, make_ids(rows, None, f"The first column of {path}"), columns, path)
-
-
-def _numbers(cells: list[str], path: Path, line: int, columns: Ids) -> np.ndarray:
-    """Return the cells of a line as numbers; the first that is none is named."""
-    try:
-        values = np.array(cells, dtype=np.float64)
-    except ValueError:
-        values = np.array([_number(cell) for cell in cells])
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        raise ValueError(f"{path}, line {line}, column {columns.labels[bad[0]]}: {cells[bad[0]]!r} is not a number.")
-    return values
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")
 
 
 def _read_smiles(path: Path | None) -> dict[str, str]:
