@@ -18,7 +18,7 @@ from sklearn.linear_model import SGDRegressor
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
 from dyadlearn.datasets import read_libsvm_batches
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.streams import fit_stream, read_npz_batches, read_parquet_batches, write_npz_batch
 
 P, Q, R = 5, 4, 2
@@ -395,6 +395,13 @@ def test_broken_archives_are_refused(tmp_path):
     np.savez(path, X_data=[1.0], X_indices=[7], X_indptr=[0, 1], X_shape=[1, 3], Y=np.ones((1, 1)))
     with pytest.raises(ValueError, match="indices must be < 3"):
         next(read_npz_batches(path))
+    np.savez(path, X=np.ones((2, 3)), Y=np.array(["a", "b"]))
+    with pytest.raises(DataFileError, match=r"batch\.npz: Y must be a matrix of numbers, found <U1 \(2,\)"):
+        next(read_npz_batches(path))
+    for content in (b"", b"PK\x03\x04junk", path.read_bytes()[:-30]):
+        path.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"batch\.npz is damaged or no npz archive"):
+            next(read_npz_batches(path))
 
 
 def parquet(path, X, Y):
@@ -439,6 +446,11 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
         read_parquet_batches(path, ["y9"])
     with pytest.raises(ValueError, match="1.parquet has no column 'y1', 'x1'"):
         read_parquet_batches([path, other], ["y1"], ["x0", "x1"])
+    broken = tmp_path / "2.parquet"
+    for content in (b"PAR1junkPAR1", path.read_bytes()[:-40] + 40 * b"x"):
+        broken.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"2\.parquet is damaged or no Parquet file"):
+            list(read_parquet_batches(broken, ["y0"]))
     with pytest.raises(ValueError, match="1.parquet: column 'name' holds no numbers"):
         next(read_parquet_batches(other, ["y0"]))
     with pytest.raises(ValueError, match="labels is empty"):

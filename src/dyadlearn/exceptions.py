@@ -7,6 +7,7 @@ Every exception is also the built-in one a caller would expect (`ValueError`,
 from __future__ import annotations
 
 __all__ = [
+    "DataFileError",
     "GridEdgeWarning",
     "IdError",
     "KernelError",
@@ -15,6 +16,10 @@ __all__ = [
     "ModelFileError",
     "NotEnoughMemoryError",
 ]
+
+
+class DataFileError(ValueError):
+    """A file of data is damaged, is not what it should be, or unpacks to more than a file may; the file is named."""
 
 
 class IdError(ValueError):

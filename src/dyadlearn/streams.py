@@ -23,9 +23,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, row_blocks
+from dyadlearn._files import make_sparse, read_arrays, reading
 from dyadlearn._frames import read_table
 from dyadlearn._validation import check_count
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store.files import read_model, write_model
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
@@ -270,6 +271,11 @@ def read_npz_batches(paths: PathLike | Iterable[PathLike], batch_size: int | Non
     X : array or sparse array of shape (l, p)
     Y : array or sparse array of shape (l, q)
 
+    Raises
+    ------
+    DataFileError
+        When it comes to a file that is damaged or no such archive; the error names it.
+
     Examples
     --------
     >>> import tempfile
@@ -291,25 +297,27 @@ def read_npz_batches(paths: PathLike | Iterable[PathLike], batch_size: int | Non
 
 def _npz_batches(files: Sequence[Path], batch_size: int | None) -> Iterator[tuple[Any, Any]]:
     for path in files:
-        with np.load(path) as archive:
-            X, Y = _unpacked(archive, "X", path), _unpacked(archive, "Y", path)
+        archive = read_arrays(path, "npz archive")
+        X, Y = _unpacked(archive, "X", path), _unpacked(archive, "Y", path)
         if X.shape[0] != Y.shape[0]:
-            raise ValueError(f"{path}: X has {X.shape[0]} rows, but Y has {Y.shape[0]}.")
+            raise DataFileError(f"{path}: X has {X.shape[0]} rows, but Y has {Y.shape[0]}.")
         for rows in row_blocks(X.shape[0], 1, limit=batch_size or max(X.shape[0], 1)):
             yield X[rows], Y[rows]
 
 
-def _unpacked(archive: Any, name: str, path: Path) -> Array:
+def _unpacked(archive: dict[str, np.ndarray], name: str, path: Path) -> Array:
     if name in archive:
-        return archive[name]
+        found = archive[name]
+        if found.ndim not in (1, 2) or found.dtype.kind not in "biuf":
+            raise DataFileError(f"{path}: {name} must be a matrix of numbers, found {found.dtype} {found.shape}.")
+        return found
     parts = [f"{name}_{part}" for part in ("data", "indices", "indptr", "shape")]
     if not all(part in archive for part in parts):
-        raise ValueError(f"{path} holds no {name}, nor {', '.join(parts)}: it has {', '.join(archive) or 'nothing'}.")
-    data, indices, indptr, shape = (archive[part] for part in parts)
-    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-    # Compiled code follows the indices without looking.
-    matrix.check_format(full_check=True)
-    return matrix
+        held = ", ".join(archive) or "nothing"
+        raise DataFileError(f"{path} holds no {name}, nor {', '.join(parts)}: it has {held}.")
+    with reading(path, f"archive of a sparse {name}"):
+        m, p = (int(length) for length in archive[parts[3]])
+        return make_sparse({part.removeprefix(f"{name}_"): archive[part] for part in parts}, (m, p))
 
 
 def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
@@ -369,6 +377,11 @@ def read_parquet_batches(
     X : array of shape (l, p)
     Y : array of shape (l, q), or (l,) for a single name
 
+    Raises
+    ------
+    DataFileError
+        If a file lacks a column, or when it comes to one that is damaged; the error names it.
+
     Examples
     --------
     >>> import tempfile
@@ -393,7 +406,7 @@ def read_parquet_batches(
         missing = [name for name in (*wanted, *columns) if name not in _parquet_columns(path)]
         if missing:
             shown = ", ".join(map(repr, missing[:5]))
-            raise ValueError(f"{path} has no column {shown}: give the names of columns that all files have.")
+            raise DataFileError(f"{path} has no column {shown}: give the names of columns that all files have.")
     return _parquet_batches(files, wanted[0] if isinstance(labels, str) else wanted, columns, batch_size)
 
 
@@ -405,7 +418,7 @@ def _parquet_batches(
         for columns in _parquet_parts(path, [*features, *wanted], batch_size):
             for name, values in columns.items():
                 if values.dtype.kind not in "biuf":
-                    raise ValueError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
+                    raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
             X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
             yield X, Y[:, 0] if isinstance(labels, str) else Y
 
@@ -414,11 +427,13 @@ def _parquet_columns(path: Path) -> list[str]:
     if find_spec("pyarrow") is not None:
         import pyarrow.parquet
 
-        return list(pyarrow.parquet.read_schema(path).names)
+        with reading(path, "Parquet file"):
+            return list(pyarrow.parquet.read_schema(path).names)
     if find_spec("polars") is not None:
         import polars
 
-        return list(polars.read_parquet_schema(path))
+        with reading(path, "Parquet file"):
+            return list(polars.read_parquet_schema(path))
     raise ImportError("Reading Parquet files needs pyarrow or polars: install one.")
 
 
@@ -427,17 +442,18 @@ def _parquet_parts(path: Path, names: list[str], batch_size: int) -> Iterator[di
     if find_spec("pyarrow") is not None:
         import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with reading(path, "Parquet file"), pyarrow.parquet.ParquetFile(path) as file:
             for part in file.iter_batches(batch_size, columns=names):
                 yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
         return
     import polars
 
-    frame = polars.scan_parquet(path).select(names)
-    length = frame.select(polars.len()).collect().item()
-    for start in range(0, length, batch_size):
-        part = frame.slice(start, batch_size).collect()
-        yield {name: part.get_column(name).to_numpy() for name in names}
+    with reading(path, "Parquet file"):
+        frame = polars.scan_parquet(path).select(names)
+        length = frame.select(polars.len()).collect().item()
+        for start in range(0, length, batch_size):
+            part = frame.slice(start, batch_size).collect()
+            yield {name: part.get_column(name).to_numpy() for name in names}
 
 
 def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn.cli.tables import read_cells, read_sheet
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
 ROWS, COLUMNS = ("a", "b"), ("p", "q")
@@ -79,7 +79,7 @@ def test_parquet_without_a_library(tmp_path, monkeypatch):
 def test_parquet_that_is_none(tmp_path):
     pytest.importorskip("polars")
     (tmp_path / "table.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"table\.parquet cannot be read as parquet"):
+    with pytest.raises(ValueError, match=r"table\.parquet is damaged or no parquet file"):
         read_sheet(tmp_path / "table.parquet")
     with pytest.raises(FileNotFoundError, match=r"none\.parquet does not exist"):
         read_sheet(tmp_path / "none.parquet")
@@ -96,10 +96,26 @@ def test_arrays_with_and_without_names(tmp_path):
     assert_array_equal(read_sheet(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
+    path = tmp_path / "sparse.npz"
+    matrix = sparse.random_array((30, 200), density=0.2, format=kind, random_state=np.random.default_rng(0))
+    sparse.save_npz(path, matrix)
+    if kind == "bsr":
+        with pytest.raises(DataFileError, match="in the forms csr, csc, coo, found bsr"):
+            read_sheet(path)
+        return
+    assert_array_equal(read_sheet(path).values.toarray(), matrix.toarray())
+    (matrix.row if kind == "coo" else matrix.indices)[5] = 10**6
+    sparse.save_npz(path, matrix)
+    with pytest.raises(DataFileError, match=r"sparse\.npz is damaged or no sparse matrix"):
+        read_sheet(path)
+
+
 def test_nothing_in_an_array_is_executed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"table\.npy cannot be read as an array"):
+    with pytest.raises(ValueError, match=r"table\.npy is damaged or no array of numpy"):
         read_sheet(path)
 
 
@@ -112,7 +128,7 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         ("id,p,q\n\na,1,2\nb,1,x1\n", r"t\.csv, line 4, column 'q': 'x1' is not a number\."),
         ("id;p;q\na;1;2\nb;1;0,5\n", r"line 3, column 'q': '0,5' is not a number\. Write decimals with a point"),
         ("id,p\na,inf\n", r"line 2, column 'p': infinity"),
-        ("id,p\na\x00,1\n", r"t\.csv cannot be read as a table: it is not text"),
+        ("id,p\na\x00,1\n", r"t\.csv is damaged or no table in UTF-8 \(it is not text\)"),
     ],
 )
 def test_bad_text_is_named(tmp_path, text, message):
@@ -135,7 +151,7 @@ def test_repeated_ids_are_named(tmp_path, text, message):
 def test_other_bad_files(tmp_path):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"id,p\n" + 500 * b"a,1\n")[:-20])
-    with pytest.raises(ValueError, match="cannot be read as a table"):
+    with pytest.raises(ValueError, match="is damaged or no table"):
         read_sheet(path)
     with pytest.raises(FileNotFoundError):
         read_sheet(tmp_path / "none.csv")
@@ -146,7 +162,7 @@ def test_other_bad_files(tmp_path):
     with pytest.raises(ValueError, match="names 1 rows, but its matrix has 2"):
         read_sheet(tmp_path / "short.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
-    with pytest.raises(ValueError, match="cannot be read as an array"):
+    with pytest.raises(ValueError, match="is damaged or no array of numpy"):
         read_sheet(tmp_path / "cut.npz")
 
 

@@ -380,9 +380,9 @@ def test_fasta_files(tmp_path, compress):
         (
             gzip.compress(b">P1\nMKV\n" * 99, mtime=0)[:-20],
             ValueError,
-            "cannot be read as a FASTA file: Compressed file ended",
+            "is damaged or no FASTA file .Compressed file ended",
         ),
-        (b">P1\n\xff\xfe", ValueError, "cannot be read as a FASTA file: .*decode"),
+        (b">P1\n\xff\xfe", ValueError, "is damaged or no FASTA file in UTF-8 .*decode"),
     ],
 )
 def test_bad_fasta_files_are_refused(tmp_path, data, error, message):

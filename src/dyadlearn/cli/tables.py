@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse
+from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, reading
 from dyadlearn._frames import Ids, make_ids
+from dyadlearn.exceptions import DataFileError, IdError
 
-__all__ = ["Cells", "Sheet", "read_cells", "read_sheet", "shown", "suffix_of"]
+__all__ = ["Cells", "Sheet", "id_text", "read_cells", "read_sheet", "shown", "suffix_of"]
 
 #: How a missing value may be spelled, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+#: What may separate the cells of a table.
+DELIMITERS = ",\t;"
 
 #: Endings of files that hold arrays.
 ARRAYS = (".npy", ".npz")
@@ -90,7 +91,7 @@ class Cells:
     def place(self, name: str) -> int:
         """Return which column has a heading."""
         if name not in self.headings:
-            raise ValueError(f"{self.path} has no column {name!r}: its columns are {shown(self.headings)}.")
+            raise DataFileError(f"{self.path} has no column {name!r}: its columns are {shown(self.headings)}.")
         return self.headings.index(name)
 
     def column(self, name: str) -> list[Any]:
@@ -98,14 +99,23 @@ class Cells:
         place = self.place(name)
         return [line[place] for line in self.lines]
 
+    def labels(self, place: int) -> list[str]:
+        """Return the ids in a column, which may repeat there; an empty one is refused with its line."""
+        labels = [id_text(line[place]) for line in self.lines]
+        if "" in labels:
+            raise IdError(f"{self.where(labels.index(''), place)}: the id is empty. Give it one, or remove the line.")
+        return labels
+
     def ids(self) -> Ids:
         """Return the ids of the rows."""
-        labels = [_text(line[self.id_place]) for line in self.lines]
-        return make_ids(labels, self.headings[self.id_place] or None, str(self.path))
+        return make_ids(self.labels(self.id_place), self.headings[self.id_place] or None, str(self.path))
 
     def sheet(self) -> Sheet:
         """Return the table as numbers, with the ids of its rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
+        empty = [place + 1 for place in places if not self.headings[place]]
+        if empty:
+            raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
         columns = make_ids([self.headings[place] for place in places], None, f"The first line of {self.path}")
         return Sheet(self.as_numbers(places), self.ids(), columns, self.path)
 
@@ -116,23 +126,31 @@ class Cells:
             cells = [line[place] for place in places]
             try:
                 values[row] = cells
-            except (ValueError, TypeError):
+                is_read = _are_plain(cells)
+            except (ValueError, TypeError, OverflowError):
+                is_read = False
+            if not is_read:
                 values[row] = [self._number(cell, row, place) for cell, place in zip(cells, places, strict=True)]
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
-            raise ValueError(f"{self._where(row, places[column])}: infinity is no value.")
+            raise DataFileError(f"{self.where(row, places[column])}: infinity is no value.")
         return values
 
     def _number(self, cell: Any, row: int, place: int) -> float:
-        if cell is None or _text(cell).lower() in MISSING:
+        if is_missing(cell):
             return float("nan")
         try:
-            return float(cell)
-        except (ValueError, TypeError):
-            hint = " Write decimals with a point." if re.fullmatch(r"-?\d+,\d+", str(cell)) else ""
-            raise ValueError(f"{self._where(row, place)}: {cell!r} is not a number.{hint}") from None
+            return parse_number(cell) if isinstance(cell, str) else float(cell)
+        except (ValueError, TypeError, OverflowError):
+            hint = ""
+            if re.fullmatch(r"-?\d+,\d+", str(cell)):
+                hint = " Write decimals with a point."
+            elif "_" in str(cell):
+                hint = " Write it without underscores."
+            raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}") from None
 
-    def _where(self, row: int, place: int) -> str:
+    def where(self, row: int, place: int) -> str:
+        """Return where a cell stands in its file, for messages."""
         return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
 
 
@@ -146,8 +164,20 @@ def shown(names: Sequence[Hashable], limit: int = 5) -> str:
     return ", ".join(map(repr, names[:limit])) + (", …" if len(names) > limit else "")
 
 
-def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
+def id_text(label: Any) -> str:
+    """Return an id as the command line knows it: text, without blanks around it, empty for None."""
+    return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
+
+
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell says that there is no value."""
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
+
+
+def _are_plain(cells: Sequence[Any]) -> bool:
+    """Tell whether numpy reads the texts among the cells as `parse_number` does."""
+    joined = "".join(cell for cell in cells if isinstance(cell, str))
+    return joined.isascii() and "_" not in joined
 
 
 def read_sheet(path: Path) -> Sheet:
@@ -163,39 +193,48 @@ def read_cells(path: Path) -> Cells:
 
 
 def _read_text(path: Path) -> Cells:
-    data = path.read_bytes()
-    try:
-        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8-sig")
-        if "\x00" in text:
-            raise ValueError("it is not text")
-        first = next((line for line in text.splitlines() if line.strip()), "")
-        delimiter = max(",\t;", key=first.count)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        lines, numbers = [], []
+    text = read_text(path, "table")
+    lines, numbers = [], []
+    with reading(path, "table"):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
         for line in reader:
             if any(cell.strip() for cell in line):
                 lines.append(line)
                 numbers.append(reader.line_num)
-    except (EOFError, OSError, ValueError, zlib.error, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}.") from error
     if len(lines) < 2:
-        raise ValueError(f"{path} holds no table: expected a line of headings and lines of values below it.")
-    headings = [cell.strip() for cell in lines[0]]
-    if len(lines[1]) == len(headings) + 1:
+        raise DataFileError(f"{path} holds no table: expected a line of headings and lines of values below it.")
+    headings = [cell.strip() for cell in lines.pop(0)]
+    del numbers[0]
+    if len(lines[0]) == len(headings) + 1:
+        if all(not line[-1].strip() for line in lines):
+            raise DataFileError(
+                f"{path} has one cell more in its lines than in its headings, an empty one at the end: take away what "
+                "separates it from the others, or put a heading over the ids."
+            )
         # R leaves out the corner above the ids.
         headings = ["", *headings]
-    for line, place in zip(lines[1:], numbers[1:], strict=True):
+    for line, place in zip(lines, numbers, strict=True):
         if len(line) != len(headings):
-            raise ValueError(
+            raise DataFileError(
                 f"{path}, line {place}: expected {len(headings)} cells, as in the first line, found {len(line)}."
             )
-    return Cells(path, headings, list(lines[1:]), numbers[1:])
+    # Spreadsheets leave columns behind that have neither a heading nor a value.
+    while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
+        headings, lines = headings[:-1], [line[:-1] for line in lines]
+    return Cells(path, headings, list(lines), numbers)
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the cells of a table: what the first line has most of, outside of quotes."""
+    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
+    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
+    return max(DELIMITERS, key=first.count)
 
 
 def _read_parquet(path: Path) -> Cells:
     columns = _parquet_columns(path)
     if not columns or not next(iter(columns.values())):
-        raise ValueError(f"{path} holds no table.")
+        raise DataFileError(f"{path} holds no table.")
     # pandas writes its index last; ids are text, and the other columns of a grid are not.
     is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns.values()]
     lines: list[Sequence[Any]] = list(zip(*columns.values(), strict=True))
@@ -211,41 +250,47 @@ def _parquet_columns(path: Path) -> dict[str, list[Any]]:
     backends: tuple[Any, ...] = ("pyarrow", "polars", "pandas")
     for backend in backends:
         try:
-            frame = nw.read_parquet(str(path), backend=backend)
+            with reading(path, "parquet file"):
+                frame = nw.read_parquet(str(path), backend=backend)
+                return {str(name): frame.get_column(name).to_list() for name in frame.columns}
         except ImportError:
             continue
-        except Exception as error:  # every library has its own
-            raise ValueError(f"{path} cannot be read as parquet: {error}") from error
-        return {str(name): frame.get_column(name).to_list() for name in frame.columns}
     raise ImportError("Reading parquet needs polars or pyarrow: install one of them, or write the table as csv.")
 
 
 def _read_array(path: Path) -> Sheet:
     """Read an array, with the names of its rows and columns where the archive has them."""
-    data = path.read_bytes()
-    try:
-        stored = np.load(io.BytesIO(data), allow_pickle=False)
-        arrays = dict(stored) if hasattr(stored, "files") else {"values": stored}
-        if {"indptr", "indices", "format"} <= set(arrays):
-            arrays = {"values": sparse.csr_array(sparse.load_npz(io.BytesIO(data)))}
-    except (ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as an array: {error}.") from error
+    arrays: dict[str, Any] = dict(read_arrays(path))
+    if {"data", "shape", "format"} <= set(arrays):
+        with reading(path, "sparse matrix"):
+            m, p = (int(length) for length in arrays["shape"])
+            arrays = {"values": make_sparse(arrays, (m, p), id_text(arrays["format"].item()))}
     names = {
         axis: next((arrays[key] for key in keys if key in arrays), None)
         for axis, keys in {"rows": ("rows", "ids", "index"), "columns": ("columns",)}.items()
     }
     tables = [array for array in arrays.values() if array.ndim == 2 and array.dtype.kind in "biuf"]
-    if len(tables) != 1:
-        raise ValueError(
+    if len(tables) != 1 or not all(tables[0].shape):
+        raise DataFileError(
             f"{path} must hold one matrix of numbers, and if need be the names of its rows and columns as 'rows' and "
             f"'columns'; found {shown([f'{key} {array.shape}' for key, array in arrays.items()])}."
         )
     values = tables[0] if is_sparse(tables[0]) else np.asarray(tables[0], dtype=np.float64)
-    ids = [
-        None if found is None else make_ids([_text(label) for label in found.tolist()], None, f"{axis} of {path}")
-        for axis, found in names.items()
-    ]
-    for found, length, axis in zip(ids, values.shape, names, strict=True):
-        if found is not None and len(found) != length:
-            raise ValueError(f"{path} names {len(found)} {axis}, but its matrix has {length}.")
-    return Sheet(values, ids[0], ids[1], path)
+    if np.isinf(values.data if is_sparse(values) else values).any():
+        raise DataFileError(f"{path} holds infinity, which is no value.")
+    rows, columns = (_axis(found, axis, values.shape, path) for axis, found in names.items())
+    return Sheet(values, rows, columns, path)
+
+
+def _axis(found: np.ndarray | None, axis: str, shape: tuple[int, int], path: Path) -> Ids | None:
+    """Return the ids of the rows or of the columns of an array, None where it names none."""
+    if found is None:
+        return None
+    length = shape[axis == "columns"]
+    if found.shape != (length,):
+        raise DataFileError(f"{path} names {found.size} {axis}, but its matrix has {length}.")
+    with reading(path, f"archive that names its {axis}"):
+        labels = [id_text(label) for label in found.tolist()]
+    if "" in labels:
+        raise IdError(f"{path} has an empty id among its {axis}, at position {labels.index('')}: give it one.")
+    return make_ids(labels, None, f"{axis} of {path}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import shutil
 import sys
-import zlib
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+from dyadlearn._files import read_text
 
 __all__ = ["download_file", "find_file", "read_lines", "resolve_home"]
 
@@ -51,14 +51,7 @@ def find_file(home: Path, folder: str, name: str) -> Path | None:
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text in UTF-8, plain or gzipped, without their ends."""
-    content = path.read_bytes()
-    try:
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        text = content.decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged or no text ({error}): put a good copy in its place.") from error
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: float = _TIMEOUT) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +12,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
+from dyadlearn._files import read_arrays, reading
 from dyadlearn._frames import Ids, make_ids, write_table
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines
+from dyadlearn.exceptions import DataFileError
 
 __all__ = [
     "Matrix",
@@ -89,17 +87,10 @@ def find_all(names: Sequence[str], *, home: Path, folder: str, title: str, sourc
 
 def load_npz(path: Path, keys: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the arrays of an npz archive, plain or gzipped, after checking that it holds `keys`."""
-    content = path.read_bytes()
-    try:
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            stored = dict(archive)
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is damaged or no npz archive ({error}): put a good copy in its place.") from error
+    stored = read_arrays(path, "npz archive")
     missing = [key for key in keys if key not in stored]
     if missing:
-        raise ValueError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
+        raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
     return stored
 
 
@@ -114,7 +105,7 @@ def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:
         if not cells:
             continue
         if rows and len(cells) != len(rows[0]):
-            raise ValueError(
+            raise DataFileError(
                 f"{path}, line {number}: expected {len(rows[0])} numbers, as in the first line, found {len(cells)}."
             )
         try:
@@ -123,10 +114,10 @@ def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:
             values = np.array([np.inf])
         if not (np.isfinite(values) | (holes & np.isnan(values))).all():
             wrong = next(cell for cell in cells if not _is_number(cell, holes))
-            raise ValueError(f"{path}, line {number}: {wrong!r} is not a number.")
+            raise DataFileError(f"{path}, line {number}: {wrong!r} is not a number.")
         rows.append(values)
     if not rows:
-        raise ValueError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
+        raise DataFileError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
     return np.array(rows)
 
 
@@ -159,7 +150,7 @@ def read_texts(path: Path | None) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
         if len(cells) < 2:
-            raise ValueError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
+            raise DataFileError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
         if (number, *cells) != (1, "drug", "smiles"):
             texts[cells[0]] = cells[-1]
     return texts
@@ -170,10 +161,8 @@ def _is_object(lines: list[str]) -> bool:
 
 
 def _read_object(path: Path, lines: list[str]) -> dict[str, str]:
-    try:
+    with reading(path, "JSON"):
         return {str(name): str(text) for name, text in json.loads("\n".join(lines)).items()}
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged or no JSON ({error}): put a good copy in its place.") from error
 
 
 def drug_target_bunch(
@@ -233,13 +222,13 @@ def read_matrix(path: Path) -> Matrix:
     header, *lines = read_lines(path)
     columns = make_ids(header.split("\t")[1:], None, f"The first line of {path}")
     if not lines or not columns.labels:
-        raise ValueError(f"{path} holds no table: expected ids in the first line and column, separated by tabs.")
+        raise DataFileError(f"{path} holds no table: expected ids in the first line and column, separated by tabs.")
     rows = []
     values = np.empty((len(lines), len(columns)))
     for number, line in enumerate(lines):
         name, *cells = line.split("\t")
         if len(cells) != len(columns):
-            raise ValueError(
+            raise DataFileError(
                 f"{path}, line {number + 2}: expected {len(columns)} numbers after the id, as in the first line, "
                 f"found {len(cells)}."
             )
@@ -256,7 +245,7 @@ def _numbers(cells: list[str], path: Path, line: int, columns: Ids) -> np.ndarra
         values = np.array([_number(cell) for cell in cells])
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        raise ValueError(f"{path}, line {line}, column {columns.labels[bad[0]]}: {cells[bad[0]]!r} is not a number.")
+        raise DataFileError(f"{path}, line {line}, column {columns.labels[bad[0]]}: {cells[bad[0]]!r} is not a number.")
     return values
 
 

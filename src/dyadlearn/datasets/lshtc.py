@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,9 +12,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from dyadlearn._files import make_sparse, stream
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.datasets._tables import find_all, load_npz
+from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_lshtc", "load_lshtc3", "read_hierarchy", "read_libsvm_batches", "scan_libsvm"]
 
@@ -26,9 +26,10 @@ _SPLITS = {"task1": ("validation", "test"), "task2": ("train", "validation", "te
 _ARCHIVES = {"task1": "task1_valtest.npz", "task2": "task2.npz"}
 
 # One description: `feature:value` pairs, the value a decimal number. Fifteen digits are exact in a float.
-_PAIR = r"\d{1,15}:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_WHOLE = r"\d{1,15}"
+_PAIR = rf"{_WHOLE}:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PAIRS = re.compile(rf"{_PAIR}(?:\s+{_PAIR})*\s*", re.ASCII)
-_LABELS = re.compile(r"\s*(?:\d{1,15}[\s,]+)*(?:\d{1,15})?\s*", re.ASCII)
+_LABELS = re.compile(rf"\s*(?:{_WHOLE}[\s,]+)*(?:{_WHOLE})?\s*", re.ASCII)
 
 # Lines that are parsed at a time where nobody says how many.
 _CHUNK = 10_000
@@ -131,7 +132,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
     edges = read_hierarchy(hierarchy)
     strangers = np.setdiff1d(label_ids, edges)
     if strangers.size:
-        raise ValueError(f"{archive}: {strangers.size} categories are not in {hierarchy.name}, such as {strangers[0]}.")
+        raise DataFileError(
+            f"{archive}: {strangers.size} categories are not in {hierarchy.name}, such as {strangers[0]}."
+        )
     has_texts = "classDescr_y" in stored
     bounds = np.cumsum([part.shape[0] for part in parts.values()])[:-1]
     title = f"LSHTC 1, dry run, {task}"
@@ -159,14 +162,12 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
 
 def _counts(stored: dict[str, np.ndarray], name: str, n_features: int, path: Path) -> sparse.csr_array:
     """Return the counts (documents, n_features) of one part of an archive."""
-    data, indices, indptr = (stored[f"{name}_{key}"] for key in ("data", "indices", "indptr"))
     shape = len(stored[f"{name}_y"]), n_features
     try:
-        counts = sparse.csr_array((data.astype(np.float64), indices, indptr), shape=shape)
-        counts.check_format()
+        counts = make_sparse({key: stored[f"{name}_{key}"] for key in ("data", "indices", "indptr")}, shape)
     except ValueError as error:
-        raise ValueError(f"{path}: the part {name!r} is no sparse matrix of shape {shape} ({error}).") from error
-    return counts
+        raise DataFileError(f"{path}: the part {name!r} is no sparse matrix of shape {shape} ({error}).") from error
+    return counts.astype(np.float64)
 
 
 def load_lshtc3(
@@ -224,7 +225,7 @@ def load_lshtc3(
     width, label_ids = _columns(Path(path), n_features, labels)
     batches = list(_batches(Path(path), _CHUNK, width, label_ids, unknown == "ignore"))
     if not batches:
-        raise ValueError(f"{path} holds no documents.")
+        raise DataFileError(f"{path} holds no documents.")
     X, Y = (sparse.vstack([batch[side] for batch in batches], format="csr") for side in (0, 1))
     return Bunch(X=X, Y=Y, label_ids=label_ids, edges=edges)
 
@@ -262,6 +263,11 @@ def read_libsvm_batches(
     X : sparse array of shape (batch, n_features)
     Y : sparse array of shape (batch, q)
         1.0 where the document has the label, else 0.0.
+
+    Raises
+    ------
+    DataFileError
+        If the file is damaged or a line is none of this kind; the error names the file and the line.
 
     See Also
     --------
@@ -358,8 +364,10 @@ def read_hierarchy(path: str | os.PathLike[str]) -> np.ndarray:
         cells = line.split()
         if not cells or (number == 1 and cells == ["parent", "child"]):
             continue
-        if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
-            raise ValueError(f"{path}, line {number}: expected the numbers of parent and child, found {line[:50]!r}.")
+        if len(cells) != 2 or not all(re.fullmatch(_WHOLE, cell, re.ASCII) for cell in cells):
+            raise DataFileError(
+                f"{path}, line {number}: expected the numbers of parent and child, found {line[:50]!r}."
+            )
         edges.append((int(cells[0]), int(cells[1])))
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
 
@@ -393,14 +401,9 @@ def _label_ids(labels: Sequence[int] | np.ndarray) -> np.ndarray:
 def _lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text, plain or gzipped, without ever holding all of them."""
     try:
-        with path.open("rb") as file:
-            is_packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rt", encoding="utf-8") if is_packed else path.open(encoding="utf-8") as text:
-            yield from text
+        yield from stream(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path}.") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged or no text ({error}): put a good copy in its place.") from error
 
 
 class _Chunk:
@@ -426,7 +429,7 @@ class _Chunk:
             labels.append(line[:start])
             pairs.append(line[start:])
             if not _LABELS.fullmatch(labels[-1]) or not (_PAIRS.fullmatch(pairs[-1]) or not pairs[-1]):
-                raise ValueError(
+                raise DataFileError(
                     f"{path}, line {number}: expected labels and then feature:value pairs, such as '545,32 8:1 18:2', "
                     f"found {line[:50].rstrip()!r}."
                 )
@@ -436,12 +439,16 @@ class _Chunk:
         cells = np.fromstring(" ".join(pairs).replace(":", " "), dtype=np.float64, sep=" ").reshape(-1, 2)
         self.features, self.values = cells[:, 0].astype(np.int64), cells[:, 1]
         self.feature_rows = np.repeat(np.arange(self.n_rows), [text.count(":") for text in pairs])
+        if not np.isfinite(self.values).all():
+            first = int(np.argmin(np.isfinite(self.values)))
+            line = self._numbers[self.feature_rows[first]]
+            raise DataFileError(f"{path}, line {line}: the value of feature {self.features[first]} is too large.")
 
     def refuse(self, unknown: np.ndarray, found: np.ndarray, rows: np.ndarray, complaint: str) -> None:
         """Complain about the first of `found` that is `unknown`, with its line."""
         if unknown.any():
             first = int(np.argmax(unknown))
-            raise ValueError(
+            raise DataFileError(
                 f"{self.path}, line {self._numbers[rows[first]]}: {found[first]} {complaint}; unknown='ignore' leaves "
                 "it out."
             )

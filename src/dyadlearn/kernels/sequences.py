@@ -6,11 +6,10 @@ alignment is made; everything else needs neither.
 
 from __future__ import annotations
 
-import gzip
+import io
 import os
-import zlib
+import re
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,9 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dyadlearn._files import read_text
 from dyadlearn._frames import Ids, make_ids
+from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._alignment import LETTERS, Scoring, alignment_scores, self_scores
 from dyadlearn.kernels._strings import Strings, read_strings, shortened
 from dyadlearn.kernels._words import AMINO_ACIDS, UNKNOWN, check_words, count_words
@@ -27,12 +28,14 @@ from dyadlearn.kernels.gram import gram
 
 __all__ = ["KmerCounts", "SmithWaterman", "kmer_counts", "read_fasta", "smith_waterman", "spectrum_kernel"]
 
+_BLANKS = " \t\n"
+
 
 def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     r"""Read the sequences of a FASTA file, plain or gzipped.
 
-    A sequence is called by the first word of its header; lower-case letters become capitals. Lines that begin with a
-    semicolon are comments.
+    A sequence is called by its header up to the first blank or tab; lower-case letters become capitals. Lines that
+    begin with a semicolon are comments.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     ------
     IdError
         If two sequences have the same id.
-    ValueError
+    DataFileError
         If the file is none of this kind, or is cut off.
 
     Examples
@@ -61,29 +64,26 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     ...     read_fasta(path)
     {'P1': 'MKVLLA', 'P2': 'MKVLA'}
     """
-    data = Path(path).read_bytes()
-    try:
-        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8-sig")
-    except (EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as a FASTA file: {error}.") from error
     names: list[str] = []
     parts: list[list[str]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip()
+    # Only what ends a line in a file ends it here: a header may hold anything else, such as U+2028.
+    for number, line in enumerate(io.StringIO(read_text(path, "FASTA file"), newline=None), start=1):
+        line = line.strip(_BLANKS)
         if line.startswith(">"):
-            words = line[1:].split(maxsplit=1)
-            if not words:
-                raise ValueError(f"line {number} of {path} is a header without an id.")
-            names.append(words[0])
+            name = re.split(f"[{_BLANKS}]", line[1:].lstrip(_BLANKS), maxsplit=1)[0]
+            if not name:
+                raise DataFileError(f"line {number} of {path} is a header without an id.")
+            names.append(name)
             parts.append([])
         elif not line or line.startswith(";"):
             continue
         elif not parts:
-            raise ValueError(f"{path} is no FASTA file: its first line must begin with '>', found {shortened(line)}.")
+            found = shortened(line)
+            raise DataFileError(f"{path} is no FASTA file: its first line must begin with '>', found {found}.")
         else:
             parts[-1].append("".join(line.split()).upper())
     if not names:
-        raise ValueError(f"{path} holds no sequences.")
+        raise DataFileError(f"{path} holds no sequences.")
     make_ids(names, None, str(path))
     return dict(zip(names, map("".join, parts), strict=True))
 

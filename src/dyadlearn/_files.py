@@ -1,0 +1,192 @@
+"""Files of data as they lie on a disk: packed texts and archives of arrays, none of which is believed unseen.
+
+Whatever is wrong with what a file holds is a `DataFileError` that names the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_STORED, ZipFile
+
+import numpy as np
+from numpy.lib import format as npy
+from scipy import sparse
+
+from dyadlearn._array import available_memory
+from dyadlearn.exceptions import DataFileError
+
+__all__ = [
+    "UNPACKED_LIMIT",
+    "make_sparse",
+    "parse_number",
+    "read_arrays",
+    "read_text",
+    "reading",
+    "stream",
+]
+
+#: The most bytes that a packed file may unpack to, and that a line of one may have, where a quarter of the free memory
+#: is not less. A file that is not packed may have any size.
+UNPACKED_LIMIT = 2**32
+
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Let errors about the content of a file, of whatever library, say which file it is.
+
+    Parameters
+    ----------
+    path : path
+    what : str
+        What the file should have been, such as "npz archive".
+    """
+    try:
+        yield
+    except (DataFileError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # every library has its own
+        reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+        raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
+
+
+def _read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
+    """Return what a file holds, unpacked where it is gzipped."""
+    content = Path(path).read_bytes()
+    if not content.startswith(_GZIP):
+        return content
+    parts, size, limit = [], 0, _limit()
+    with reading(path, what), gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+        while part := packed.read(2**20):
+            size += len(part)
+            if size > limit:
+                raise _too_large(path, limit)
+            parts.append(part)
+    return b"".join(parts)
+
+
+def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
+    """Return a text in UTF-8, plain or gzipped, with the ends of its lines as they are."""
+    content = _read_bytes(path, what)
+    with reading(path, f"{what} in UTF-8"):
+        text = content.decode("utf-8-sig")
+        if "\x00" in text:
+            raise ValueError("it is not text")
+    return text
+
+
+def stream(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield the lines of a text in UTF-8, plain or gzipped, without ever holding all of them."""
+    with open(path, "rb") as file:
+        is_packed = file.read(2) == _GZIP
+        file.seek(0)
+        limit = _limit() if is_packed else -1
+        with reading(path, "text"):
+            binary = gzip.GzipFile(fileobj=file) if is_packed else file
+            with io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
+                while line := text.readline(limit):
+                    if len(line) == limit:
+                        raise _too_large(path, limit)
+                    yield line
+
+
+def _limit() -> int:
+    free = available_memory(np.empty(0))
+    return UNPACKED_LIMIT if free is None else min(UNPACKED_LIMIT, free // 4)
+
+
+def _too_large(path: str | os.PathLike[str], limit: int) -> DataFileError:
+    return DataFileError(
+        f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, unpack it "
+        "and give the plain file."
+    )
+
+
+def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> dict[str, np.ndarray]:
+    """Return the arrays of an npz archive by their names, or the one of an npy file as "values"; either may be gzipped.
+
+    Nothing is executed, and nothing is allocated for an array that the file cannot hold.
+    """
+    with open(path, "rb") as file:
+        start = file.read(4)
+        file.seek(0)
+        if start.startswith(_GZIP):
+            return _arrays(path, io.BytesIO(_read_bytes(path, what)), what)
+        return _arrays(path, file, what)
+
+
+def _arrays(path: str | os.PathLike[str], file: IO[bytes], what: str) -> dict[str, np.ndarray]:
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    is_archive = file.read(4) == _ZIP
+    file.seek(0)
+    with reading(path, what):
+        if not is_archive:
+            return {"values": _array(file, length)}
+        with ZipFile(file) as archive:
+            members = archive.infolist()
+            stored = sum(member.file_size for member in members if member.compress_type == ZIP_STORED)
+            packed = sum(member.file_size for member in members if member.compress_type != ZIP_STORED)
+            if stored > length:
+                raise ValueError(f"it announces {stored} bytes and has {length}")
+            if packed > (limit := _limit()):
+                raise _too_large(path, limit)
+            arrays = {}
+            for member in members:
+                with archive.open(member) as content:
+                    arrays[member.filename.removesuffix(".npy")] = _array(content, member.file_size)
+            return arrays
+
+
+def _array(file: IO[bytes], length: int) -> np.ndarray:
+    headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(file)
+    if version not in headers:
+        raise ValueError(f"its arrays are of the unknown version {version}")
+    shape, _, dtype = headers[version](file)
+    size = math.prod(int(extent) for extent in shape)
+    announced = size * dtype.itemsize
+    if announced > length or (size and not announced):
+        raise ValueError(f"an array of {shape} announces {announced} bytes and has {length}")
+    file.seek(0)
+    return npy.read_array(file, allow_pickle=False)
+
+
+def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: str = "csr") -> sparse.csr_array:
+    """Return a sparse matrix made of raw arrays, after looking at every index.
+
+    Compiled code follows the indices without looking, out of the array and out of the process.
+
+    Parameters
+    ----------
+    parts : mapping of str to array of shape (n,)
+        "data", "indices" and "indptr" of csr and csc, "data", "row" and "col" of coo.
+    shape : tuple of two int
+    kind : str, default="csr"
+    """
+    needed = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
+    if kind not in needed:
+        raise ValueError(f"sparse matrices are read in the forms {', '.join(needed)}, found {kind}")
+    data, *places = (parts[name] for name in needed[kind])
+    if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
+        raise ValueError(f"a sparse matrix has numbers and whole places in {', '.join(needed[kind])}")
+    if kind == "coo":
+        return sparse.csr_array(sparse.coo_array((data, tuple(places)), shape=shape))
+    matrix = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]((data, *places), shape=shape)
+    matrix.check_format(full_check=True)
+    return sparse.csr_array(matrix)
+
+
+def parse_number(text: str) -> float:
+    """Return the number that a text is; unlike Python's own, 1_000 and digits of other scripts are none."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)

@@ -1,0 +1,119 @@
+"""Files of data: packed or not, whole or forged, and what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from dyadlearn import _files
+from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, stream
+from dyadlearn.exceptions import DataFileError
+
+
+def npz(save=np.savez, **arrays):
+    buffer = io.BytesIO()
+    save(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+WHOLE = npz(a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"]))
+# A header that announces a million times the array behind it.
+FORGED = npy(np.ones((2, 3))).replace(b"(2, 3), }" + 6 * b" ", b"(2000000, 3), }")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [WHOLE, npz(np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])), gzip.compress(WHOLE)],
+    ids=["plain", "compressed", "gzipped"],
+)
+def test_arrays(tmp_path, content):
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    found = read_arrays(path)
+    assert list(found) == ["a", "b"]
+    assert_array_equal(found["a"], [[0, 1, 2], [3, 4, 5]])
+    assert found["b"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "EOF"),
+        (b"PK\x03\x04junk", "not a zip file"),
+        (WHOLE[:300], "not a zip file"),
+        (WHOLE.replace(np.float64(5.0).tobytes(), np.float64(6.0).tobytes()), "CRC"),
+        (FORGED, r"an array of \(2000000, 3\) announces 48000000 bytes"),
+        (npy(np.array([None])), "allow_pickle=False"),
+        (npy(np.ones(2)).replace(b"NUMPY\x01", b"NUMPY\x09"), "version"),
+        (npy(np.empty((3, 4), dtype="U0")).replace(b"<U1", b"<U0"), "announces 0 bytes"),
+        (gzip.compress(WHOLE)[:-9], "ended before"),
+    ],
+    ids=["empty", "junk", "cut", "one byte", "forged", "objects", "version", "nothing of many", "packed and cut"],
+)
+def test_broken_arrays_are_named(tmp_path, content, message):
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match=rf"a\.npz is damaged or no npz archive \(.*{message}"):
+        read_arrays(path, "npz archive")
+
+
+def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "UNPACKED_LIMIT", 1000)
+    contents = {
+        "t.csv": (gzip.compress(2000 * b"a"), read_text),
+        "l.txt": (gzip.compress(2000 * b"a"), lambda path: list(stream(path))),
+        "p.npz": (npz(np.savez_compressed, a=np.zeros(2000)), read_arrays),
+        "g.npz": (gzip.compress(2 * WHOLE), read_arrays),
+    }
+    for name, (content, read) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataFileError, match=f"{name} unpacks to more than .* GiB.*give the plain file"):
+            read(tmp_path / name)
+    # Plain files have the size that everybody sees, and many short lines are no long one.
+    (tmp_path / "plain.txt").write_text(2000 * "a")
+    assert len(read_text(tmp_path / "plain.txt")) == 2000
+    (tmp_path / "lines.txt").write_bytes(gzip.compress(500 * b"abc\n"))
+    assert len(list(stream(tmp_path / "lines.txt"))) == 500
+
+
+def test_the_limit_falls_with_the_free_memory(monkeypatch):
+    monkeypatch.setattr(_files, "available_memory", lambda like: 4000)
+    assert _files._limit() == 1000
+    monkeypatch.setattr(_files, "available_memory", lambda like: None)
+    assert _files._limit() == _files.UNPACKED_LIMIT
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_sparse_matrices(kind):
+    matrix = sparse.random_array((5, 7), density=0.4, format=kind, random_state=np.random.default_rng(0))
+    names = ("data", "row", "col") if kind == "coo" else ("data", "indices", "indptr")
+    parts = {name: getattr(matrix, name) for name in names}
+    assert_array_equal(make_sparse(parts, (5, 7), kind).toarray(), matrix.toarray())
+    for name, place, wrong in ((names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)):
+        broken = {key: part.copy() for key, part in parts.items()}
+        if wrong is None:
+            broken[name] = broken[name].astype(str)
+        else:
+            broken[name][place] = wrong
+        with pytest.raises(ValueError, match=r"ind|numbers"):
+            make_sparse(broken, (5, 7), kind)
+    with pytest.raises(ValueError, match="found dia"):
+        make_sparse(parts, (5, 7), "dia")
+
+
+def test_numbers_are_written_plainly():
+    assert parse_number(" -1.5e3 ") == -1500
+    for text in ("1_000", "\u0661", "1,5", "", "0x10"):
+        with pytest.raises(ValueError, match=r"number|convert"):
+            parse_number(text)
