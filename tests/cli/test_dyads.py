@@ -117,20 +117,20 @@ def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
 
 def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
     path = tmp_path / "l.csv"
-    path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n")
+    path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
     grid = read_labels(path, Options(), Talk(quiet=True))
     assert grid.rows.labels == ("1", "2")
-    assert_array_equal(grid.values, [[5, 4], [3, np.nan]])
+    assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
 
 def test_what_becomes_of_the_rows_is_told(tmp_path):
     path = tmp_path / "l.csv"
-    path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n4,,q,1\n5,b,q,2\n")
+    path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n5,b,q,2\n")
     talk = Talk(quiet=True)
     grid = read_labels(path, Options(columns="user,item,stars"), talk)
     assert_array_equal(grid.values, [[4, np.nan], [np.nan, 2]])
     assert talk.notes == [
-        f"2 of 5 rows of {path} were dropped: 1 lack an id, 1 a value.",
+        f"1 of 4 rows of {path} lack a value and were dropped.",
         f"1 pairs stand in {path} more than once and were averaged; 1 of them with different values.",
     ]
     filled = read_labels(path, Options(columns="user,item,stars", fill=0.0), Talk(quiet=True))
@@ -143,7 +143,9 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
         ({"format": "long"}, r"has 4 columns \('time', .*\).*name them by --columns"),
         ({"columns": "user,item"}, "--columns names three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
-        ({"columns": "user,item,user"}, r"line 2, column 'user': 'a' is not a number"),
+        ({"columns": "user,item,user"}, "--columns names three columns"),
+        ({"columns": "time,user,item"}, r"line 2, column 'item': 'p' is not a number"),
+        ({"columns": "user,item,stars", "format": "grid"}, "--columns names those of a long table"),
         ({"format": "wide"}, "--format is grid or long, found 'wide'"),
     ],
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from dyadlearn._frames import Ids, make_ids
+from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
 from dyadlearn.cli.sides import Entities, Source, open_source, training_side
-from dyadlearn.cli.tables import ARRAYS, MISSING, Cells, Sheet, read_cells, read_sheet, shown, suffix_of
+from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
 
 __all__ = ["Dyads", "Options", "read_dyads", "read_groups", "read_labels"]
@@ -107,7 +108,9 @@ def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Optio
     """
     first = open_source(instances, options.instances_smiles)
     second = None if tasks is None else open_source(tasks, options.tasks_smiles)
-    grid = read_labels(labels, options, talk)
+    wanted = first if options.transpose else second
+    grid = read_labels(labels, options, talk, None if wanted is None else wanted.ids)
+    _check_headings(grid, (first, second))
     _check_orientation(grid, first, second)
     places = _places(first, grid.rows, grid.values.shape[0], "instances", "rows", grid.path, talk)
     how = (options.fingerprint, options.drop_invalid, talk)
@@ -121,73 +124,50 @@ def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Optio
     return Dyads(grid.values, grid.rows or X.ids, task_ids, X, T)
 
 
-def read_labels(path: Path, options: Options, talk: Talk) -> Sheet:
-    """Read labels as a grid; what became of the rows of a long table is said."""
+def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = None) -> Sheet:
+    """Read labels as a grid; what became of the rows of a long table is said.
+
+    Parameters
+    ----------
+    path : Path
+    options : Options
+    talk : Talk
+    tasks : Ids or None
+        What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
+    """
     if options.format not in (None, "grid", "long"):
         raise ValueError(f"--format is grid or long, found {options.format!r}.")
+    if options.format == "grid" and options.columns is not None:
+        raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
     if suffix_of(path) in ARRAYS:
         grid = read_sheet(path)
         if not isinstance(grid.values, np.ndarray):
-            raise ValueError(f"{path} is sparse, but zeros are labels too: store it dense.")
+            raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
     else:
         cells = read_cells(path)
-        is_long = options.columns is not None or options.format == "long"
-        is_long = is_long or (options.format is None and _looks_long(cells))
-        if is_long:
-            grid = _from_long(cells, options, talk)
-        else:
-            grid = cells.sheet()
+        shape = "long" if options.columns is not None else options.format or shape_of(cells, tasks)
+        is_long = shape == "long"
+        if not is_long and options.format is None and tasks is None and could_be_long(cells):
+            talk.note(
+                f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
+                "and a value in each line, add --format long."
+            )
+        grid = _from_long(cells, options, talk) if is_long else cells.sheet()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
     if np.isnan(grid.values).all():
-        raise ValueError(f"{path} holds no label.")
+        raise DataFileError(f"{path} holds no label.")
     return grid.transposed() if options.transpose else grid
 
 
-def _looks_long(cells: Cells) -> bool:
-    """Tell whether a table lists pairs: three columns, and either ids in the second or repeated ids in the first."""
-    if len(cells.headings) != 3:
-        return False
-    return any(not _is_number(line[1]) for line in cells.lines) or len({line[0] for line in cells.lines}) < len(
-        cells.lines
-    )
-
-
-def _is_number(cell: Any) -> bool:
-    if cell is None or str(cell).strip().lower() in MISSING:
-        return True
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
-    if options.columns is None:
-        if len(cells.headings) != 3:
-            raise ValueError(
-                f"{cells.path} has {len(cells.headings)} columns ({shown(cells.headings)}), but a long table has an "
-                "instance, a task and a value: name them by --columns."
-            )
-        if _is_number(cells.headings[2]) and cells.headings[2]:
-            # There is no line of headings: the first line is a pair already.
-            lines = [list(cells.headings), *cells.lines]
-            cells = replace(cells, headings=["instance", "task", "value"], lines=lines, numbers=[1, *cells.numbers])
-        names = cells.headings
-    else:
-        names = [name.strip() for name in options.columns.split(",")]
-        if len(names) != 3:
-            raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
-    # An empty id is a missing one.
-    ids = [[None if cell is None else str(cell).strip() or None for cell in cells.column(n)] for n in names[:2]]
-    found = to_grid(list(zip(*ids, strict=True)), cells.as_numbers([cells.place(names[2])])[:, 0])
+    places = _long_places(cells, options)
+    cells = _with_first_line(cells, places, named=options.columns is not None)
+    pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
+    found = to_grid(pairs, cells.as_numbers(places[2:])[:, 0])
     if found.n_dropped:
-        talk.note(
-            f"{found.n_dropped} of {found.n_rows} rows of {cells.path} were dropped: {found.n_missing_ids} lack an id, "
-            f"{found.n_missing_values} a value."
-        )
+        talk.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
     if found.n_repeated:
         talk.note(
             f"{found.n_repeated} pairs stand in {cells.path} more than once and were averaged; "
@@ -196,6 +176,54 @@ def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
     values = found.grid if options.fill is None else np.where(np.isnan(found.grid), options.fill, found.grid)
     rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
     return Sheet(values, rows, columns, cells.path)
+
+
+def _long_places(cells: Cells, options: Options) -> list[int]:
+    """Return which columns hold instance, task and value."""
+    if options.columns is None:
+        if len(cells.headings) != 3:
+            raise ValueError(
+                f"{cells.path} has {len(cells.headings)} columns ({shown(cells.headings)}), but a long table has an "
+                "instance, a task and a value: name them by --columns."
+            )
+        return [0, 1, 2]
+    names = [name.strip() for name in options.columns.split(",")]
+    if len(set(names)) != 3 or len(names) != 3:
+        raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
+    return [cells.place(name) for name in names]
+
+
+def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
+    """Return a long table with its first line among the others, where that is a pair and no headings."""
+    first, second, value = (cells.headings[place] for place in places)
+    if value and is_number(value):
+        # pandas numbers the columns of a frame that has no names.
+        if named or cells.headings == ["0", "1", "2"]:
+            raise DataFileError(
+                f"{cells.path}, first line: {shown(cells.headings)} may be headings or a pair. Put a line of headings "
+                "in words above the pairs."
+            )
+        headings = ["instance", "task", "value"]
+        return replace(cells, headings=headings, lines=[cells.headings, *cells.lines], numbers=[1, *cells.numbers])
+    stands = zip((first, second), places, strict=False)
+    if not named and any(heading in {id_text(line[place]) for line in cells.lines} for heading, place in stands):
+        raise DataFileError(
+            f"{cells.path}, first line: {first!r} and {second!r} look like a pair, but {value!r} is not a number. "
+            "Correct it; or, if these are headings, name them by --columns."
+        )
+    return cells
+
+
+def _check_headings(grid: Sheet, sources: tuple[Source, Source | None]) -> None:
+    """Refuse files whose first line, which is read as headings, begins with an id: they have none."""
+    for labelled, source in zip((grid.rows, grid.columns), sources, strict=True):
+        if source is None or source.ids is None or labelled is None:
+            continue
+        for path, corner, ids in ((grid.path, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
+            if corner is not None and corner in ids.labels:
+                raise DataFileError(
+                    f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
+                )
 
 
 def _check_orientation(grid: Sheet, instances: Source, tasks: Source | None) -> None:
@@ -255,11 +283,11 @@ def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:
     """Read a table of ids and groups; return the group of each id wanted."""
     cells = read_cells(path)
     if len(cells.headings) != 2:
-        raise ValueError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
+        raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
     if wanted is None:
         raise ValueError(f"Groups of {side} need labels with ids.")
-    groups = dict(zip(cells.ids().labels, cells.column(cells.headings[1]), strict=True))
+    groups = dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
     lacking = [label for label in wanted.labels if label not in groups]
     if lacking:
         raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")
-    return np.array([str(groups[label]) for label in wanted.labels])
+    return np.array([groups[label] for label in wanted.labels])

@@ -92,6 +92,8 @@ class Cells:
         """Return which column has a heading."""
         if name not in self.headings:
             raise DataFileError(f"{self.path} has no column {name!r}: its columns are {shown(self.headings)}.")
+        if self.headings.count(name) > 1:
+            raise DataFileError(f"{self.path} has {self.headings.count(name)} columns {name!r}: rename all but one.")
         return self.headings.index(name)
 
     def column(self, name: str) -> list[Any]:
