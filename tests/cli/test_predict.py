@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
-from dyadlearn.cli.tables import read_sheet
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn.cli.files import write_columns
+from dyadlearn.cli.tables import read_cells, read_sheet
 
 
 @pytest.fixture
@@ -117,6 +118,62 @@ def test_independent_tasks_are_those_of_training(tables, new, run):
     assert_array_equal(ran.json["predictions"], load(path).predict(new["X"]))
     ran = run("predict", path, "--tasks", new["items"])
     assert (ran.code, "knows nothing of tasks" in ran.err) == (2, True)
+
+
+def test_ids_that_are_the_same_as_text(tables, run):
+    pd = pytest.importorskip("pandas")
+    path, ids = tables.folder / "p.dyad", [1, "1", 2, "x"]
+    X = pd.DataFrame(tables.X, index=tables.users, columns=["age", "height", "mood"])
+    T = pd.DataFrame(tables.T[:4], index=ids)
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), path)
+    commands = [["predict", path, "--instances", tables.instances], ["screen", path], ["recommend", path, "--for", "1"]]
+    for command in commands:
+        ran = run(*command)
+        assert (ran.code, ran.out) == (2, "")
+        assert "The tasks of the model have the ids 1 and '1', which are the same as text" in ran.err
+    assert run("inspect", path, "--json").json["task_ids"] == ["1", "1", "2", "x"]
+    # Likewise where features are.
+    T = pd.DataFrame(tables.T, index=tables.items, columns=[1, "1"])
+    save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y, X.index, T.index), tasks=T), path)
+    ran = run("predict", path, "--tasks", tables.tasks)
+    assert (ran.code, "repeated ids: '1'" in ran.err) == (2, True)
+
+
+HOSTILE = [
+    "a\rb",
+    "a\nb",
+    'say "a"',
+    "a\tb",
+    "a,b",
+    "a;b;c",
+    "a\u2028b",
+    "a\x85b",
+    "a\x0bb",
+    "=cmd()",
+    "'",
+    '"',
+    "NA",
+    "1e5",
+]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".npz"])
+def test_hostile_ids_are_read_back(tables, run, ending):
+    pd = pytest.importorskip("pandas")
+    path, out = tables.folder / "p.dyad", tables.folder / f"out{ending}"
+    Y = pd.DataFrame(np.resize(tables.Y, (12, len(HOSTILE))), index=tables.users, columns=HOSTILE)
+    Y = Y.rename(columns={"a,b": " a,b\r"})  # blanks around an id do not count
+    save(IndependentTaskRidge().fit(pd.DataFrame(tables.X, index=tables.users), Y), path)
+    new = tables.folder / "new.csv"
+    write_columns(new, {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))})
+    ran = run("predict", path, "--instances", new, "-o", out)
+    assert ran.code == 0, ran.err
+    sheet = read_sheet(out)
+    assert sheet.rows.labels == sheet.columns.labels == tuple(HOSTILE)
+    assert_array_equal(sheet.values, load(path).predict(np.ones((len(HOSTILE), 3))))
+    assert run("predict", path, "--instances", new, "--long", "-o", out, "-f").code == 0
+    if ending != ".npz":
+        assert read_cells(out).labels(0) == [label for label in HOSTILE for _ in HOSTILE]
 
 
 def test_models_saved_in_python(tables, new, run):

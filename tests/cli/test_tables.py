@@ -128,6 +128,10 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         ("id,p,q\n\na,1,2\nb,1,x1\n", r"t\.csv, line 4, column 'q': 'x1' is not a number\."),
         ("id;p;q\na;1;2\nb;1;0,5\n", r"line 3, column 'q': '0,5' is not a number\. Write decimals with a point"),
         ("id,p\na,inf\n", r"line 2, column 'p': infinity"),
+        ("id,p\na,1e999\n", r"line 2, column 'p': infinity"),
+        ("id,p\na,1_000\n", r"line 2, column 'p': '1_000' is not a number. Write it without underscores"),
+        ("id,p\na,\u0661\n", r"line 2, column 'p': '\u0661' is not a number"),
+        ('id,p\n"a,1\nb,2\n', r"t\.csv is damaged or no table \(unexpected end of data"),
         ("id,p\na\x00,1\n", r"t\.csv is damaged or no table in UTF-8 \(it is not text\)"),
     ],
 )
@@ -135,6 +139,30 @@ def test_bad_text_is_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
+        read_sheet(path)
+
+
+def test_trailing_separators(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,p,q,,\na,1.5,,,\nb,-2,1e-3,,\n")
+    check(read_sheet(path))
+    path.write_text("id,p,q\na,1.5,,\nb,-2,1e-3,\n")
+    with pytest.raises(DataFileError, match=r"t\.csv has one cell more in its lines than in its headings"):
+        read_sheet(path)
+    path.write_text("id,p,,q\na,1.5,,\nb,-2,,1\n")
+    with pytest.raises(IdError, match=r"The first line of .*t\.csv has an empty id, in column 3"):
+        read_sheet(path)
+
+
+def test_names_in_arrays(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(path, a=VALUES, rows=np.array([b"a", b"b"]), columns=np.array(["p ", "q"]))
+    check(read_sheet(path))
+    np.savez(path, a=VALUES, rows=np.array(["a", " "]))
+    with pytest.raises(IdError, match="empty id among its rows, at position 1"):
+        read_sheet(path)
+    np.savez(path, a=np.array([[1.0, np.inf]]))
+    with pytest.raises(DataFileError, match="holds infinity"):
         read_sheet(path)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import gzip
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from dyadlearn._frames import Ids
-from dyadlearn.cli.tables import suffix_of
+from dyadlearn.cli.tables import DELIMITERS, suffix_of, text_ids
 from dyadlearn.store.container import replacing
 
 __all__ = ["Force", "check_table", "check_target", "write_columns", "write_file", "write_grid", "writing"]
@@ -26,6 +26,9 @@ Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output f
 
 # What a table can be written as.
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npz")
+
+# What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
+_SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
 
 
 def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
@@ -82,7 +85,9 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     elif suffix_of(path) == ".npz":
         _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     elif suffix_of(path) == ".parquet":
-        write_file(path, _parquet(columns))
+        # A column of one kind: texts where ids are of several.
+        kinds = {name: {type(cell) for cell in cells} for name, cells in columns.items()}
+        write_file(path, _parquet({n: list(map(str, c)) if str in kinds[n] else c for n, c in columns.items()}))
     else:
         content = _text(columns, "," if suffix_of(path) == ".csv" else "\t").encode()
         write_file(path, gzip.compress(content) if path.suffix == ".gz" else content)
@@ -99,18 +104,14 @@ def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, c
     corner : str
         The heading of the ids.
     """
+    rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
     if path is not None and suffix_of(path) == ".npz":
-        names = {axis: np.array([str(label) for label in ids.labels]) for axis, ids in _axes(rows, columns)}
-        _write_arrays(path, {"values": values, **names})
+        _write_arrays(path, {"values": values, "rows": np.array(rows.labels), "columns": np.array(columns.labels)})
     else:
         taken = {str(label): values[:, place].tolist() for place, label in enumerate(columns.labels)}
         while corner in taken:
             corner += "_"
         write_columns(path, {corner: list(rows.labels), **taken})
-
-
-def _axes(rows: Ids, columns: Ids) -> list[tuple[str, Ids]]:
-    return [("rows", rows), ("columns", columns)]
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -120,15 +121,17 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _text(columns: Mapping[str, Sequence[Any]], delimiter: str) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
-    return text.getvalue()
+    lines = [columns, *zip(*columns.values(), strict=True)]
+    return "".join(delimiter.join(map(_cell, line)) + "\n" for line in lines)
 
 
-def _cell(value: Any) -> Any:
-    return "" if value is None or value != value else value
+def _cell(value: Any) -> str:
+    """Return a cell, in quotes where anything in it could be taken for the end of a cell, of a line or of the ids.
+
+    The writer of the standard library leaves a bare carriage return as it is, which ends a line for every reader.
+    """
+    text = "" if value is None or value != value else str(value)
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
 def _parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:

@@ -13,7 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.fitting import settings_of
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.tables import shown
+from dyadlearn.cli.tables import id_text, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
 
 __all__ = ["inspect", "report"]
@@ -60,8 +60,10 @@ def _figures(found: Loaded) -> dict[str, Any]:
         "holdout": getattr(estimator, "holdout_method_", None),
         "instance_side": found.instances.in_words,
         "task_side": None if found.tasks is None else found.tasks.in_words,
-        "instance_ids": None if found.ids[0] is None else list(found.ids[0].labels),
-        "task_ids": None if found.ids[1] is None else list(found.ids[1].labels),
+        **{
+            f"{side}_ids": None if ids is None else list(map(id_text, ids.labels))
+            for side, ids in zip(("instance", "task"), found.own_ids, strict=True)
+        },
         "files": found.origin.get("files"),
         "versions": found.versions,
     }

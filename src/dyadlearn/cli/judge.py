@@ -46,6 +46,7 @@ def screen(
     with Talk(json, quiet) as talk:
         check_table(output, force)
         loaded = load_model(model)
+        _ = loaded.ids  # which a list in a file must be able to tell apart
         with talk.working("Hold-out"):
             found = screened(loaded.model, setting, k=k, label=label, cv=cv)
         figures = {"setting": found.setting, "method": found.method, "cells": _rows(found.columns())}

@@ -12,6 +12,7 @@ from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._frames import Ids
 from dyadlearn.cli.files import writing
 from dyadlearn.cli.sides import Recipe
+from dyadlearn.cli.tables import id_text, text_ids
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.files import read_model, write_model
 
@@ -47,16 +48,20 @@ class Loaded:
     path: Path | None = None
 
     @property
-    def ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks that the model knows, as text."""
+    def own_ids(self) -> tuple[Ids | None, Ids | None]:
+        """The ids of the instances and of the tasks, as the model has them."""
         if isinstance(self.model, OnlineTwoStepRidge):
-            return None, _as_text(self.model._learnt.task_ids)
-        grid = self.model._grid
-        return _as_text(grid.instance_ids), _as_text(grid.task_ids)
+            return None, self.model._learnt.task_ids
+        return self.model._grid.instance_ids, self.model._grid.task_ids
 
-
-def _as_text(ids: Ids | None) -> Ids | None:
-    return None if ids is None else Ids(tuple(map(str, ids.labels)), ids.name)
+    @property
+    def ids(self) -> tuple[Ids | None, Ids | None]:
+        """The same as text, where no two may be alike."""
+        instances, tasks = self.own_ids
+        return (
+            None if instances is None else text_ids(instances, "The instances of the model"),
+            None if tasks is None else text_ids(tasks, "The tasks of the model"),
+        )
 
 
 def save_model(loaded: Loaded, path: Path) -> None:
@@ -101,7 +106,7 @@ def _from_python(model: Any) -> Loaded:
             "kernel" if side.spec.is_precomputed else "features",
             side.spec.kernel if isinstance(side.spec.kernel, str) else "own",
             dict(side.spec.params or {}),
-            names=None if side.names is None or side.spec.is_precomputed else [str(n) for n in side.names.labels],
+            names=None if side.names is None or side.spec.is_precomputed else [id_text(n) for n in side.names.labels],
         )
         for side in (model._side, model._task_side)
     ]

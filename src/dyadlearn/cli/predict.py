@@ -17,6 +17,7 @@ from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.sides import Entities, new_side
 from dyadlearn.cli.tables import read_cells, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk
+from dyadlearn.exceptions import DataFileError
 from dyadlearn.vectrick import sandwich
 
 __all__ = ["predict"]
@@ -112,8 +113,9 @@ def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None) -> 
     else:
         cells = read_cells(pairs)
         if len(cells.headings) < 2:
-            raise ValueError(f"{pairs} must have two columns, an instance and a task, found {shown(cells.headings)}.")
-        wanted = [[str(line[place]).strip() for line in cells.lines] for place in (0, 1)]
+            found = shown(cells.headings)
+            raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {found}.")
+        wanted = [cells.labels(place) for place in (0, 1)]
         first = rows.positions(wanted[0], "the instances")
         second = columns.positions(wanted[1], "the tasks")
     return {

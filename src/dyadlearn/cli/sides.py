@@ -11,7 +11,7 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._frames import Ids, make_ids
-from dyadlearn.cli.tables import Sheet, read_cells, read_sheet, shown, suffix_of
+from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel
@@ -217,7 +217,7 @@ def _table_side(
         check_kernel(name or "linear", params)
         sheet = sheet.take(places)
         _check_whole(sheet)
-        names = None if sheet.columns is None else [str(name) for name in sheet.columns.labels]
+        names = None if sheet.columns is None else list(map(id_text, sheet.columns.labels))
         return Entities(sheet.values, ids, sheet.columns, Recipe("features", name or "linear", params, names=names))
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
@@ -259,7 +259,8 @@ def new_side(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smiles:
     assert sheet is not None
     wanted, what = ids, "ids of training"
     if recipe.kind != "kernel":
-        wanted, what = None if recipe.names is None else Ids(tuple(recipe.names)), "features"
+        wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
+        what = "features"
     if wanted is not None and sheet.columns is not None:
         sheet = _with_columns(sheet, wanted, what, recipe.kind == "kernel", talk)
     _check_whole(sheet)

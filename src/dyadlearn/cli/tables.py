@@ -17,7 +17,7 @@ from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, 
 from dyadlearn._frames import Ids, make_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
-__all__ = ["Cells", "Sheet", "id_text", "read_cells", "read_sheet", "shown", "suffix_of"]
+__all__ = ["Cells", "Sheet", "id_text", "read_cells", "read_sheet", "shown", "suffix_of", "text_ids"]
 
 #: How a missing value may be spelled, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -169,6 +169,27 @@ def shown(names: Sequence[Hashable], limit: int = 5) -> str:
 def id_text(label: Any) -> str:
     """Return an id as the command line knows it: text, without blanks around it, empty for None."""
     return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
+
+
+def text_ids(ids: Ids, owner: str) -> Ids:
+    """Return ids as text, as files hold them; refuse two that are the same there, such as 1 and "1".
+
+    Parameters
+    ----------
+    ids : Ids
+    owner : str
+        Whose they are, for messages.
+    """
+    found: dict[str, Hashable] = {}
+    for label in ids.labels:
+        text = id_text(label)
+        if text in found:
+            raise IdError(
+                f"{owner} have the ids {found[text]!r} and {label!r}, which are the same as text: files cannot tell "
+                "them apart. Rename one of them."
+            )
+        found[text] = label
+    return Ids(tuple(found), ids.name)
 
 
 def is_missing(cell: Any) -> bool:
