@@ -212,10 +212,7 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
         return pd.DataFrame(values, index=index, columns=columns)
     if values.ndim == 1:
         return nw.new_series("", values, backend=kind).to_native()
-    labels = column_ids.labels if column_ids else range(values.shape[1])
-    # Only pandas can tell 1 from "1" in the names of its columns.
-    names = list(map(str, labels))
-    make_ids(names, None, "A frame whose columns are named by texts")
+    names = [str(label) for label in column_ids.labels] if column_ids else [str(j) for j in range(values.shape[1])]
     data: dict[str, Any] = {}
     if row_ids is not None:
         data[_free_name(row_ids.name or "id", names)] = list(row_ids.labels)

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from dyadlearn.cli.dyads import Options, read_dyads, read_groups, read_labels
 from dyadlearn.cli.talk import Talk
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import DataFileError, IdError
 
 
 def dyads(tables, talk=None, labels=None, instances=None, tasks=None, **options):
@@ -53,6 +53,46 @@ def test_labels_without_their_entities_are_named(tables, put, side, message):
         put(tables.labels, tables.users, ["x", "y", *tables.items[2:]], tables.Y)
     with pytest.raises(IdError, match=message):
         dyads(tables)
+
+
+@pytest.mark.parametrize(
+    ("own", "known", "hint"),
+    [
+        ("P1", ["p1", "P10", "P11"], "'p1' differs only in case"),
+        ("1.0", ["1.00e0x", "01"], "'01' is the same number"),
+        ("u-0 1", ["u0_1", "u-0 2"], "'u0_1' differs only in blanks and punctuation"),
+        ("user1", ["user01", "u1"], "did you mean 'user01'?"),
+        ("user1", ["w1", "w3"], None),
+    ],
+)
+def test_the_nearest_id_is_named(tables, put, own, known, hint):
+    users = [*known, *tables.users[len(known) :]]
+    put(tables.instances, users, "abc", tables.X)
+    put(tables.labels, [own, *tables.users[len(known) :]], tables.items, tables.Y[len(known) - 1 :])
+    with pytest.raises(IdError) as caught:
+        dyads(tables)
+    assert f"{own!r} ({hint})" in str(caught.value) if hint else f"{own!r}." in str(caught.value)
+    put(tables.labels, [own], tables.items, tables.Y[:1])
+    with pytest.raises(IdError, match="None of the 1 rows") as caught:
+        dyads(tables)
+    assert (hint is None or "did you" in hint) == str(caught.value).endswith(", ….")
+
+
+def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):
+    put(tables.labels, ["u00", *tables.users[1:]], tables.items, tables.Y)
+    put(tables.instances, tables.users[1:], "abc", tables.X[1:])
+    with pytest.raises(IdError, match=r"users\.csv: 'u00'\.$"):
+        dyads(tables)
+
+
+def test_files_without_headings(tables, put):
+    put(tables.labels, tables.users, tables.items, np.arange(96.0).reshape(12, 8))
+    for path in (tables.labels, tables.instances, tables.tasks):
+        text = path.read_text()
+        path.write_text(text.partition("\n")[2])
+        with pytest.raises(DataFileError, match=rf"{path.name}, first line: '[ui]\d+' is an id, but headings belong"):
+            dyads(tables)
+        path.write_text(text)
 
 
 def test_tables_that_have_nothing_in_common(tables, put):

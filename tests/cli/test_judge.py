@@ -85,6 +85,7 @@ def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, 
     ran = run("recommend", path, "--for", "u3")
     assert ran.code == 2
     assert "Every label of 'u3' is observed" in ran.err
+    assert "--zeros takes zeros" in ran.err
     assert run("recommend", path, "--for", "i0", "--zeros", "-q").code == 0
 
 

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn._frames import Ids
 from dyadlearn.cli.sides import Recipe, new_side, open_source, parse_options, training_side
 from dyadlearn.cli.talk import Talk
+from dyadlearn.cli.words import spoken
 from dyadlearn.exceptions import KernelError
 
 IDS = ("a", "b", "c")
@@ -115,8 +116,9 @@ def test_molecules(tmp_path):
     assert_array_equal(again.values[[0, 2]].toarray(), found.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
     path.write_text("drug,structure\na,CCO\nb,CCO(\n")
-    with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: 'b' \('CCO\('\)\. .* with --drop-invalid\."):
+    with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: 'b' \('CCO\('\)\. ") as caught:
         side(path, smiles="structure")
+    assert "leave them out with --drop-invalid." in spoken(str(caught.value))
     with pytest.raises(ValueError, match=r"1 of 2 .* are not valid: 'b' \('CCO\('\)\. Correct or remove them\.$"):
         new_side(path, found.recipe, None, Talk(quiet=True))
     with pytest.raises(ValueError, match="Unknown option.*bits"):

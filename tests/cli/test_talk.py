@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 
 import numpy as np
 import pytest
 
-from dyadlearn.cli.talk import Talk, make_table, number
+from dyadlearn.cli.talk import Talk, make_list, make_table, number
 
 
 def test_json_holds_what_json_can_hold(capsys):
@@ -38,6 +39,19 @@ def test_ids_are_folded_and_figures_are_not(capsys, monkeypatch):
     assert sum(line.count("x") for line in lines) == 80
     assert "0.12345678" in "\n".join(lines)
     assert "[red]:cat:" in "\n".join(lines)
+
+
+def test_a_terminal_is_told_nothing_but_text(capsys):
+    bad = "red\x1b[31m\x07\x9b2J\u202e"
+    with Talk() as talk:
+        talk.note(bad)
+        talk.show(bad, make_table([bad], [[bad + "\n\tx"]]), make_list([(bad, bad)]))
+    Talk(as_json=True).result({"id": bad})
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert r"red\x1b[31m\x07\x9b2J\u202e\n\tx" in captured.out
+    assert json.loads(captured.out[captured.out.index("{") :])["id"] == bad
 
 
 @pytest.mark.parametrize(

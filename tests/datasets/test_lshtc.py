@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.datasets import load_lshtc, load_lshtc3, read_hierarchy, read_libsvm_batches, scan_libsvm
+from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import graph_distance_kernel
 
 TEXT = """\
@@ -250,11 +251,17 @@ def test_malformed_lines_are_named(tmp_path, line):
         load_lshtc3(path)
 
 
-@pytest.mark.parametrize("line", ["1", "1 2 3", "1 x", "-1 2", "1,2", "parent child"])
+@pytest.mark.parametrize("line", ["1 99999999999999999999", "1", "1 2 3", "1 x", "-1 2", "1,2", "parent child"])
 def test_malformed_hierarchies(tmp_path, line):
     path = write(tmp_path / "hierarchy.txt", f"1 2\n{line}\n")
     with pytest.raises(ValueError, match=r"hierarchy.txt, line 2: expected the numbers of parent and child, found"):
         read_hierarchy(path)
+
+
+def test_values_that_are_too_large_are_named(tmp_path):
+    path = write(tmp_path / "train.txt", "1 1:1\n\n2 3:1 7:1e999\n")
+    with pytest.raises(DataFileError, match=r"train\.txt, line 3: the value of feature 7 is too large"):
+        load_lshtc3(path)
 
 
 def test_wrong_arguments(tmp_path):

@@ -177,6 +177,7 @@ def test_unknown_words(tmp_path):
         ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1\t0\t1", "line 3: expected 3 numbers after the id, .* found 4"),
         ("admat_dgc", "hsa2\t0\t1\t0", "", "line 3: expected 3 numbers after the id, .* found 0"),
         ("admat_dgc", "hsa1\t1\t0", "hsa1\t1\t2", "has 2 for hsa1 and D2: expected 0 or 1"),
+        ("simmat_dg", "0.21", "0_21", "line 2, column hsa1: '0_21' is not a number"),
         ("simmat_dg", "0.21", "o.21", "line 2, column hsa1: 'o.21' is not a number"),
         ("simmat_dc", "0.13", "", "line 3, column D3: '' is not a number"),
         ("simmat_dc", "0.13", "nan", "line 3, column D3: 'nan' is not a number"),

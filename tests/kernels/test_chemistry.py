@@ -165,7 +165,8 @@ def test_bad_containers_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("parameter", "value"), [("radius", -1), ("radius", 1.5), ("n_bits", 0), ("n_bits", True), ("n_bits", "2048")]
+    ("parameter", "value"),
+    [("radius", -1), ("radius", 1.5), ("radius", 10**9), ("n_bits", 0), ("n_bits", True), ("n_bits", "2048")],
 )
 def test_bad_parameters_are_refused(parameter, value):
     with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):

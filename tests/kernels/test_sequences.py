@@ -251,6 +251,8 @@ def test_spectrum_kernel():
     ("parameters", "message"),
     [
         ({"k": 0}, "k must be a whole number of at least 1, found 0"),
+        ({"k": 10**9}, "k must be at most 24, .*, found 1000000000"),
+        ({"k": 10**9, "alphabet": "A", "unknown": ""}, "k must be at most 24"),
         ({"k": 2.0}, "k must be a whole number of at least 1, found 2.0"),
         ({"k": 6}, r"20 letters make 20\^6 words, more than 16777216 can be counted"),
         ({"alphabet": ""}, "must hold different letters"),
@@ -368,6 +370,12 @@ def test_fasta_files(tmp_path, compress):
     path = tmp_path / "proteins.fasta"
     path.write_bytes(compress(b"\xef\xbb\xbf" + FASTA.encode()))
     assert read_fasta(path) == read_fasta(str(path)) == {"P1": "MKVLLA", "P2|x": "MKVLA"}
+
+
+def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
+    path = tmp_path / "proteins.fasta"
+    path.write_bytes(">a kinase\x0bhuman\r\nMK V\n>b\u2028c d\u2028MKV\rLLA\n>\te\x1c\nM\tK\n".encode())
+    assert read_fasta(path) == {"a": "MKV", "b\u2028c": "LLA", "e\x1c": "MK"}
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_trees_can_be_deep():
         ("(human](chimp));", "has ']' where"),
         ("(human(chimp));", r"has '\(' where"),
         ("(human:six,chimp:6);", "has 'six' where a length belongs"),
+        ("(human:1_0,chimp:6);", "has '1_0' where a length belongs"),
         ("(human:,chimp:6);", "has '' where a length belongs"),
         ("(human:-1,chimp:6);", "has a branch of length -1: lengths must be finite and not negative"),
         ("(human:nan,chimp:6);", "has a branch of length nan"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from dyadlearn._files import parse_number
 from dyadlearn._frames import Ids, make_ids
 from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
 from dyadlearn.cli.sides import Entities, Source, open_source, training_side
-from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, read_cells, read_sheet, shown, suffix_of
+from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, is_missing, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
@@ -265,18 +268,41 @@ def _places(
 
 def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
     assert source.ids is not None
-    known = [str(label) for label in source.ids.labels]
+    # Those that are labelled already are not meant.
+    taken = set(wanted.labels)
+    known = [str(label) for label in source.ids.labels if label not in taken]
     if len(lacking) == len(wanted):
+        alike = next((f" {label!r} and {words}." for label in lacking if (words := _alike(label, known))), "")
         return (
             f"None of the {len(wanted)} {axis} of {labels} ({shown(lacking, 3)}) is in {source.path}, whose ids are "
-            f"such as {shown(known, 3)}."
+            f"such as {shown(known, 3)}.{alike}"
         )
     named = []
     for label in lacking[:5]:
         close = difflib.get_close_matches(label, known, n=1, cutoff=0.8)
-        named.append(repr(label) + (f" (did you mean {close[0]!r}?)" if close else ""))
+        hint = _alike(label, known) or (f"did you mean {close[0]!r}?" if close else "")
+        named.append(repr(label) + (f" ({hint})" if hint else ""))
     more = ", …" if len(lacking) > 5 else ""
     return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {source.path}: {', '.join(named)}{more}."
+
+
+def _alike(label: str, known: list[str]) -> str:
+    """Say which known id is the same but for its spelling, and how they differ; nothing where there is none."""
+    spellings: tuple[tuple[str, Callable[[str], Any]], ...] = (
+        ("differs only in case", str.casefold),
+        ("is the same number", _as_number),
+        ("differs only in blanks and punctuation", lambda text: re.sub(r"[\W_]", "", text).casefold() or None),
+    )
+    for words, spelled in spellings:
+        own = spelled(label)
+        found = next((other for other in known if own is not None and spelled(other) == own), None)
+        if found is not None:
+            return f"{found!r} {words}"
+    return ""
+
+
+def _as_number(label: str) -> float | None:
+    return None if is_missing(label) or not is_number(label) else parse_number(label)
 
 
 def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from dyadlearn.cli.words import spoken
 from dyadlearn.exceptions import ModelFileError
 
 __all__ = ["BAD_INPUT", "BAD_MODEL", "INTERRUPTED", "SURROUNDINGS", "Commands"]
@@ -45,7 +46,7 @@ class Commands(TyperGroup):
 
 def _stop(code: int, sentence: str) -> None:
     # Some messages of other libraries have several lines.
-    typer.echo(f"dyadlearn: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"dyadlearn: {spoken(' '.join(sentence.split()))}", err=True)
     raise typer.Exit(code)
 
 

@@ -18,6 +18,7 @@ import typer
 
 from dyadlearn._frames import Ids
 from dyadlearn.cli.tables import DELIMITERS, suffix_of, text_ids
+from dyadlearn.cli.words import printable
 from dyadlearn.store.container import replacing
 
 __all__ = ["Force", "check_table", "check_target", "write_columns", "write_file", "write_grid", "writing"]
@@ -81,7 +82,8 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     Numbers are written with all their digits, None and NaN as nothing.
     """
     if path is None:
-        sys.stdout.write(_text(columns, ","))
+        text = _text(columns, ",")
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
     elif suffix_of(path) == ".npz":
         _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     elif suffix_of(path) == ".parquet":

@@ -17,6 +17,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
+from dyadlearn._files import parse_number
 from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.sides import Recipe
 from dyadlearn.cli.talk import Talk
@@ -61,8 +62,8 @@ def alphas_of(text: str | None, option: str) -> Any:
     try:
         if ":" in text:
             first, last, count = text.split(":")
-            return np.geomspace(float(first), float(last), int(count)).tolist()
-        return [float(part) for part in text.split(",")]
+            return np.geomspace(parse_number(first), parse_number(last), int(count)).tolist()
+        return [parse_number(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(
             f"{option} takes numbers as 0.1,1,10, a range as 1e-3:1e3:7, or auto; found {text!r}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
+from dyadlearn._files import parse_number
 from dyadlearn._frames import Ids, make_ids
 from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
@@ -139,12 +141,11 @@ def parse_values(text: str) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        number = parse_number(text)
+    except ValueError:
+        return text
+    return int(text) if re.fullmatch(r"[-+]?\d+", text) else number
 
 
 def training_side(
@@ -308,8 +309,6 @@ def _of_training(
         return function(texts, labels, **options)
     except TypeError as error:
         raise _unknown_option(error) from None
-    except ValueError as error:
-        raise ValueError(str(error).replace('on_error="drop"', "--drop-invalid")) from error
 
 
 def _of_new(texts: list[Any], ids: Ids | None, recipe: Recipe, talk: Talk) -> Array:

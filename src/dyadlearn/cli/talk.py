@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+from dyadlearn.cli.words import printable, spoken
 
 __all__ = ["Json", "Quiet", "Talk", "make_list", "make_table", "number"]
 
@@ -63,6 +66,7 @@ class Talk:
 
     def note(self, text: str) -> None:
         """Tell something worth knowing that is no result."""
+        text = spoken(text)
         if text not in self.notes:
             self.notes.append(text)
             if not self.quiet:
@@ -86,13 +90,15 @@ class Talk:
     def show(self, *things: Any) -> None:
         """Print sentences and tables on standard output."""
         for thing in things:
-            self.console.print(thing)
+            self.console.print(printable(thing) if isinstance(thing, str) else thing)
 
     def result(self, figures: Mapping[str, Any], *things: Any) -> None:
         """Print a result: figures as JSON for machines, sentences and tables for people."""
         if self.as_json:
             plain = _plain({**figures, "notes": self.notes})
-            sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+            text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
+            # JSON escapes most of the codes that a terminal obeys by itself, and these are read as the same.
+            sys.stdout.write(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escaped, text) + "\n")
         else:
             self.show(*things)
 
@@ -110,9 +116,9 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, heading in enumerate(headings):
         is_text = place < left
-        table.add_column(heading, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
+        table.add_column(_cell(heading), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row))
     return table
 
 
@@ -122,7 +128,7 @@ def make_list(rows: Iterable[tuple[str, str]]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row))
     return table
 
 
@@ -133,6 +139,14 @@ def number(value: Any) -> str:
     if isinstance(value, str | bool):
         return str(value)
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
-from dyadlearn._files import read_arrays, reading
+from dyadlearn._files import parse_number, read_arrays, reading
 from dyadlearn._frames import Ids, make_ids, write_table
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines
 from dyadlearn.exceptions import DataFileError
@@ -109,7 +109,7 @@ def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:
                 f"{path}, line {number}: expected {len(rows[0])} numbers, as in the first line, found {len(cells)}."
             )
         try:
-            values = np.array(cells, dtype=np.float64)
+            values = _plain_numbers(cells)
         except ValueError:
             values = np.array([np.inf])
         if not (np.isfinite(values) | (holes & np.isnan(values))).all():
@@ -121,9 +121,16 @@ def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:
     return np.array(rows)
 
 
+def _plain_numbers(cells: list[str]) -> np.ndarray:
+    """Return cells as numbers, as numpy reads them; those that only Python takes for numbers are refused."""
+    if any("_" in cell or not cell.isascii() for cell in cells):
+        raise ValueError
+    return np.array(cells, dtype=np.float64)
+
+
 def _is_number(cell: str, holes: bool) -> bool:
     try:
-        value = float(cell)
+        value = parse_number(cell)
     except ValueError:
         return False
     return bool(np.isfinite(value)) or (holes and bool(np.isnan(value)))
@@ -240,7 +247,7 @@ def read_matrix(path: Path) -> Matrix:
 def _numbers(cells: list[str], path: Path, line: int, columns: Ids) -> np.ndarray:
     """Return the cells of a line as numbers; the first that is none is named."""
     try:
-        values = np.array(cells, dtype=np.float64)
+        values = _plain_numbers(cells)
     except ValueError:
         values = np.array([_number(cell) for cell in cells])
     bad = np.flatnonzero(~np.isfinite(values))
@@ -251,6 +258,6 @@ def _numbers(cells: list[str], path: Path, line: int, columns: Ids) -> np.ndarra
 
 def _number(cell: str) -> float:
     try:
-        return float(cell)
+        return parse_number(cell)
     except ValueError:
         return float("nan")

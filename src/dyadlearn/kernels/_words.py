@@ -16,12 +16,16 @@ UNKNOWN = "BJOUXZ*"
 
 # Beyond this many columns, matrix products spend more memory on counting columns than on the sequences.
 _MOST_COLUMNS = 2**24
+# The longest words of two letters that are so few; a larger k would take long merely to be raised to a power.
+_LONGEST = 24
 
 
 def check_words(k: Any, alphabet: Any, unknown: Any) -> None:
     """Refuse words that cannot be counted."""
     if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
         raise ValueError(f"k must be a whole number of at least 1, found {k!r}.")
+    if int(k) > _LONGEST:
+        raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
     for name, value in (("alphabet", alphabet), ("unknown", unknown)):
         if not isinstance(value, str) or not value.isascii() or value != value.upper():
             raise ValueError(f"{name} must be a text of capital letters, found {value!r}.")

@@ -22,6 +22,9 @@ __all__ = ["MorganFingerprints", "fingerprints"]
 # Molecules that one process reads at a time.
 _BATCH = 2000
 
+# The widest neighbourhood; the time for a molecule grows with it, however small the molecule is.
+_WIDEST = 100
+
 
 def fingerprints(
     smiles: Any,
@@ -182,9 +185,9 @@ class MorganFingerprints(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _check_parameters(radius: Any, n_bits: Any) -> None:
-    for name, value, least in (("radius", radius, 0), ("n_bits", n_bits, 1)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**31:
-            raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
+    for name, value, least, most in (("radius", radius, 0, _WIDEST), ("n_bits", n_bits, 1, 2**31 - 1)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+            raise ValueError(f"{name} must be a whole number of at least {least} and at most {most}, found {value!r}.")
 
 
 def _computed(

@@ -10,6 +10,7 @@ from numbers import Real
 
 import numpy as np
 
+from dyadlearn._files import parse_number
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels._labels import places, some
 
@@ -264,7 +265,7 @@ class _Reader:
             self._skip()
             word = self._word()
             try:
-                length = float(word)
+                length = parse_number(word)
             except ValueError:
                 raise self._error(f"has {word!r} where a length belongs") from None
             if not 0 <= length < math.inf:
