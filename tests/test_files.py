@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn import _files
-from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, stream
+from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, reading, stream
 from dyadlearn.exceptions import DataFileError
 
 
@@ -68,6 +69,25 @@ def test_broken_arrays_are_named(tmp_path, content, message):
         read_arrays(path, "npz archive")
 
 
+class PanicException(BaseException):
+    """As libraries in Rust raise it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PanicException("unwrap"), DataFileError),
+        (EOFError(), DataFileError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (MemoryError(), MemoryError),
+    ],
+)
+def test_only_errors_about_the_content_are_translated(error, expected):
+    with pytest.raises(expected) as caught, reading("t.parquet", "table"):
+        raise error
+    assert expected is not DataFileError or re.match(r"t\.parquet is damaged or no table \(\w+\): ", str(caught.value))
+
+
 def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(_files, "UNPACKED_LIMIT", 1000)
     contents = {
@@ -100,7 +120,9 @@ def test_sparse_matrices(kind):
     names = ("data", "row", "col") if kind == "coo" else ("data", "indices", "indptr")
     parts = {name: getattr(matrix, name) for name in names}
     assert_array_equal(make_sparse(parts, (5, 7), kind).toarray(), matrix.toarray())
-    for name, place, wrong in ((names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)):
+    # With a last pointer of 0 there seem to be no entries at all.
+    slips = [(names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)]
+    for name, place, wrong in slips + ([] if kind == "coo" else [("indptr", -1, 0)]):
         broken = {key: part.copy() for key, part in parts.items()}
         if wrong is None:
             broken[name] = broken[name].astype(str)
@@ -108,6 +130,8 @@ def test_sparse_matrices(kind):
             broken[name][place] = wrong
         with pytest.raises(ValueError, match=r"ind|numbers"):
             make_sparse(broken, (5, 7), kind)
+    with pytest.raises(ValueError, match="more rows or columns than can be counted"):
+        make_sparse(parts, (5, 2**50), kind)
     with pytest.raises(ValueError, match="found dia"):
         make_sparse(parts, (5, 7), "dia")
 

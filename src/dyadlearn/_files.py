@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -24,6 +24,7 @@ from dyadlearn.exceptions import DataFileError
 
 __all__ = [
     "UNPACKED_LIMIT",
+    "check_places",
     "make_sparse",
     "parse_number",
     "read_arrays",
@@ -53,7 +54,10 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         yield
     except (DataFileError, MemoryError, ImportError):
         raise
-    except Exception as error:  # every library has its own
+    except BaseException as error:
+        # Every library has its own errors, and those in Rust panic with what is no `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
         raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
 
@@ -178,11 +182,21 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
     data, *places = (parts[name] for name in needed[kind])
     if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
         raise ValueError(f"a sparse matrix has numbers and whole places in {', '.join(needed[kind])}")
+    if 8 * max(shape) > _limit():
+        raise ValueError(f"a matrix of shape {shape} has more rows or columns than can be counted in this memory")
     if kind == "coo":
         return sparse.csr_array(sparse.coo_array((data, tuple(places)), shape=shape))
     matrix = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]((data, *places), shape=shape)
-    matrix.check_format(full_check=True)
+    check_places(matrix)
     return sparse.csr_array(matrix)
+
+
+def check_places(matrix: Any) -> None:
+    """Refuse a csr or csc matrix whose indices leave its arrays."""
+    # scipy looks at no pointer where the last is 0.
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("index pointer values must form a non-decreasing sequence")
+    matrix.check_format(full_check=True)
 
 
 def parse_number(text: str) -> float:

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.datasets import load_hummingbird
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import DataFileError, IdError
 
 SITES = {"forest": (20, 8, 1288, 52), "shrubs": (19, 12, 3979, 53), "cattle": (19, 9, 2405, 52)}
 
@@ -102,6 +102,9 @@ def test_bad_input(tmp_path):
     with pytest.raises(
         ValueError, match=r"net_forest_counts has shape \(3, 2\), expected \(2, 3\) by plants and birds"
     ):
+        load_hummingbird(tmp_path)
+    write(tmp_path, humm_phylo_vcv=np.eye(2))
+    with pytest.raises(DataFileError, match=r"humm_phylo_vcv has shape \(2, 2\), expected \(3, 3\) by humm_tree_tips"):
         load_hummingbird(tmp_path)
     write(tmp_path, humm_trait_ids=np.array(["Ensifera", "Lesbia", "Topaza"]))
     with pytest.raises(IdError, match="'Colibri' not among the ids of humm_trait_ids of .*tinoco.npz"):

@@ -125,6 +125,8 @@ def test_a_small_archive(tmp_path):
     ("changes", "message"),
     [
         ({"test_y": None}, "task2.npz lacks the arrays test_y: found feature_ids, train_y"),
+        ({"test_y": [0.5]}, r"task2\.npz: test_y must be a list of whole numbers, found float64 \(1,\)"),
+        ({"feature_ids": [[1]]}, r"task2\.npz: feature_ids must be a list of whole numbers, found int64 \(1, 1\)"),
         ({"train_indices": [0, 3, 1]}, r"the part 'train' is no sparse matrix of shape \(2, 3\)"),
         ({"train_indptr": [0, 2]}, r"the part 'train' is no sparse matrix of shape \(2, 3\)"),
         ({"edges": "parent\tchild\n1\t29\n"}, "1 categories are not in edges.tsv.gz, such as 33"),

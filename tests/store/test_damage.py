@@ -222,6 +222,9 @@ def test_a_forged_sparse_matrix_cannot_point_outside(tmp_path, resign):
     (name,) = [name for name in arrays if name.endswith("indices")]
     with pytest.raises(ModelFileError, match="cannot be read"):
         resign(header, {**arrays, name: arrays[name] + 10**6})
+    (name,) = [name for name in arrays if name.endswith("indptr")]
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        resign(header, {**arrays, name: np.array([0, 2**20, 2**20, 2**20, 0], dtype=arrays[name].dtype)})
 
 
 def test_a_header_of_huge_arrays_takes_no_memory(content, refused):

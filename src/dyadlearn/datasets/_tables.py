@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,11 @@ from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_li
 from dyadlearn.exceptions import DataFileError
 
 __all__ = [
+    "NAMES",
+    "NUMBERS",
+    "WHOLE",
     "Matrix",
+    "check_arrays",
     "drug_target_bunch",
     "find_all",
     "load_npz",
@@ -28,6 +32,10 @@ __all__ = [
     "read_numbers",
     "read_texts",
 ]
+
+# Kinds of arrays, as numpy calls them.
+NUMBERS, WHOLE, NAMES = "biuf", "iu", "iuU"
+_WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
 
 
 def obtain(
@@ -85,13 +93,27 @@ def find_all(names: Sequence[str], *, home: Path, folder: str, title: str, sourc
     return [path for path in found.values() if path is not None]
 
 
-def load_npz(path: Path, keys: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the arrays of an npz archive, plain or gzipped, after checking that it holds `keys`."""
+def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz archive, plain or gzipped, after `check_arrays`."""
     stored = read_arrays(path, "npz archive")
-    missing = [key for key in keys if key not in stored]
+    check_arrays(stored, wanted, path)
+    return stored
+
+
+def check_arrays(stored: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, str]], path: Path) -> None:
+    """Check that an archive holds the arrays `wanted`, each with its number of dimensions and kind of cells.
+
+    Kinds are `NUMBERS`, `WHOLE` or `NAMES`.
+    """
+    missing = [key for key in wanted if key not in stored]
     if missing:
         raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
-    return stored
+    for key, (ndim, kinds) in wanted.items():
+        if stored[key].ndim != ndim or stored[key].dtype.kind not in kinds:
+            raise DataFileError(
+                f"{path}: {key} must be {'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}, found "
+                f"{stored[key].dtype} {stored[key].shape}."
+            )
 
 
 def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:

@@ -20,6 +20,7 @@ from dyadlearn.datasets._tables import (
     read_numbers,
     read_texts,
 )
+from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import normalize
 
 __all__ = ["fetch_davis"]
@@ -209,7 +210,7 @@ def _read_published(
     shapes = (len(drugs), len(targets)), (len(drugs), len(drugs)), (len(targets), len(targets))
     for path, table, shape in zip((paths[0], *paths[3:]), tables, shapes, strict=True):
         if table.shape != shape:
-            raise ValueError(
+            raise DataFileError(
                 f"{path} has shape {table.shape}, expected {shape}: {paths[1].name} has {len(drugs)} ids and "
                 f"{paths[2].name} has {len(targets)}."
             )

@@ -10,7 +10,8 @@ from sklearn.utils import Bunch
 from dyadlearn._frames import make_ids
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import resolve_home
-from dyadlearn.datasets._tables import find_all, load_npz
+from dyadlearn.datasets._tables import NAMES, NUMBERS, find_all, load_npz
+from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_hummingbird"]
 
@@ -106,12 +107,14 @@ def load_hummingbird(
     check_choice(instances, "instances", ("plants", "birds"))
     source = "the arrays of the published tables"
     [path] = find_all([_ARCHIVE], home=resolve_home(data_home), folder=FOLDER, title="'hummingbird'", source=source)
-    own = [f"{word}_{key}" for word in _WORDS.values() for key in ("tree_tips", "phylo_vcv", "trait_ids", "trait")]
-    stored = load_npz(path, [*(f"net_{site}_{key}" for key in ("counts", *_WORDS)), *own])
+    kinds = {"tree_tips": (1, NAMES), "phylo_vcv": (2, NUMBERS), "trait_ids": (1, NAMES), "trait": (1, NUMBERS)}
+    own = {f"{word}_{key}": kind for word in _WORDS.values() for key, kind in kinds.items()}
+    names = {f"net_{site}_{side}": (1, NAMES) for side in _WORDS}
+    stored = load_npz(path, {f"net_{site}_counts": (2, NUMBERS), **names, **own})
     Y = stored[f"net_{site}_counts"].astype(np.float64)
     shape = tuple(len(stored[f"net_{site}_{side}"]) for side in _WORDS)
     if Y.shape != shape:
-        raise ValueError(f"{path}: net_{site}_counts has shape {Y.shape}, expected {shape} by plants and birds.")
+        raise DataFileError(f"{path}: net_{site}_counts has shape {Y.shape}, expected {shape} by plants and birds.")
     tasks = "birds" if instances == "plants" else "plants"
     K, instance_traits, instance_names = _side(stored, site, instances, str(path))
     G, task_traits, task_names = _side(stored, site, tasks, str(path))
@@ -138,6 +141,10 @@ def load_hummingbird(
 def _side(stored: dict[str, np.ndarray], site: str, side: str, path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the covariance (n, n), the trait (n, 1) and the names (n,) of the species of one side at a site."""
     word, names = _WORDS[side], stored[f"net_{site}_{side}"]
+    for key, ids, ndim in (("phylo_vcv", "tree_tips", 2), ("trait", "trait_ids", 1)):
+        found, expected = stored[f"{word}_{key}"].shape, ndim * (len(stored[f"{word}_{ids}"]),)
+        if found != expected:
+            raise DataFileError(f"{path}: {word}_{key} has shape {found}, expected {expected} by {word}_{ids}.")
     wanted = names.tolist()
     tips, owners = (
         make_ids(stored[f"{word}_{key}"].tolist(), None, f"{word}_{key} of {path}").positions(

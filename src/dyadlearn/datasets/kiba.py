@@ -11,8 +11,17 @@ from sklearn.utils import Bunch
 from dyadlearn._frames import Ids, make_ids
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_file, resolve_home
-from dyadlearn.datasets._tables import drug_target_bunch, load_npz, obtain, read_ids, read_numbers, read_texts
-from dyadlearn.exceptions import IdError
+from dyadlearn.datasets._tables import (
+    NAMES,
+    NUMBERS,
+    drug_target_bunch,
+    load_npz,
+    obtain,
+    read_ids,
+    read_numbers,
+    read_texts,
+)
+from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.kernels import tanimoto
 
 __all__ = ["fetch_kiba"]
@@ -154,7 +163,8 @@ def fetch_kiba(
 
 def _read_archive(path: Path) -> Bunch:
     """Read the grid (drugs, targets), the bits (drugs, 2048) and the similarities (targets, targets) of an archive."""
-    stored = load_npz(path, ("kiba", "drug_ecfp4_bits", "target_sim", "drug_ids", "target_ids"))
+    tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
+    stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
     drugs = make_ids(stored["drug_ids"].tolist(), None, f"drug_ids of {path}")
     targets = make_ids(stored["target_ids"].tolist(), None, f"target_ids of {path}")
     expected = {
@@ -165,7 +175,8 @@ def _read_archive(path: Path) -> Bunch:
     for key, shape in expected.items():
         _check_shape(stored[key], shape, f"{key} of {path}")
     if stored["drug_ecfp4_bits"].dtype != np.uint8:
-        raise ValueError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {stored['drug_ecfp4_bits'].dtype}.")
+        found = stored["drug_ecfp4_bits"].dtype
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {found}.")
     return Bunch(
         Y=stored["kiba"].astype(np.float64),
         drugs=drugs,
@@ -204,7 +215,7 @@ def _read_published(home: Path, drug_similarity: str, download: bool) -> Bunch:
 
 def _check_shape(table: np.ndarray, shape: tuple[int, ...], name: str) -> None:
     if table.shape != shape:
-        raise ValueError(f"{name} has shape {table.shape}, expected {shape} by the ids of drugs and targets.")
+        raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by the ids of drugs and targets.")
 
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 from dyadlearn._files import make_sparse, stream
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import resolve_home
-from dyadlearn.datasets._tables import find_all, load_npz
+from dyadlearn.datasets._tables import NUMBERS, WHOLE, check_arrays, find_all, load_npz
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_lshtc", "load_lshtc3", "read_hierarchy", "read_libsvm_batches", "scan_libsvm"]
@@ -123,8 +123,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
         names, home=resolve_home(data_home), folder=FOLDER, title=f"'lshtc' ({task})", source=source
     )
     splits = _SPLITS[task]
-    keys = ["feature_ids", *(f"{name}_{key}" for name in splits for key in ("y", "data", "indices", "indptr"))]
-    stored = load_npz(archive, keys)
+    stored = load_npz(archive, {"feature_ids": (1, WHOLE), **_arrays(*splits)})
+    if has_texts := "classDescr_y" in stored:
+        check_arrays(stored, _arrays("classDescr"), archive)
     n_features = len(stored["feature_ids"])
     parts = {name: _counts(stored, name, n_features, archive) for name in splits}
     target = np.concatenate([stored[f"{name}_y"] for name in splits])
@@ -135,7 +136,6 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
         raise DataFileError(
             f"{archive}: {strangers.size} categories are not in {hierarchy.name}, such as {strangers[0]}."
         )
-    has_texts = "classDescr_y" in stored
     bounds = np.cumsum([part.shape[0] for part in parts.values()])[:-1]
     title = f"LSHTC 1, dry run, {task}"
     return Bunch(
@@ -158,6 +158,11 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
             sizes=", ".join(f"{name}: {part.shape[0]:,} documents" for name, part in parts.items()),
         ),
     )
+
+
+def _arrays(*splits: str) -> dict[str, tuple[int, str]]:
+    kinds = {"y": WHOLE, "data": NUMBERS, "indices": WHOLE, "indptr": WHOLE}
+    return {f"{name}_{key}": (1, kind) for name in splits for key, kind in kinds.items()}
 
 
 def _counts(stored: dict[str, np.ndarray], name: str, n_features: int, path: Path) -> sparse.csr_array:

@@ -13,6 +13,7 @@ from dyadlearn._frames import Ids, write_table
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines, resolve_home
 from dyadlearn.datasets._tables import Matrix, read_matrix
+from dyadlearn.exceptions import DataFileError
 
 __all__ = ["fetch_yamanishi"]
 
@@ -147,7 +148,7 @@ def fetch_yamanishi(
     odd = np.argwhere((labels.values != 0) & (labels.values != 1))
     if odd.size:
         row, column = odd[0]
-        raise ValueError(
+        raise DataFileError(
             f"{labels.path} has {labels.values[row, column]:g} for {labels.rows.labels[row]} and "
             f"{labels.columns.labels[column]}: expected 0 or 1."
         )
@@ -221,7 +222,7 @@ def _read_smiles(path: Path | None) -> dict[str, str]:
     for number, line in enumerate(read_lines(path) if path else []):
         cells = line.split("\t")
         if len(cells) != 2:
-            raise ValueError(f"{path}, line {number + 1}: expected an id, a tab and a SMILES, found {line!r}.")
+            raise DataFileError(f"{path}, line {number + 1}: expected an id, a tab and a SMILES, found {line!r}.")
         smiles[cells[0]] = cells[1]
     return smiles
 

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
+from dyadlearn._files import check_places
 from dyadlearn._frames import read_table, write_table
 from dyadlearn.exceptions import ModelFileError
 
@@ -269,7 +270,7 @@ def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
         raise ModelFileError(f"its sparse matrix {path} is not one")
     matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
     # Compiled code follows the indices without looking.
-    matrix.check_format(full_check=True)
+    check_places(matrix)
     return matrix
 
 
