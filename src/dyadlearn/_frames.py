@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, is_foreign, is_sparse, take_rows
 from dyadlearn.exceptions import IdError
 
-__all__ = ["Ids", "Table", "in_order", "read_table", "write_rows", "write_table"]
+__all__ = ["Ids", "Table", "frame_library", "in_order", "read_table", "write_rows", "write_table"]
 
 
 @dataclass(frozen=True)
@@ -227,11 +227,16 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     return name
 
 
+def frame_library(kind: str | None) -> str | None:
+    """Return the library that a table of results is written in: `kind`, else pandas or polars, None without either."""
+    return kind or next((name for name in ("pandas", "polars") if find_spec(name)), None)
+
+
 def write_rows(columns: Mapping[str, Sequence[Any]], kind: str | None) -> Any:
     """Return a small frame of library `kind`, or of the first installed of pandas and polars."""
     import narwhals as nw
 
-    kinds: list[Any] = [kind] if kind else [name for name in ("pandas", "polars") if find_spec(name)]
-    if not kinds:
+    backend: Any = frame_library(kind)
+    if backend is None:
         raise ImportError("A table of results needs a data frame library: install pandas or polars.")
-    return nw.from_dict(dict(columns), backend=kinds[0]).to_native()
+    return nw.from_dict(dict(columns), backend=backend).to_native()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import TwoStepRidge, cli, load, save
+from dyadlearn import TwoStepRidge, TwoStepRidgeCV, cli, load, save
 from dyadlearn import evaluate as evaluated
+from dyadlearn.metrics import scorer
 
 
 def scores(ran, name="roc_auc"):
@@ -20,7 +21,7 @@ def test_a_model_file(model, run):
     assert ran.code == 0, ran.err
     for name in ("roc_auc", "r2"):
         expected = evaluated(load(model), scoring=name)
-        assert_allclose(list(scores(ran, name).values()), expected["score"].to_numpy())
+        assert_allclose(list(scores(ran, name).values()), expected[name].to_numpy())
     assert list(scores(ran)) == ["A", "B", "C", "D"]
 
 
@@ -29,7 +30,7 @@ def test_tables_with_given_regularisation(tables, run):
     ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--settings", "DB")
     twin = TwoStepRidge(0.5, 2.0).fit(tables.X, tables.Y, tasks=tables.T)
     expected = evaluated(twin, "DB", "roc_auc")
-    assert_allclose(list(scores(ran).values()), expected["score"].to_numpy())
+    assert_allclose(list(scores(ran).values()), expected["roc_auc"].to_numpy())
     assert list(scores(ran)) == ["D", "B"]
 
 
@@ -77,6 +78,21 @@ def test_other_alphas_for_a_model_file(tables, model, run):
     refused = run("evaluate", model, "--alpha", 1)
     assert refused.code == 2
     assert "chose its own regularisation" in refused.err
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
+    path = tables.folder / "search.dyad"
+    for scoring, name in (
+        ("average_precision", "average_precision"),
+        (scorer("precision_at_k", k=3), "precision_at_3"),
+    ):
+        search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="D", scoring=scoring).fit(tables.X, tables.Y, tables.T)
+        save(search, path)
+        ran = run("evaluate", path, "--json", "--settings", "D")
+        assert ran.code == 0, ran.err
+        assert_allclose(scores(ran, name)["D"], search.best_score_)
+        assert name in run("evaluate", path, "--settings", "D").out
 
 
 @pytest.mark.parametrize(

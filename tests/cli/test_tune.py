@@ -103,7 +103,7 @@ def test_missing_labels(tables, run, put):
     ran = run(*words)
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
-    assert "3 folds of pairs" in ran.json["holdout"]
+    assert "3 folds, solved again" in ran.json["holdout"]
 
 
 def test_an_online_model_is_the_two_step_model(tables, run):

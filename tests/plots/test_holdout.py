@@ -33,13 +33,26 @@ def test_roc_points_are_those_of_all_cells(binary, ax, letter):
     assert_allclose(display.scores[NAMES[letter]], roc_auc_score(Y.ravel(), model.holdout(letter).ravel()))
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize(
+    ("scoring", "kind"), [("average_precision", "precision_recall"), ("roc_auc", "roc"), ("r2", "roc")]
+)
+def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
+    X, Y, T = binary
+    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
+    display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
+    assert display.kind == kind
+    if scoring != "r2":
+        assert_allclose(list(display.scores.values()), [search.best_score_])
+
+
 @pytest.mark.parametrize(("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")])
 def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     X, Y, T = binary
     model = KroneckerRidge().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(model, kind=kind, ax=ax)
     assert list(display.scores) == list(NAMES.values())
-    assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)["score"]))
+    assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)[scoring]))
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert all(f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False))
     assert ax.get_title().endswith("curves\nmean over instances in B, over tasks in C")
@@ -145,7 +158,7 @@ def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model):
     Y = with_holes(Y)
     fitted = model().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
-    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", "roc_auc")["score"]))
+    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", "roc_auc")["roc_auc"]))
     assert ("5 folds left out in" in ax.get_title()) == (model is not IndependentTaskRidge)
     scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)

@@ -10,6 +10,7 @@ from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
+    KroneckerRidgeCV,
     OnlineTwoStepRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -69,10 +70,19 @@ def test_at_the_full_size_it_is_the_score_of_the_model(real, ax, model, letter):
     model.fit(X, Y, tasks=T)
     display = LearningCurveDisplay.from_estimator(model, letter, **FULL, ax=ax)
     (scores,) = display.scores.values()
-    assert_allclose(scores[0, 0], evaluate(model, letter)["score"][0])
+    assert_allclose(scores[0, 0], evaluate(model, letter)["neg_mean_squared_error"][0])
     assert np.isnan(scores[1, 0])  # there is but one part of the full size
     assert_array_equal(display.sizes, {"B": [24], "C": [16]}.get(letter, [24 * 16]))
     assert display.size_name == {"B": "instances", "C": "tasks"}.get(letter, "labels")
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_is_judged_by_what_it_was_chosen_by(real, ax):
+    X, Y, T = real
+    search = KroneckerRidgeCV([0.1, 1.0, 10.0], setting="D", scoring="concordance_index").fit(X, Y, tasks=T)
+    display = LearningCurveDisplay.from_estimator(search, "D", **FULL, ax=ax)
+    assert display.score_name == "concordance_index"
+    assert_allclose(display.scores["KroneckerRidgeCV"][0, 0], search.best_score_)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -82,12 +92,14 @@ def test_networks_and_independent_tasks(real, ax, sign, letter):
     square = Y @ np.random.default_rng(0).normal(size=(16, 24))
     network = TwoStepRidge(symmetry="symmetric" if sign > 0 else "antisymmetric").fit(X, square + sign * square.T)
     display = LearningCurveDisplay.from_estimator(network, letter, sizes=[0.5, 1.0], n_repeats=2, ax=ax)
-    assert_allclose(display.scores["TwoStepRidge"][0, -1], evaluate(network, letter)["score"][0])
+    assert_allclose(display.scores["TwoStepRidge"][0, -1], evaluate(network, letter)["neg_mean_squared_error"][0])
     assert np.isfinite(display.scores["TwoStepRidge"][:, 0]).all()
     if letter != "D":
         one = IndependentTaskRidge(2.0).fit(X, Y)
         display = LearningCurveDisplay.from_estimator(one, letter, **FULL, ax=ax)
-        assert_allclose(display.scores["IndependentTaskRidge"][0, 0], evaluate(one, letter)["score"][0])
+        assert_allclose(
+            display.scores["IndependentTaskRidge"][0, 0], evaluate(one, letter)["neg_mean_squared_error"][0]
+        )
 
 
 @pytest.mark.parametrize(("letter", "shape"), [("B", (12, 16)), ("C", (24, 8)), ("A", (17, 11)), ("D", (17, 11))])
@@ -150,7 +162,9 @@ def test_incomplete_and_weighted_labels(real, ax, letter):
     model = TwoStepRidge(kernel="rbf", task_kernel="rbf")
     model.fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T, sample_weight=weights)
     display = LearningCurveDisplay.from_estimator(model, letter, sizes=[0.5, 1.0], n_repeats=1, ax=ax)
-    assert_allclose(display.scores["TwoStepRidge"][0, 1], evaluate(model, letter)["score"][0], rtol=1e-6)
+    assert_allclose(
+        display.scores["TwoStepRidge"][0, 1], evaluate(model, letter)["neg_mean_squared_error"][0], rtol=1e-6
+    )
     if letter != "B":
         assert display.sizes[1] == np.count_nonzero(~np.isnan(Y))
 

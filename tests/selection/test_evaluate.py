@@ -16,7 +16,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     evaluate,
 )
-from dyadlearn.metrics import scorer
+from dyadlearn.metrics import Scorer, scorer
 
 pytest.importorskip("pandas")
 
@@ -42,13 +42,13 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table.columns) == ["setting", "new", "score", "undefined", "method"]
+    assert list(table.columns) == ["setting", "new", scorer(scoring).name, "undefined", "method"]
     assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
-    for row in table.itertuples():
+    for row, score in zip(table.itertuples(), table[scorer(scoring).name], strict=True):
         prepared = scorer(scoring).prepare(Y, setting=row.setting)
-        assert_allclose(row.score, prepared(model.holdout(row.setting)))
+        assert_allclose(score, prepared(model.holdout(row.setting)))
         assert row.undefined == prepared.n_undefined
 
 
@@ -74,9 +74,58 @@ def test_settings_that_are_asked_for():
 def test_searching_estimators():
     X, Y, T = make_data()
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D").fit(X, Y, tasks=T)
-    assert_allclose(evaluate(search, "D")["score"], [search.best_score_])
+    assert_allclose(evaluate(search, "D")["neg_mean_squared_error"], [search.best_score_])
     search = IndependentTaskRidgeCV([0.1, 1.0, 10.0]).fit(X, Y[:, 0])
-    assert_allclose(evaluate(search, "B")["score"], [search.best_score_])
+    assert_allclose(evaluate(search, "B")["neg_mean_squared_error"], [search.best_score_])
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_is_judged_by_what_it_was_chosen_by():
+    X, Y, T = make_data()
+    for scoring in ("roc_auc", "average_precision", scorer("precision_at_k", k=3), worst):
+        name = "precision_at_3" if isinstance(scoring, Scorer) else getattr(scoring, "__name__", scoring)
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
+        table = evaluate(search, "BD")
+        assert list(table.columns) == ["setting", "new", name, "undefined", "method"]
+        assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
+        assert_allclose(table[name][1], search.best_score_)
+        told = evaluate(search, "D", "r2")
+        assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
+
+
+def test_a_model_without_search_is_judged_by_what_suits_its_labels():
+    X, Y, T = make_data()
+    assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D")
+    assert "neg_mean_squared_error" in evaluate(TwoStepRidge().fit(X, Y + np.arange(7), tasks=T), "D")
+
+
+def test_a_score_does_not_take_the_place_of_another_column():
+    def method(Y, F):
+        return 0.5
+
+    X, Y, T = make_data()
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D", method)
+    assert list(table["score"]) == [0.5]
+    assert list(table["method"]) == ["exact leave-one-out"]
+
+
+def test_a_table_fits_a_terminal():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_holes()
+    table = evaluate(TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T))
+    with pd.option_context("display.width", 80):
+        lines = repr(table).splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 80
+
+
+def test_without_a_library_of_frames_it_is_a_dict_of_columns(monkeypatch):
+    X, Y, T = make_data()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    expected = evaluate(model)
+    monkeypatch.setattr("dyadlearn._frames.find_spec", lambda name: None)
+    table = evaluate(model)
+    assert table == {name: expected[name].tolist() for name in expected.columns}
 
 
 def test_the_table_is_of_the_library_of_the_labels():
@@ -91,9 +140,9 @@ def test_the_table_is_of_the_library_of_the_labels():
 def test_array_libraries(library):
     X, Y, T = make_data()
     for scoring in ("neg_mean_squared_error", "roc_auc"):
-        expected = evaluate(TwoStepRidge().fit(X, Y, tasks=T), scoring=scoring)["score"]
+        expected = evaluate(TwoStepRidge().fit(X, Y, tasks=T), scoring=scoring)[scoring]
         model = TwoStepRidge().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
-        assert_allclose(evaluate(model, scoring=scoring)["score"], expected, rtol=10 * library.rtol)
+        assert_allclose(evaluate(model, scoring=scoring)[scoring], expected, rtol=10 * library.rtol)
 
 
 def test_bad_input():
@@ -115,7 +164,7 @@ def test_a_regularisation_for_every_task():
     labels = Y + np.random.default_rng(1).normal(size=Y.shape)
     model = IndependentTaskRidgeCV(alphas=[0.01, 1.0, 100.0], alpha_per_task=True).fit(X, labels)
     expected = -np.mean((model.holdout("B") - labels) ** 2)
-    assert_allclose(evaluate(model, "AB")["score"], [expected, expected], rtol=1e-12)
+    assert_allclose(evaluate(model, "AB")["neg_mean_squared_error"], [expected, expected], rtol=1e-12)
 
 
 # --- labels with holes ---------------------------------------------------------------------------
@@ -136,9 +185,8 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
     X, Y, T = make_holes()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring, cv=3)
-    units = ["pairs", "instances", "tasks", "instances and of tasks"]
-    assert list(table["method"]) == [f"3 folds of {unit}, left out and solved again" for unit in units]
-    for row in table.itertuples():
+    assert list(table["method"]) == [*["3 folds, solved again"] * 3, "3×3 folds, solved again"]
+    for row, score in zip(table.itertuples(), table[scoring], strict=True):
         F = np.full(Y.shape, np.nan)
         for train, test in SettingKFold(row.setting, 3, random_state=0).split_grid(*Y.shape):
             seen, known = train.any(axis=1), train.any(axis=0)
@@ -146,9 +194,9 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
                 X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
             )
             F[test] = own.predict(X, tasks=T)[test]
-        assert_allclose(row.score, scorer(scoring)(Y, F, setting=row.setting), rtol=1e-6)
+        assert_allclose(score, scorer(scoring)(Y, F, setting=row.setting), rtol=1e-6)
     five = evaluate(model, "B", scoring=scoring)
-    assert list(five["method"]) == ["5 folds of instances, left out and solved again"]
+    assert list(five["method"]) == ["5 folds, solved again"]
 
 
 @pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], ids=repr)
@@ -157,9 +205,9 @@ def test_few_pairs_are_left_out_exactly(model):
     model.fit(X[:12], Y[:12, :10], tasks=T[:10])
     table = evaluate(model, "AB", cv=None)
     assert table["method"][0].startswith("exact leave-one-out")
-    assert table["method"][1].startswith("5 folds of instances")
-    assert_allclose(table["score"][0], -np.nanmean((model.holdout("A") - Y[:12, :10]) ** 2))
-    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds of pairs, left out and solved again"
+    assert table["method"][1].startswith("5 folds, solved")
+    assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((model.holdout("A") - Y[:12, :10]) ** 2))
+    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds, solved again"
 
 
 def test_independent_tasks_and_labelled_parts_are_left_out_exactly():
@@ -167,7 +215,7 @@ def test_independent_tasks_and_labelled_parts_are_left_out_exactly():
     model = IndependentTaskRidge(0.5).fit(X, Y)
     table = evaluate(model)
     assert all(method.startswith("exact leave-one-out") for method in table["method"])
-    assert_allclose(table["score"][0], -np.nanmean((model.holdout("A") - Y) ** 2))
+    assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((model.holdout("A") - Y) ** 2))
     part = np.where(np.isnan(Y), 0.0, Y)
     part[[3, 8]], part[:, 5] = np.nan, np.nan
     model = KroneckerRidge(0.7).fit(X, part, tasks=T)
@@ -175,14 +223,14 @@ def test_independent_tasks_and_labelled_parts_are_left_out_exactly():
     assert all(method.startswith("exact leave-one-out") for method in table["method"])
     inside = np.ix_(np.setdiff1d(np.arange(45), [3, 8]), np.setdiff1d(np.arange(32), [5]))
     rest = evaluate(KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]]))
-    assert_allclose(table["score"], rest["score"])
+    assert_allclose(table["neg_mean_squared_error"], rest["neg_mean_squared_error"])
 
 
 def test_weights_are_for_fitting_only():
     X, Y, _ = make_holes()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
     model = IndependentTaskRidge(0.5).fit(X, Y, sample_weight=weights)
-    assert_allclose(evaluate(model, "A")["score"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
+    assert_allclose(evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
 
 
 @pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
@@ -194,12 +242,12 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry):
     options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
     network = TwoStepRidge(**options).fit(X, Y)
     table = evaluate(network, "A", cv=3)
-    assert table["method"][0] == "3 folds of pairs, left out and solved again"
+    assert table["method"][0] == "3 folds, solved again"
     F = np.full(Y.shape, np.nan)
     for _, test in SettingKFold("A", 3, random_state=0).split_grid(36, 36):
         test = np.triu(test) | np.triu(test).T
         F[test] = TwoStepRidge(**options).fit(X, np.where(test, np.nan, Y)).predict(X)[test]
-    assert_allclose(table["score"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)
+    assert_allclose(table["neg_mean_squared_error"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)
     with pytest.raises(ValueError, match="^Setting B of a network with missing labels is not supported"):
         evaluate(network, "B")
 
@@ -209,7 +257,7 @@ def test_complete_labels_need_no_folds():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     table, folds = evaluate(model), evaluate(model, cv=3)
     assert list(folds["method"]) == ["exact leave-one-out"] * 4
-    assert_allclose(folds["score"], table["score"])
+    assert_allclose(folds["roc_auc"], table["roc_auc"])
 
 
 def test_bad_folds():

@@ -107,8 +107,7 @@ def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch
     search = make_search(Search, letter, kernel).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
-    unit = {"A": "pairs", "B": "instances", "C": "tasks", "D": "instances and of tasks"}[letter]
-    assert search.holdout_method_ == f"5 folds of {unit}, left out and solved again"
+    assert search.holdout_method_ == f"{'5×5' if letter == 'D' else 5} folds, solved again"
 
 
 @every_search
@@ -119,7 +118,7 @@ def test_folds_that_are_asked_for(Search, scoring, cv):
     search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
     folds = cv if isinstance(cv, SettingKFold) else SettingKFold("B", int(cv), random_state=0)
     assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
-    assert search.holdout_method_ == f"{folds.n_splits} folds of instances, left out and solved again"
+    assert search.holdout_method_ == f"{folds.n_splits} folds, solved again"
 
 
 @pair_searches
@@ -134,8 +133,7 @@ def test_groups_stay_together(Search, letter):
     for _, test in splits:
         assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
     assert_equals_loop(search, data, splits)
-    unit = {"B": "instances", "C": "tasks", "D": "instances and of tasks"}[letter]
-    assert search.holdout_method_ == f"2 folds of {unit}, left out and solved again"
+    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 2} folds, solved again"
 
 
 @pair_searches
@@ -180,7 +178,7 @@ def assert_equals_holdout(search, data, where=None):
         **kernels(type(search)),
     ).fit(X, Y, tasks=T)
     assert_allclose(search.holdout_, model.holdout(search.setting), rtol=1e-7, atol=1e-9)
-    assert search.holdout_method_ == "exact leave-one-out of what is observed"
+    assert search.holdout_method_ == "exact leave-one-out"
 
 
 @pytest.fixture
@@ -255,7 +253,7 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
     splits = list(SettingKFold(letter, 3, random_state=0).split_grid(12, 9))
     assert_equals_loop(search, data, splits)
     if letter == "A":
-        assert search.holdout_method_ == "3 folds of pairs, left out and solved again"
+        assert search.holdout_method_ == "3 folds, solved again"
         return
     assert search.holdout_method_ == "exact leave-fold-out"
     given = {}

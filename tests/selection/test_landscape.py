@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, landscape
 from dyadlearn._array import to_numpy
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
@@ -370,3 +370,14 @@ def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "Landscape" in err
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_is_scored_by_what_it_was_chosen_by():
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(9, 4)), rng.normal(size=(7, 3)), rng.normal(size=(9, 7))
+    search = TwoStepRidgeCV([0.1, 1.0], [1.0, 10.0], setting="D", scoring="concordance_index").fit(X, Y, tasks=T)
+    assert_allclose(landscape(search, [0.1, 1.0], [1.0, 10.0], "D")["D"], search.landscape_)
+    other = landscape(search, [0.1, 1.0], [1.0, 10.0], "D", "neg_mean_squared_error")["D"]
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert_array_equal(landscape(model, [0.1, 1.0], [1.0, 10.0], "D")["D"], other)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import verify_holdout
-from dyadlearn._array import to_numpy
 from dyadlearn.cli import dyads
-from dyadlearn.cli.fitting import ModelName, check_model, default_scoring, fitted, settings_of
+from dyadlearn.cli.fitting import ModelName, check_model, fitted, settings_of
 from dyadlearn.cli.modelfile import load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.diagnostics.heldout import held_out, labelled_model
 from dyadlearn.metrics import scorer
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 
 __all__ = ["evaluate", "scores_of"]
@@ -64,7 +64,7 @@ def evaluate(
             estimator = labelled_model(found.model)
             if alpha is not None or task_alpha is not None:
                 estimator = _with_alphas(estimator, alpha, task_alpha)
-            names = scoring or [found.origin.get("scoring") or _default(estimator)]
+            wanted_scores = scoring or [found.origin.get("scoring") or scoring_of(estimator)]
         else:
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
@@ -83,8 +83,9 @@ def evaluate(
             )
             data = dyads.read_dyads(source, instances, tasks, options, talk)
             estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
-            names = scoring or [default_scoring(data.Y)]
-        rows = scores_of(estimator, wanted, names, cv, talk)
+            wanted_scores = scoring or [scoring_of(estimator)]
+        rows = scores_of(estimator, wanted, wanted_scores, cv, talk)
+        names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, talk)
         headings = ["setting", "new", "method", *names] + (["from refitting"] if verify else [])
@@ -97,7 +98,7 @@ def evaluate(
 
 
 def scores_of(
-    model: Any, settings: list[Setting], scoring: list[str], cv: int | None, talk: Talk
+    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, talk: Talk
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -106,7 +107,7 @@ def scores_of(
     model : fitted model of a grid
     settings : list of Setting
         Those of new tasks are left out, and that is said, where the model knows nothing of tasks.
-    scoring : list of str
+    scoring : list of str or Scorer
     cv : int or None
     talk : Talk
 
@@ -115,13 +116,13 @@ def scores_of(
     list of dict
         One for each setting, with the scores by their names.
     """
-    problem = model._problem()
+    problem, judges = model._problem(), [scorer(each) for each in scoring]
     if problem.task_spectrum is None and any(setting.new_task for setting in settings):
         talk.note("The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out.")
         settings = [setting for setting in settings if not setting.new_task]
     rows: list[dict[str, Any]] = []
     for setting in settings:
-        prepared = {name: scorer(name).prepare(problem.Y, setting=setting) for name in scoring}
+        prepared = {judge.name: judge.prepare(problem.Y, setting=setting) for judge in judges}
         with talk.working(f"Setting {setting.value}: hold-out"):
             values, method = held_out(model, setting, cv)
         rows.append(
@@ -138,10 +139,6 @@ def scores_of(
                 side = {"B": "instances", "C": "tasks"}.get(setting.value, "cells")
                 talk.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
     return rows
-
-
-def _default(model: Any) -> str:
-    return getattr(model, "scoring", None) or default_scoring(to_numpy(model._problem().Y))
 
 
 def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> Any:

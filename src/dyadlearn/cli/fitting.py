@@ -30,7 +30,6 @@ __all__ = [
     "alphas_of",
     "check_model",
     "check_online",
-    "default_scoring",
     "fitted",
     "kernels_of",
     "named",
@@ -74,11 +73,6 @@ def settings_of(text: str) -> list[Setting]:
     """Read settings: letters in a row, or aliases with commas."""
     names = text.split(",") if "," in text or len(text) > 4 else list(text)
     return [as_setting(name) for name in names]
-
-
-def default_scoring(Y: np.ndarray) -> str:
-    """Return what is usually asked of such labels: ranks of two values, errors of more."""
-    return "roc_auc" if len(np.unique(Y[~np.isnan(Y)])) == 2 else "neg_mean_squared_error"
 
 
 def kernels_of(data: Dyads, with_tasks: bool = True) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from dyadlearn.cli.fitting import (
     alphas_of,
     check_model,
     check_online,
-    default_scoring,
     fitted,
     searched,
 )
 from dyadlearn.cli.modelfile import Loaded, save_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import as_setting
 
 __all__ = ["tune"]
@@ -90,7 +90,7 @@ def tune(
         data = dyads.read_dyads(labels, instances, tasks, options, talk)
         if model == "online":
             check_online(data)
-        scoring = scoring or default_scoring(data.Y)
+        scoring = scoring or usual_scoring(data.Y)
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",

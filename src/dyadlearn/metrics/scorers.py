@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dyadlearn._array import as_array_of, namespace
+from dyadlearn._array import as_array_of, namespace, to_numpy
 from dyadlearn.labels import LabelGrid, read_labels
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.errors import R2, NegSquaredLoss
@@ -18,7 +18,7 @@ from dyadlearn.metrics.ranks import AveragePrecision, ConcordanceIndex, RocAuc
 from dyadlearn.metrics.top import EnrichmentFactor, NdcgAtK, PrecisionAtK, RecallAtK
 from dyadlearn.settings import Setting
 
-__all__ = ["PreparedScorer", "Scorer", "scorer"]
+__all__ = ["PreparedScorer", "Scorer", "scorer", "usual_scoring"]
 
 _METRICS: dict[str, type[Metric]] = {
     "roc_auc": RocAuc,
@@ -156,6 +156,12 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
 
 
+def usual_scoring(Y: Any) -> str:
+    """Return what is usually asked of labels (m, q), where nothing was said: ranks of two values, errors of more."""
+    values = to_numpy(Y)
+    return "roc_auc" if np.unique(values[~np.isnan(values)]).size == 2 else "neg_mean_squared_error"
+
+
 def _named(name: str, options: dict[str, Any]) -> Scorer:
     known, at = name, re.fullmatch(r"(precision|recall|ndcg)_at_(\d+)", name)
     if at:
@@ -166,4 +172,5 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(_METRICS)}, or a function.{hint}")
     if known in ("precision_at_k", "recall_at_k") and "k" not in options:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
-    return Scorer(name, _METRICS[known], options)
+    # What is called so in a table has to tell the number too.
+    return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, _METRICS[known], options)

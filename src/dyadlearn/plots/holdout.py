@@ -12,7 +12,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 from dyadlearn._array import to_numpy
 from dyadlearn._validation import check_choice
 from dyadlearn.labels import LabelGrid, read_labels
-from dyadlearn.metrics import r2
+from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.plots._canvas import (
@@ -26,6 +26,7 @@ from dyadlearn.plots._canvas import (
     setting_words,
     tidy,
 )
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["HoldoutDisplay"]
@@ -113,9 +114,11 @@ class HoldoutDisplay:
         settings : iterable of settings, default="ABCD"
             Letters or aliases. For a model without tasks, those of A and B that are asked for.
         kind : {"auto", "roc", "precision_recall", "scatter"}, default="auto"
-            ``"auto"`` is ``"roc"`` for labels of two values and ``"scatter"`` for all others.
+            ``"auto"`` is ``"roc"`` for labels of two values, ``"precision_recall"`` if the model was chosen by
+            ``"average_precision"``, and ``"scatter"`` for all others.
         cv : int, default=None
-            Number of folds to leave out where labels are missing or weighted and no shortcut exists; None is five.
+            Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists,
+            and five folds elsewhere.
         max_points : int, default=5000
             Of more points than this a random part is drawn, and the title says so.
         ax : matplotlib axes, default=None
@@ -130,6 +133,9 @@ class HoldoutDisplay:
         wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
         if model._problem().task_spectrum is None:
             wanted = [setting for setting in wanted if not setting.new_task] or wanted
+        if kind == "auto":
+            own = scorer(scoring_of(model)).metric
+            kind = next((name for name, (metric, _) in _RANKS.items() if metric is own), kind)
         grid = LabelGrid(to_numpy(model._grid.values))
         found = [(setting, *held_out(model, setting, cv)) for setting in wanted]
         display = cls._made(grid, [(setting_words(setting), F, setting) for setting, F, _ in found], kind)

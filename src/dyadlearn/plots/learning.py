@@ -16,6 +16,7 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.plots._canvas import COLOURS, MARKERS, fitted_model, held_out, matplotlib, new_axes, setting_words, tidy
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
 
@@ -122,7 +123,7 @@ class LearningCurveDisplay:
         setting: str | Setting = "B",
         *,
         sizes: Iterable[float] = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
-        scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
+        scoring: str | Callable[[Any, Any], float] | None = None,
         n_repeats: int = 10,
         random_state: Any = None,
         name: str | None = None,
@@ -141,8 +142,9 @@ class LearningCurveDisplay:
         setting : str or Setting, default="B"
         sizes : iterable of float, default=(0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
             Shares of the labels, above 0 and at most 1. A part has at least five instances and five tasks.
-        scoring : str or callable, default="neg_mean_squared_error"
-            See `dyadlearn.metrics.scorer`; greater is better. Parts where it is undefined do not count.
+        scoring : str or callable, default=None
+            See `dyadlearn.metrics.scorer`; greater is better. None is what `dyadlearn.evaluate` scores by. Parts
+            where it is undefined do not count.
         n_repeats : int, default=10
             Random parts of each size. There is only one of the full size.
         random_state : int, RandomState or None, default=None
@@ -157,8 +159,8 @@ class LearningCurveDisplay:
         LearningCurveDisplay
         """
         matplotlib()  # before the fits, which take their time
-        chosen, judge = as_setting(setting), scorer(scoring)
         model = fitted_model(model, "record its scores and use LearningCurveDisplay.from_scores")
+        chosen, judge = as_setting(setting), scorer(scoring_of(model, scoring))
         shares = sorted(set(map(float, sizes)))
         if not shares or not 0 < shares[0] <= shares[-1] <= 1:
             raise ValueError(f"sizes are shares of the labels, above 0 and at most 1, found {shares}.")

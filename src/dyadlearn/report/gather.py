@@ -15,6 +15,7 @@ from dyadlearn._frames import Ids
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
 from dyadlearn.metrics import scorer
+from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import Side as FittedSide
@@ -116,7 +117,7 @@ def _labels(model: Any, inner: PairwiseRidge) -> Labels:
 def _cell_setting(results: list[Result], labels: Labels) -> Setting | None:
     """Return the setting whose predictions are best over all cells: the better they are, the more they can object."""
     usable = {each.setting: each.held_out for each in results if each.held_out is not None}
-    judge = scorer("roc_auc" if labels.is_binary else "neg_mean_squared_error")
+    judge = scorer(usual_scoring(labels.values))
     return max(usable, key=lambda setting: judge(labels.values, usable[setting]), default=None)
 
 

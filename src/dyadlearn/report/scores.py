@@ -19,6 +19,7 @@ from dyadlearn.report.data import Landscape, Result
 from dyadlearn.report.words import joined
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch, grid_of
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.incomplete import fold_groups, folds_of, has_shortcut, method_in_words
 from dyadlearn.selection.landscape import checked_alphas, landscape
 from dyadlearn.settings import Setting, as_setting
@@ -74,11 +75,7 @@ class Question:
     @cached_property
     def judged_by(self) -> Any:
         """The name or function of the score."""
-        if self.scoring is not None:
-            return self.scoring
-        if self.search is not None:
-            return self.search.scoring
-        return "roc_auc" if self.is_binary else "neg_mean_squared_error"
+        return scoring_of(self.model, self.scoring)
 
     @cached_property
     def judge(self) -> Scorer:

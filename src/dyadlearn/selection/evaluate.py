@@ -7,18 +7,22 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._frames import write_rows
+from dyadlearn._frames import frame_library, write_rows
 from dyadlearn.metrics import scorer
+from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.incomplete import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "scoring_of"]
+
+#: Columns beside the score, which a function must not be called as if its name is to be the heading.
+_OTHERS = ("setting", "new", "undefined", "method")
 
 
 def evaluate(
     model: Any,
     settings: Iterable[str | Setting] = "ABCD",
-    scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
+    scoring: str | Callable[[Any, Any], float] | None = None,
     *,
     cv: int | None = None,
 ) -> Any:
@@ -29,20 +33,22 @@ def evaluate(
     model : fitted estimator
     settings : iterable of settings, default="ABCD"
         Letters or aliases. A model without tasks is scored in those of A and B that are asked for.
-    scoring : str or callable, default="neg_mean_squared_error"
-        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
-        shape (m, q); greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D,
-        per instance for B, per task for C.
+    scoring : str or callable, default=None
+        None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
+        values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
+        function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
+        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C.
     cv : int, default=None
-        Number of folds to leave out where labels are missing or weighted and no shortcut exists; None is five.
+        Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
+        five folds elsewhere. Complete labels need no folds.
 
     Returns
     -------
-    frame with columns ``setting``, ``new``, ``score``, ``undefined``, ``method``
-        One row per setting; ``undefined`` counts the instances or tasks for which the metric is undefined and
-        that were left out, ``method`` says how the predictions were made. It is of the library the labels
-        came in, else of pandas or polars,
-        whichever is installed.
+    frame with columns ``setting``, ``new``, the name of the score, ``undefined``, ``method``
+        One row per setting. The scores stand in a column that is called as the metric is, such as ``roc_auc``;
+        ``undefined`` counts the instances or tasks for which the metric is undefined and that were left out,
+        ``method`` says how the predictions were made. The frame is of the library the labels came in, else of pandas
+        or polars, whichever is installed; without either it is a dict of the same columns, each a list.
 
     Examples
     --------
@@ -51,8 +57,9 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
-    >>> list(evaluate(model)["setting"])
-    ['A', 'B', 'C', 'D']
+    >>> table = evaluate(model)
+    >>> list(table), list(table["setting"])
+    (['setting', 'new', 'neg_mean_squared_error', 'undefined', 'method'], ['A', 'B', 'C', 'D'])
     """
     check_is_fitted(model)
     problem = model._problem()
@@ -61,7 +68,7 @@ def evaluate(
         wanted = [setting for setting in wanted if not setting.new_task]
         if not wanted:
             raise ValueError("This model knows nothing of tasks: only settings A and B can be evaluated.")
-    judge = scorer(scoring)
+    judge = scorer(scoring_of(model, scoring))
     scores, undefined, methods = [], [], []
     for setting in wanted:
         prepared = judge.prepare(problem.Y, setting=setting)
@@ -72,8 +79,15 @@ def evaluate(
     columns: dict[str, list[Any]] = {
         "setting": [setting.value for setting in wanted],
         "new": [setting.description for setting in wanted],
-        "score": scores,
+        "score" if judge.name in _OTHERS else judge.name: scores,
         "undefined": undefined,
         "method": methods,
     }
-    return write_rows(columns, model._grid.kind)
+    kind = frame_library(model._grid.kind)
+    return columns if kind is None else write_rows(columns, kind)
+
+
+def scoring_of(model: Any, scoring: Any = None) -> Any:
+    """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
+    own = getattr(model, "scoring", None) if scoring is None else scoring
+    return usual_scoring(model._problem().Y) if own is None else own

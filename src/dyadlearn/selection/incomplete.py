@@ -69,7 +69,7 @@ def folds_of(problem: Problem, setting: Setting, groups: Any, task_groups: Any, 
 
 
 def method_in_words(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cv: Any) -> str:
-    """Say how hold-out predictions are made."""
+    """Say how hold-out predictions are made, in so few words that a table of scores fits a terminal."""
     groups = groups if setting.new_instance else None
     task_groups = task_groups if setting.new_task else None
     grouped = groups is not None or task_groups is not None
@@ -78,9 +78,10 @@ def method_in_words(problem: Problem, setting: Setting, groups: Any, task_groups
     if problem.is_complete and setting is not Setting.A:
         return "exact leave-fold-out"
     if has_shortcut(problem, setting, groups, task_groups, cv):
-        return "exact leave-one-out of what is observed"
-    unit = {Setting.A: "pairs", Setting.B: "instances", Setting.C: "tasks", Setting.D: "instances and of tasks"}
-    return f"{as_splitter(cv, setting).n_splits} folds of {unit[setting]}, left out and solved again"
+        return "exact leave-one-out"
+    n_splits = as_splitter(cv, setting).n_splits
+    count = f"{n_splits}×{n_splits}" if setting is Setting.D else str(n_splits)
+    return f"{count} folds, solved again"
 
 
 def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[Array, str]:

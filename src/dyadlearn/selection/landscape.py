@@ -54,7 +54,7 @@ def landscape(
     alphas: Iterable[float] | None = None,
     task_alphas: Iterable[float] | None = None,
     settings: Iterable[str | Setting] = "ABCD",
-    scoring: str | Callable[[Any, Any], float] = "neg_mean_squared_error",
+    scoring: str | Callable[[Any, Any], float] | None = None,
     *,
     groups: Any = None,
     task_groups: Any = None,
@@ -76,8 +76,9 @@ def landscape(
         Values of the two regularisations; None is 10⁻⁷ … 10⁶.
     settings : iterable of settings, default="ABCD"
         Letters or aliases. For a model without tasks, those of A and B that are asked for.
-    scoring : str or callable, default="neg_mean_squared_error"
-        A name (see `dyadlearn.metrics.scorer`) or a function of labels and predictions, both of shape (m, q);
+    scoring : str or callable, default=None
+        None is the score that the model was chosen by, and ``"neg_mean_squared_error"`` for one that was not chosen.
+        Else a name (see `dyadlearn.metrics.scorer`) or a function of labels and predictions, both of shape (m, q);
         greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D, per instance
         for B, per task for C.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
@@ -106,6 +107,8 @@ def landscape(
     >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
+    if scoring is None:
+        scoring = getattr(model, "scoring", "neg_mean_squared_error")
     if isinstance(model, Problem):
         problem = model
     else:
