@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -15,7 +15,9 @@ from dyadlearn._array import Array, available_memory, detached, is_foreign, libr
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 __all__ = [
+    "DEFAULT_ALPHAS",
     "check_alpha",
+    "check_alphas",
     "check_choice",
     "check_count",
     "check_labels",
@@ -27,6 +29,9 @@ __all__ = [
     "naming_text",
 ]
 
+#: The grid of the paper: 10⁻⁷ … 10⁶.
+DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
+
 
 def check_alpha(value: Any, name: str) -> float:
     """Return a regularisation parameter as a float, refusing what is negative or not a number."""
@@ -36,6 +41,22 @@ def check_alpha(value: Any, name: str) -> float:
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} must be a finite number of at least 0, found {number}.")
     return number
+
+
+def check_alphas(values: Any, name: str) -> list[float]:
+    """Return regularisations to try as a list of floats: any iterable, a single number, or None for the default."""
+    if values is None:
+        values = DEFAULT_ALPHAS
+    elif getattr(values, "ndim", None) == 0:
+        values = [values.item()]
+    elif isinstance(values, Real):
+        values = [values]
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a number or a sequence of numbers, found {values!r}.")
+    found = [check_alpha(value, name) for value in values]
+    if not found:
+        raise ValueError(f"{name} is empty: give at least one value.")
+    return found
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

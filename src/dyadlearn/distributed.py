@@ -28,14 +28,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, is_sparse, take_rows
-from dyadlearn._validation import check_matrix
+from dyadlearn._validation import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.metrics.choice import best_point
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._inputs import cast, check_sizes
 from dyadlearn.models._online_inputs import all_or_nothing
-from dyadlearn.models._online_tuning import _checked_grid
 from dyadlearn.settings import Setting
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import Statistics, collect, merge
@@ -215,7 +215,7 @@ def landscape(
     >>> distributed.landscape(model, X, Y, alphas=[1.0, 100.0]).round(3)
     array([-3.972, -6.697])
     """
-    values, task_values = _checked_grid(alphas, "alphas"), _checked_grid(task_alphas, "task_alphas")
+    values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
     parts = _shared(_map_of(model), ridge, values, task_values, wanted)
     errors = _summed(_block_errors, sum, rows, labels, parts)
@@ -233,7 +233,7 @@ def tune(
 ) -> OnlineTwoStepRidge:
     """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
 
-    The scores are kept as `landscape_`.
+    Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
 
     Examples
     --------
@@ -245,9 +245,9 @@ def tune(
     >>> distributed.tune(model, X, Y, alphas=[1.0, 100.0]).alpha
     1.0
     """
-    values, task_values = _checked_grid(alphas, "alphas"), _checked_grid(task_alphas, "task_alphas")
+    values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     scores = landscape(model, X, y, values, task_values, setting=setting)
-    best = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    best = best_point(scores, values, task_values if scores.ndim == 2 else None)
     with all_or_nothing(model):
         model.set_alpha(values[best[0]], task_values[best[1]] if scores.ndim == 2 else None)
         model.landscape_ = scores

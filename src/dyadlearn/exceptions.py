@@ -15,6 +15,7 @@ __all__ = [
     "LeverageError",
     "ModelFileError",
     "NotEnoughMemoryError",
+    "UndefinedScoreWarning",
 ]
 
 
@@ -44,6 +45,10 @@ class NotEnoughMemoryError(MemoryError):
 
 class GridEdgeWarning(UserWarning):
     """The best regularisation lies on the edge of the grid that was searched."""
+
+
+class UndefinedScoreWarning(UserWarning):
+    """Some regularisations or tasks have no score, so that the choice was made without them."""
 
 
 class KernelRepairWarning(UserWarning):

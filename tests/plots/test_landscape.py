@@ -14,8 +14,8 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
 )
+from dyadlearn._validation import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
-from dyadlearn.selection.landscape import DEFAULT_ALPHAS
 
 GRID, TASK_GRID = [0.01, 1.0, 100.0], [0.1, 10.0, 1.0, 1000.0]
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import replace
 
@@ -11,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, landscape
 from dyadlearn._array import to_numpy
-from dyadlearn.exceptions import LeverageError
+from dyadlearn._validation import DEFAULT_ALPHAS
+from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.landscape import DEFAULT_ALPHAS
 from dyadlearn.spectrum import Spectrum
 
 SHAPES = {"tall": (9, 5), "wide": (5, 9), "square": (6, 6)}
@@ -228,16 +229,51 @@ def test_interpolation_of_one_side_leaves_pairs_to_the_other():
     compare(wide, [0.3, 2.0], [0.0, 1.0], "A", "r2")
 
 
+def make_isolated(n, rng):
+    """Return a singular kernel in which the first row is like no other, so that it is interpolated at alpha = 0."""
+    isolated = np.zeros((n, n))
+    isolated[0, 0], isolated[1:, 1:] = 1.0, make_gram(n - 1, rng, 3)
+    return Spectrum.from_gram(isolated)
+
+
 @pytest.mark.parametrize("letters", ["A", "AB"])
 def test_interpolation_of_both_sides_is_refused(letters):
     rng = np.random.default_rng(1)
-    isolated = np.zeros((6, 6))
-    isolated[0, 0], isolated[1:, 1:] = 1.0, make_gram(5, rng, 3)
-    spectrum = Spectrum.from_gram(isolated)
+    spectrum = make_isolated(6, rng)
     problem = Problem("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
-    for grid in ([0.0], [0.0, 1.0]):
-        with pytest.raises(LeverageError, match="leverage 1"):
-            landscape(problem, grid, grid, letters, "r2")
+    with pytest.raises(LeverageError, match="leverage 1"):
+        landscape(problem, [0.0], [0.0], letters, "r2")
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
+@pytest.mark.parametrize("method", ["two_step", "kronecker", "independent"])
+@pytest.mark.parametrize("shape", [(8, 6), (6, 8)], ids=["tall", "wide"])
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
+    """Some regularisations interpolate: they are NaN and named, and all others are scored as ever."""
+    rng = np.random.default_rng(1)
+    sides = [make_isolated(n, rng) for n in shape]
+    task_side = [] if method == "independent" else [sides[1], 1.0]
+    problem = Problem(method, rng.normal(size=shape), sides[0], 1.0, *task_side)
+    letters = "AB" if method == "independent" else "ABCD"
+    grids = ([2.0, 0.0, 0.5, 1.0], [0.3, 3.0, 0.0] if method == "two_step" else [1.0])
+    groups, task_groups = (np.arange(n) // 2 if is_grouped else None for n in shape)
+    with pytest.warns(UndefinedScoreWarning, match="there is no score for .*alpha 0") as seen:
+        scores = landscape(problem, *grids, letters, scoring, groups=groups, task_groups=task_groups)
+    assert {warning.filename for warning in seen} == {__file__}
+    n_undefined = 0
+    for letter in letters:
+        expected = np.full((4, len(grids[1])), np.nan)
+        used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
+        for (i, alpha), (j, task_alpha) in itertools.product(*map(enumerate, grids)):
+            point = replace(problem, alpha=alpha, task_alpha=task_alpha if method == "two_step" else alpha)
+            with contextlib.suppress(LeverageError):
+                expected[i, j] = scorer(scoring)(problem.Y, holdout(point, letter, **used), setting=letter)
+        n_undefined += np.isnan(expected).any()
+        assert_allclose(scores[letter].reshape(expected.shape), expected, rtol=1e-7)
+    assert len(seen) == n_undefined
+    with pytest.raises(LeverageError):
+        landscape(problem, [0.0], grids[1], "B", scoring, groups=groups)
 
 
 @pytest.mark.parametrize("filter", [SpectralCutoff(), IteratedTikhonov(3), Landweber()], ids=repr)

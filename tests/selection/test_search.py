@@ -426,3 +426,80 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+# --- scores that are equal -----------------------------------------------------------------------
+
+FLAT = [0.1, 1.0, 100.0, 10.0]
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+def test_the_most_regularised_of_equals_is_chosen(scoring):
+    """With kernels that tell nothing of one row to another, every regularisation predicts alike."""
+    rng = np.random.default_rng(0)
+    Y, alike = rng.normal(size=(8, 5)), {"kernel": "precomputed", "scoring": scoring}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # where other values are as good, the edge of the grid says nothing
+        independent = IndependentTaskRidgeCV(FLAT, **alike).fit(np.eye(8), Y)
+        each = IndependentTaskRidgeCV(FLAT, alpha_per_task=True, **alike).fit(np.eye(8), Y)
+        both = {"task_kernel": "precomputed", "setting": "D", **alike}
+        kronecker = KroneckerRidgeCV(FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
+        two_step = TwoStepRidgeCV(FLAT, FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
+        rows = TwoStepRidgeCV(FLAT, [1.0], **both).fit(np.eye(8), Y, tasks=np.eye(5))
+    assert np.ptp(two_step.landscape_) <= 1e-14 * abs(two_step.best_score_)
+    assert (independent.alpha_, kronecker.alpha_, rows.alpha_) == (100.0, 100.0, 100.0)
+    assert (two_step.alpha_, two_step.task_alpha_) == (100.0, 100.0)
+    assert_array_equal(each.alpha_, np.full(5, 100.0))
+
+
+def test_auto_stays_where_nothing_is_better():
+    Y = np.random.default_rng(0).normal(size=(8, 5))
+    search = TwoStepRidgeCV("auto", "auto", setting="D", kernel="precomputed", task_kernel="precomputed")
+    search.fit(np.eye(8), Y, tasks=np.eye(5))
+    assert (search.alpha_, search.task_alpha_) == (1e6, 1e6)
+
+
+def test_the_first_of_equal_kernels_is_chosen():
+    """Rows at right angles stay so for every scale of a linear kernel."""
+    grid = [{"gamma": 2.0, "degree": 1, "coef0": 0.0}, {"gamma": 3.0, "degree": 1, "coef0": 0.0}]
+    Y = np.random.default_rng(0).normal(size=(6, 3))
+    search = IndependentTaskRidgeCV(FLAT, kernel="polynomial", kernel_grid=grid).fit(np.eye(6), Y)
+    assert (search.kernel_params_, search.alpha_) == (grid[0], 100.0)
+
+
+# --- values to try -------------------------------------------------------------------------------
+
+
+def test_a_number_is_a_grid_of_one():
+    X, Y, T = make_data()
+    for alphas in (3.0, 3, np.float64(3.0), np.array(3.0)):
+        search = TwoStepRidgeCV(alphas, 2.0, setting="D").fit(X, Y, tasks=T)
+        assert search.landscape_.shape == (1, 1)
+        assert (search.alpha_, search.task_alpha_) == (3.0, 2.0)
+
+
+def test_what_can_be_read_but_once_is_refused():
+    X, Y, T = make_data()
+    for search in (
+        IndependentTaskRidgeCV(alpha for alpha in GRID),
+        IndependentTaskRidgeCV(iter(GRID), alpha_per_task=True),
+        KroneckerRidgeCV(map(float, GRID)),
+    ):
+        with pytest.raises(TypeError, match=r"^alphas is an iterator, which can be read but once.*list\(alphas\)"):
+            search.fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match=r"^task_alphas is an iterator"):
+        TwoStepRidgeCV(GRID, iter(GRID)).fit(X, Y, tasks=T)
+    for bad in (None.__class__, object()):
+        with pytest.raises(TypeError, match="^alphas must be a number or a sequence of numbers, found"):
+            KroneckerRidgeCV(bad).fit(X, Y, tasks=T)
+
+
+def test_the_edge_of_the_default_grid_is_no_news():
+    """Only the edge of a grid that was given is warned of: beyond the default one there is next to nothing."""
+    X = np.random.default_rng(0).normal(size=(14, 3))
+    Y, T = X @ np.ones((3, 11)), np.eye(11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert TwoStepRidgeCV(setting="B").fit(X, Y, tasks=T).alpha_ == 1e-7
+        with pytest.raises(GridEdgeWarning, match="best alpha, 1e-07"):
+            TwoStepRidgeCV([10.0**power for power in range(-7, 7)], setting="B").fit(X, Y, tasks=T)

@@ -16,6 +16,7 @@ from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.holdout import Problem
+from dyadlearn.metrics.choice import best_point
 
 __all__ = ["demo"]
 
@@ -96,7 +97,7 @@ def _scores(model: TwoStepRidge, talk: Talk) -> dict[str, dict[str, dict[str, An
 
 
 def _best(values: np.ndarray, alphas: tuple[float, ...]) -> dict[str, Any]:
-    place = np.unravel_index(int(np.argmax(values)), values.shape)
+    place = best_point(values, alphas, alphas if values.ndim == 2 else None)
     found = [alphas[index] for index in place]
     return {"auc": float(values[place]), "alpha": found[0], "task_alpha": found[1] if len(found) > 1 else None}
 

@@ -10,6 +10,18 @@ from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
 __all__ = ["R2", "NegSquaredLoss", "SquaredLoss"]
 
 
+def _check_squares(labels: np.ndarray, values: Array) -> None:
+    """Refuse labels whose squares are out of the range of the numbers that hold them."""
+    largest, numbers = float(np.abs(labels).max()), namespace(values).finfo(values.dtype)
+    # An error may be twice as large as the labels, and as many are added up.
+    most = float(numbers.max) / (4 * labels.size)
+    if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
+        raise ValueError(
+            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {values.dtype}: "
+            f"divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}."
+        )
+
+
 class SquaredLoss(Metric):
     """The mean squared error; see `mean_squared_error`."""
 
@@ -20,7 +32,9 @@ class SquaredLoss(Metric):
 
     def _prepare(self) -> None:
         cells = self._cells
-        self._labels = cells.place(np.where(cells.observed, cells.labels, 0))
+        labels = np.where(cells.observed, cells.labels, 0)
+        _check_squares(labels, cells.grid.values)
+        self._labels = cells.place(labels)
         self._observed = None if cells.observed.all() else cells.place(cells.observed)
         self._divisor = cells.place(cells.counts.astype(np.float64))
 

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
-from dyadlearn._validation import check_alpha
+from dyadlearn._validation import check_alphas
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
 from dyadlearn.labels import LabelGrid
+from dyadlearn.metrics.choice import best_point
 from dyadlearn.models._inputs import cast
 from dyadlearn.models._online_inputs import OnlineInputs, all_or_nothing
 from dyadlearn.models._online_state import Learnt
@@ -21,9 +22,6 @@ from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import collect
 
 __all__ = ["OnlineTuning"]
-
-#: The grid of the paper: 10⁻⁷ … 10⁶.
-_ALPHAS = tuple(10.0**power for power in range(-7, 7))
 
 
 class OnlineTuning(OnlineInputs):
@@ -62,8 +60,8 @@ class OnlineTuning(OnlineInputs):
         self,
         X: Any = None,
         y: Any = None,
-        alphas: Iterable[float] | None = None,
-        task_alphas: Iterable[float] | None = None,
+        alphas: Iterable[float] | float | None = None,
+        task_alphas: Iterable[float] | float | None = None,
         *,
         setting: str | Setting = "B",
     ) -> np.ndarray:
@@ -73,7 +71,7 @@ class OnlineTuning(OnlineInputs):
         ----------
         X, y : as in `holdout`
             None stands for the reservoir.
-        alphas, task_alphas : iterables of float, default=None
+        alphas, task_alphas : iterables of float, or float, default=None
             Values of the two regularisations; None is 10⁻⁷ … 10⁶.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
 
@@ -82,8 +80,8 @@ class OnlineTuning(OnlineInputs):
         array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
             Greater is better.
         """
-        rows = _checked_grid(alphas, "alphas")
-        columns = _checked_grid(task_alphas, "task_alphas")
+        rows = check_alphas(alphas, "alphas")
+        columns = check_alphas(task_alphas, "task_alphas")
         wanted = self._checked_setting(setting)
         Phi, grid = self._learnt_rows(X, y)
         model = self._telling_apart(wanted, Phi, grid.values)
@@ -93,18 +91,18 @@ class OnlineTuning(OnlineInputs):
         self,
         X: Any = None,
         y: Any = None,
-        alphas: Iterable[float] | None = None,
-        task_alphas: Iterable[float] | None = None,
+        alphas: Iterable[float] | float | None = None,
+        task_alphas: Iterable[float] | float | None = None,
         *,
         setting: str | Setting = "B",
     ) -> Self:
         """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
 
-        The scores are kept as `landscape_`.
+        Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
         """
-        rows, columns = _checked_grid(alphas, "alphas"), _checked_grid(task_alphas, "task_alphas")
+        rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
         scores = self.landscape(X, y, rows, columns, setting=setting)
-        best = np.unravel_index(int(np.argmax(scores)), scores.shape)
+        best = best_point(scores, rows, columns if scores.ndim == 2 else None)
         with all_or_nothing(self):
             self.set_alpha(rows[best[0]], columns[best[1]] if scores.ndim == 2 else None)
             self.landscape_ = scores
@@ -145,10 +143,3 @@ class OnlineTuning(OnlineInputs):
             return model
         alone = collect(Phi, labels, known.tasks, task_gram=known.task_gram, per_task=True)
         return OnlineRidge.start(alone, model.side.alpha, model.task_side.alpha)
-
-
-def _checked_grid(alphas: Iterable[float] | None, name: str) -> list[float]:
-    values = [check_alpha(alpha, name) for alpha in (_ALPHAS if alphas is None else alphas)]
-    if not values:
-        raise ValueError(f"{name} is empty: give at least one value.")
-    return values

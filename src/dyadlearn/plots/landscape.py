@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dyadlearn._validation import check_alphas
 from dyadlearn.metrics import scorer
+from dyadlearn.metrics.choice import best_point
 from dyadlearn.plots._canvas import COLOURS, FAINT, matplotlib, new_axes, power_ticks, setting_words, tidy
-from dyadlearn.selection._search import RidgeSearch, grid_of
-from dyadlearn.selection.landscape import checked_alphas
+from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LandscapeDisplay"]
@@ -109,8 +110,7 @@ class LandscapeDisplay:
         check_is_fitted(model)
         scores, per_task = model.landscape_, np.ndim(model.alpha_) == 1
         if scores.ndim > 2:
-            best = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
-            scores = scores[best[:2]]
+            scores = best_kernel(model)
         two = scores.ndim == 2 and not per_task
         display = cls(
             scores=scores,
@@ -159,15 +159,15 @@ class LandscapeDisplay:
                 f"scores must be the array of one setting, found a dict: take one of its entries, {', '.join(scores)}."
             )
         values = np.asarray(scores, dtype=np.float64)
-        rows = np.asarray(checked_alphas(alphas, "alphas"))
-        columns = np.asarray(checked_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
+        rows = np.asarray(check_alphas(alphas, "alphas"))
+        columns = np.asarray(check_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
         expected = (len(rows),) if columns is None else (len(rows), len(columns))
         if values.shape != expected:
             found = "alphas" if columns is None else "alphas and task_alphas"
             raise ValueError(f"scores must have shape {expected} for these {found}, found shape {values.shape}.")
         if np.isnan(values).all():
             raise ValueError("scores are all NaN: there is no best one.")
-        best = np.unravel_index(int(np.nanargmax(values)), values.shape)
+        best = best_point(values, rows, columns)
         display = cls(
             scores=values,
             alphas=rows,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dyadlearn.metrics.choice import best_point
 from dyadlearn.settings import Setting
 
 __all__ = ["Degrees", "Labels", "Landscape", "Report", "Result", "Side"]
@@ -208,7 +209,7 @@ class Landscape:
     @property
     def best(self) -> tuple[float, float, float | None]:
         """Return the best score and the one or two regularisations it is found at."""
-        place = np.unravel_index(int(np.nanargmax(self.scores)), self.scores.shape)
+        place = best_point(self.scores, self.alphas, self.task_alphas)
         task_alpha = None if self.task_alphas is None else float(self.task_alphas[place[1]])
         return float(self.scores[place]), float(self.alphas[place[0]]), task_alpha
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._frames import in_order, read_table
+from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout.incomplete import labelled_part
 from dyadlearn.metrics import Scorer, scorer
@@ -18,10 +19,10 @@ from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.report.data import Landscape, Result
 from dyadlearn.report.words import joined
 from dyadlearn.selection._progress import Progress
-from dyadlearn.selection._search import RidgeSearch, grid_of
+from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.incomplete import fold_groups, folds_of, has_shortcut, method_in_words
-from dyadlearn.selection.landscape import checked_alphas, landscape
+from dyadlearn.selection.landscape import landscape
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Question"]
@@ -218,7 +219,7 @@ class Question:
     def grids(self) -> tuple[list[float], list[float]]:
         """The regularisations of the landscapes."""
         rows, columns = (
-            grid_of(getattr(self.model, name, None), name) if given is None else checked_alphas(given, name)
+            grid_of(getattr(self.model, name, None), name) if given is None else check_alphas(given, name)
             for name, given in (("alphas", self.alphas), ("task_alphas", self.task_alphas))
         )
         return rows, columns
@@ -234,7 +235,7 @@ class Question:
             return None
         scores = search.landscape_
         if scores.ndim > 2:  # kernel parameters were searched too
-            scores = scores[np.unravel_index(int(np.nanargmax(scores)), scores.shape)[:2]]
+            scores = best_kernel(search)
         return scores
 
     def _scored(self, settings: Sequence[Setting], said: list[str]) -> dict[Setting, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,18 +11,20 @@ import numpy as np
 
 from dyadlearn._array import Array
 from dyadlearn._frames import Ids, in_order
-from dyadlearn._validation import check_choice
-from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn._validation import check_alphas, check_choice
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
+from dyadlearn.metrics.choice import as_good, best_point
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.selection.incomplete import as_splitter, fold_groups, folds_of, has_shortcut, method_in_words
-from dyadlearn.selection.landscape import checked_alphas, landscape
+from dyadlearn.selection.landscape import MAX_MEMORY, scored
 from dyadlearn.selection.refine import refined_alphas
+from dyadlearn.selection.undefined import warn_of_undefined
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["RidgeSearch", "grid_of"]
+__all__ = ["RidgeSearch", "best_kernel", "grid_of"]
 
 
 class RidgeSearch(PairwiseRidge):
@@ -108,26 +110,13 @@ class RidgeSearch(PairwiseRidge):
             "task_groups": in_order(task_groups, self._grid.task_ids, None, "task_groups"),
         }
         alphas, task_alphas = self._grids()
-        found = []
         self.alpha_, self.task_alpha_ = alphas[0], None if task_alphas is None else task_alphas[0]
         if any(self._is_free()) and (self.cv is not None or not self._posed().is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        for side in self._sides_tried:
-            for task_side in self._task_sides_tried:
-                self._side, self._task_side = side, task_side
-                scores = landscape(
-                    self._posed(),
-                    alphas,
-                    task_alphas,
-                    [setting],
-                    self.scoring,
-                    cv=self.cv,
-                    progress=self.progress,
-                    **labels,
-                )
-                found.append(scores[setting.value])
-        stack = np.stack(found)
-        place = np.unravel_index(int(np.nanargmax(stack)), stack.shape)
+        stack = self._scored_kernels(alphas, task_alphas, setting, labels)
+        task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
+        warn_of_undefined(stack, alphas, task_alphas, setting.value, 5)
+        place = best_point(stack, alphas, task_alphas)
         first, second = divmod(int(place[0]), len(self._task_sides_tried))
         self._side, self._task_side = self._sides_tried[first], self._task_sides_tried[second]
         shape = (len(self._sides_tried), len(self._task_sides_tried), *stack.shape[1:])
@@ -135,14 +124,38 @@ class RidgeSearch(PairwiseRidge):
         self.landscape_ = stack.reshape(shape) if searched else stack[0]
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
-        _warn_at_edge(place[1], alphas, "alpha", self.alphas)
-        self.task_alpha_ = None  # without tasks there is nothing to regularise
-        if stack.ndim == 3 and task_alphas is not None:
-            self.task_alpha_ = task_alphas[place[2]]
-            _warn_at_edge(place[2], task_alphas, "task_alpha", self.task_alphas)
+        self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
+        equal = as_good(stack, self.best_score_).reshape(len(stack), len(alphas), -1)
+        _warn_at_edge(self.alpha_, alphas, np.asarray(equal.any(axis=(0, 2))), "alpha", self.alphas)
+        if task_alphas is not None:
+            given = getattr(self, "task_alphas", None)
+            _warn_at_edge(self.task_alpha_, task_alphas, np.asarray(equal.any(axis=(0, 1))), "task_alpha", given)
         self._refine(labels)
         del self._sides_tried, self._task_sides_tried
         return self._finish(setting, labels)
+
+    def _scored_kernels(
+        self, alphas: list[float], task_alphas: list[float] | None, setting: Setting, labels: dict[str, Any]
+    ) -> np.ndarray:
+        """Return the landscapes of all kernel parameters, stacked; NaN for those that always interpolate."""
+        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
+        found: list[np.ndarray | None] = []
+        for side in self._sides_tried:
+            for task_side in self._task_sides_tried:
+                self._side, self._task_side = side, task_side
+                given = (labels["groups"], labels["task_groups"], self.cv)
+                try:
+                    scores = scored(
+                        self._posed(), alphas, task_alphas or [1.0], [setting], self.scoring, given, options
+                    )
+                    found.append(scores[setting.value])
+                except LeverageError as error:
+                    found.append(None)
+                    refusal = error
+        shape = next((scores.shape for scores in found if scores is not None), None)
+        if shape is None:
+            raise refusal
+        return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
 
     def _solve_each_task(self) -> Self:
         raise NotImplementedError
@@ -191,18 +204,33 @@ def _sides(
 
 
 def grid_of(alphas: Any, name: str) -> list[float]:
+    """Return the values that a search tries, from its parameter."""
     if isinstance(alphas, str):
         if alphas != "auto":
             raise ValueError(f'{name} must be a sequence of numbers or "auto", found {alphas!r}.')
         alphas = None
-    return checked_alphas(alphas, name)
+    if isinstance(alphas, Iterator):
+        raise TypeError(
+            f"{name} is an iterator, which can be read but once, and a search is cloned and stored with its values: "
+            f"give a sequence, as list({name})."
+        )
+    return check_alphas(alphas, name)
 
 
-def _warn_at_edge(index: Any, alphas: Sequence[float], name: str, given: Any) -> None:
-    order = sorted(alphas)
-    if len(order) > 1 and not isinstance(given, str) and alphas[int(index)] in (order[0], order[-1]):
+def best_kernel(search: RidgeSearch) -> np.ndarray:
+    """Return the landscape (n_alphas, …) of the kernel parameters that a search has chosen."""
+    task_alphas = search._grids()[1] if search.landscape_.ndim == 4 else None
+    place = best_point(search.landscape_, search._grids()[0], task_alphas)
+    return np.asarray(search.landscape_[place[:2]])
+
+
+def _warn_at_edge(best: float, alphas: Sequence[float], equal: np.ndarray, name: str, given: Any) -> None:
+    """Warn of the best value of a grid that was given, if it is at an end and no other value is as good."""
+    order = sorted(set(alphas))
+    is_given = given is not None and not isinstance(given, str)
+    if is_given and len(order) > 1 and best in (order[0], order[-1]) and len(set(np.asarray(alphas)[equal])) == 1:
         warnings.warn(
-            f"The best {name}, {alphas[int(index)]:g}, is on the edge of the grid ({order[0]:g} … {order[-1]:g}): "
+            f"The best {name}, {best:g}, is on the edge of the grid ({order[0]:g} … {order[-1]:g}): "
             "widen it, or take it that this side wants no (or full) regularisation.",
             GridEdgeWarning,
             stacklevel=6,

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, to_numpy
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, labelled_part, missing_block
 from dyadlearn.metrics import PreparedScorer
@@ -154,9 +155,10 @@ def incomplete_landscape(
     Returns
     -------
     array of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with one regularisation
+        NaN where the model interpolates what is to be left out; if it does so everywhere, that is raised.
     """
     one = problem.method != "two_step"
-    scores = np.empty((len(alphas), 1 if one else len(task_alphas)))
+    scores, refusal = np.full((len(alphas), 1 if one else len(task_alphas)), np.nan), None
     folds = None if has_shortcut(problem, setting, *labels) else folds_of(problem, setting, *labels)
     tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
     # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
@@ -164,17 +166,23 @@ def incomplete_landscape(
     for row in np.argsort(alphas)[::-1]:
         for column in path:
             alpha, task_alpha = alphas[row], alphas[row] if one else task_alphas[column]
-            if folds is None:
-                held_out = holdout(replace(problem, alpha=alpha, task_alpha=task_alpha), setting)
-            else:
-                with warnings.catch_warnings():
-                    # Not once for each fold and regularisation, but all together below.
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    held_out = folds.held_out(alpha, task_alpha, tol)
-                n_rough += not folds.converged
-            scores[row, column] = score(held_out)
             bar.advance()
+            try:
+                if folds is None:
+                    held_out = holdout(replace(problem, alpha=alpha, task_alpha=task_alpha), setting)
+                else:
+                    with warnings.catch_warnings():
+                        # Not once for each fold and regularisation, but all together below.
+                        warnings.simplefilter("ignore", ConvergenceWarning)
+                        held_out = folds.held_out(alpha, task_alpha, tol)
+                    n_rough += not folds.converged
+            except LeverageError as error:
+                refusal = error
+                continue
+            scores[row, column] = score(held_out)
         path = path[::-1]
+    if refusal is not None and np.isnan(scores).all():
+        raise refusal
     if n_rough:
         warnings.warn(
             f"For {n_rough} of {scores.size} regularisations {problem.max_iter} conjugate-gradient iterations did not "

@@ -24,42 +24,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, namespace, to_numpy, with_diagonal, zeros
 from dyadlearn._frames import in_order
-from dyadlearn._validation import check_alpha
+from dyadlearn._validation import check_alphas
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
 from dyadlearn.holdout.incomplete import labelled_part
-from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.selection._one_alpha import one_alpha
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.incomplete import fold_groups, incomplete_landscape
+from dyadlearn.selection.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solvers.pairs import common_floor
 from dyadlearn.spectrum import Smoother
 
-__all__ = ["DEFAULT_ALPHAS", "landscape"]
+__all__ = ["MAX_MEMORY", "landscape", "scored"]
 
-#: The grid of the paper: 10⁻⁷ … 10⁶.
-DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
+#: About how many bytes stacks of predictions take, unless told otherwise.
+MAX_MEMORY = 2**30
 
 
 def landscape(
     model: Any,
-    alphas: Iterable[float] | None = None,
-    task_alphas: Iterable[float] | None = None,
+    alphas: Iterable[float] | float | None = None,
+    task_alphas: Iterable[float] | float | None = None,
     settings: Iterable[str | Setting] = "ABCD",
     scoring: str | Callable[[Any, Any], float] | None = None,
     *,
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
-    max_memory: int = 2**30,
+    max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Score the hold-out predictions of a model for every regularisation.
@@ -72,7 +75,7 @@ def landscape(
     ----------
     model : fitted estimator or Problem
         Its spectra and labels are used; its own regularisation is not.
-    alphas, task_alphas : iterables of float, default=None
+    alphas, task_alphas : iterables of float, or float, default=None
         Values of the two regularisations; None is 10⁻⁷ … 10⁶.
     settings : iterable of settings, default="ABCD"
         Letters or aliases. For a model without tasks, those of A and B that are asked for.
@@ -95,7 +98,8 @@ def landscape(
     -------
     dict of str to array
         For each setting letter, scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have
-        one regularisation.
+        one regularisation. NaN, with a warning that names the values, where the model interpolates what is to be left
+        out; if it does so everywhere in a setting, `LeverageError` is raised.
 
     Examples
     --------
@@ -118,34 +122,88 @@ def landscape(
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     if problem.task_spectrum is None:
         wanted = [setting for setting in wanted if not setting.new_task] or wanted
-    for setting in wanted:
+    rows = check_alphas(alphas, "alphas")
+    columns = check_alphas(task_alphas, "task_alphas")
+    options = {"max_memory": max_memory, "progress": progress}
+    scores = scored(problem, rows, columns, wanted, scoring, (groups, task_groups, cv), options)
+    for letter, found in scores.items():
+        warn_of_undefined(found, rows, columns if found.ndim == 2 else None, letter, 2)
+    return scores
+
+
+def scored(
+    problem: Problem,
+    alphas: list[float],
+    task_alphas: list[float],
+    settings: Sequence[Setting],
+    scoring: Any,
+    labels: tuple[Any, Any, Any],
+    options: dict[str, Any],
+) -> dict[str, np.ndarray]:
+    """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
+
+    Parameters
+    ----------
+    problem : Problem
+    alphas, task_alphas : lists of float
+    settings : sequence of Setting
+    scoring : str, callable or Scorer
+    labels : (groups, task_groups, cv)
+    options : dict
+        ``max_memory`` and ``progress``.
+    """
+    groups, task_groups, cv = labels
+    for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         check_arguments(problem, setting, *used, None)
-    rows = checked_alphas(alphas, "alphas")
-    columns = checked_alphas(task_alphas, "task_alphas")
+        check_something_is_left(problem, setting, *used)
     for filter in (problem.filter, problem.task_filter):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
     if cv is not None or not problem.is_complete:
-        options = {"max_memory": max_memory, "progress": progress}
-        return _with_folds(problem, rows, columns, wanted, scoring, (groups, task_groups, cv), options)
+        return _with_folds(problem, alphas, task_alphas, settings, scoring, labels, options)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
-    scorers = {setting: scorer(scoring).prepare(problem.Y, setting=setting) for setting in wanted}
-    per_grid = max(1, max_memory // max(1, 4 * itemsize(problem.Y) * problem.Y.shape[0] * problem.Y.shape[1]))
-    if problem.method == "two_step" and problem.task_spectrum is not None:
-        squared = scoring == "neg_mean_squared_error"
-        with Progress(len(columns), "Landscape", progress) as bar:
-            return _two_step(problem, rows, columns, scorers, members, task_members, per_grid, squared, bar)
-    with Progress(len(rows) * len(wanted), "Landscape", progress) as bar:
-        return _one_alpha(problem, rows, scorers, groups, task_groups, members, task_members, per_grid, bar)
+    prepared = {setting: scorer(scoring).prepare(problem.Y, setting=setting) for setting in settings}
+    grid_bytes = 4 * itemsize(problem.Y) * problem.Y.shape[0] * problem.Y.shape[1]
+    per_grid = max(1, options["max_memory"] // max(1, grid_bytes))
+    has_two = problem.method == "two_step" and problem.task_spectrum is not None
+    n_steps = len(task_alphas) if has_two else len(alphas) * len(settings)
+    with Progress(n_steps, "Landscape", options["progress"]) as bar:
+
+        def score(
+            scorers: Mapping[Setting, PreparedScorer], rows: Sequence[float], columns: Sequence[float]
+        ) -> dict[str, np.ndarray]:
+            if has_two:
+                squared = scoring == "neg_mean_squared_error"
+                return _two_step(problem, rows, columns, scorers, members, task_members, per_grid, squared, bar)
+            return one_alpha(problem, rows, scorers, groups, task_groups, members, task_members, per_grid, bar)
+
+        try:
+            return score(prepared, alphas, task_alphas)
+        except LeverageError:  # of one setting, maybe, and of some of the values
+            columns = task_alphas if has_two else task_alphas[:1]
+            return {
+                setting.value: where_defined(partial(_alone, score, setting, judge), alphas, columns)
+                for setting, judge in prepared.items()
+            }
+
+
+def _alone(
+    score: Callable[..., dict[str, np.ndarray]],
+    setting: Setting,
+    judge: PreparedScorer,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+) -> np.ndarray:
+    return score({setting: judge}, alphas, task_alphas)[setting.value]
 
 
 def _with_folds(
     problem: Problem,
     alphas: list[float],
     task_alphas: list[float],
-    settings: list[Setting],
+    settings: Sequence[Setting],
     scoring: Any,
     labels: tuple[Any, Any, Any],
     options: dict[str, Any],
@@ -157,11 +215,10 @@ def _with_folds(
     for setting in settings:
         part = labelled_part(problem) if alone else None
         if part is not None:
-            scores |= landscape(part.problem, alphas, task_alphas, [setting], scoring, **options)
+            scores |= scored(part.problem, alphas, task_alphas, [setting], scoring, labels, options)
         elif problem.is_complete and setting is not Setting.A:
             folds = fold_groups(cv, setting, problem.Y.shape, groups, task_groups)
-            given = dict(zip(("groups", "task_groups"), folds, strict=True))
-            scores |= landscape(problem, alphas, task_alphas, [setting], scoring, **given, **options)
+            scores |= scored(problem, alphas, task_alphas, [setting], scoring, (*folds, None), options)
         else:
             prepared = scorer(scoring).prepare(problem.Y, setting=setting)
             n_points = len(alphas) * (len(task_alphas) if problem.method == "two_step" else 1)
@@ -169,52 +226,6 @@ def _with_folds(
                 scores[setting.value] = incomplete_landscape(
                     problem, alphas, task_alphas, setting, prepared, labels, bar
                 )
-    return scores
-
-
-def checked_alphas(alphas: Iterable[float] | None, name: str) -> list[float]:
-    """Return regularisations as a list of floats, refusing an empty one."""
-    values = [check_alpha(alpha, name) for alpha in (DEFAULT_ALPHAS if alphas is None else alphas)]
-    if not values:
-        raise ValueError(f"{name} is empty: give at least one value.")
-    return values
-
-
-def _one_alpha(
-    problem: Problem,
-    alphas: Sequence[float],
-    scorers: Mapping[Setting, PreparedScorer],
-    groups: Any,
-    task_groups: Any,
-    members: Members,
-    task_members: Members,
-    per_grid: int,
-    bar: Progress,
-) -> dict[str, np.ndarray]:
-    """Score models with one regularisation."""
-    scores = {}
-    for setting, score in scorers.items():
-        values = np.empty(len(alphas))
-        if problem.method == "kronecker" and setting is Setting.D:
-            assert problem.task_spectrum is not None
-            for start in range(0, len(alphas), per_grid):
-                block = alphas[start : start + per_grid]
-                stack = kronecker_new_both(
-                    problem.spectrum, problem.task_spectrum, problem.Y, block, members, task_members
-                )
-                values[start : start + len(block)] = to_numpy(score(stack))
-                bar.advance(len(block))
-        else:
-            for index, alpha in enumerate(alphas):
-                held_out = holdout(
-                    replace(problem, alpha=alpha, task_alpha=alpha),
-                    setting,
-                    groups=groups if setting.new_instance else None,
-                    task_groups=task_groups if setting.new_task else None,
-                )
-                values[index] = score(held_out)
-                bar.advance()
-        scores[setting.value] = values
     return scores
 
 

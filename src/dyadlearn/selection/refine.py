@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.holdout import Problem
-from dyadlearn.selection.landscape import landscape
+from dyadlearn.metrics.choice import as_good
+from dyadlearn.selection.landscape import MAX_MEMORY, scored
 from dyadlearn.settings import Setting
 
 __all__ = ["Refined", "refined_alphas"]
@@ -29,8 +30,8 @@ def refined_alphas(
 ) -> Refined:
     """Minimise the mean squared error over the logarithms of the free regularisations.
 
-    The simplex of Nelder and Mead starts at the regularisations of `problem`; it needs no derivatives and
-    stays where the objective is flat.
+    The simplex of Nelder and Mead starts at the regularisations of `problem` and needs no derivatives. Where nothing
+    better than the start is found, but for rounding, the start is returned: it is the most regularised of its equals.
 
     Parameters
     ----------
@@ -51,17 +52,22 @@ def refined_alphas(
 
     two = problem.method == "two_step"
     start = np.array([problem.alpha, problem.task_alpha if two else 1.0])
+    given = (labels["groups"], labels["task_groups"], None)
+    options = {"max_memory": MAX_MEMORY, "progress": False}
     moving = np.flatnonzero([free[0] and start[0] > 0, free[1] and two and start[1] > 0])
 
     def error(logarithms: np.ndarray) -> float:
         point = start.copy()
         point[moving] = np.exp(np.clip(logarithms, -50.0, 50.0))
-        scores = landscape(problem, [point[0]], [point[1]], [setting], progress=False, **labels)
+        scores = scored(problem, [point[0]], [point[1]], [setting], "neg_mean_squared_error", given, options)
         return -float(scores[setting.value].squeeze())
 
     if moving.size == 0:
         return Refined(float(start[0]), float(start[1]), -error(np.empty(0)))
     found = minimize(error, np.log(start[moving]), method="Nelder-Mead", options={"xatol": digits, "fatol": 0.0})
+    first = -error(np.log(start[moving]))
+    if bool(as_good(np.asarray(first), -float(found.fun))):
+        return Refined(float(start[0]), float(start[1]), first)
     best = start.copy()
     best[moving] = np.exp(np.clip(found.x, -50.0, 50.0))
     return Refined(float(best[0]), float(best[1]), -float(found.fun))

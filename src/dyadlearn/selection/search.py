@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -10,15 +11,19 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._frames import Ids, in_order
+from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.incomplete import complete_problem
 from dyadlearn.metrics import scorer
+from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._solve import coefficients, dual_coefficients
 from dyadlearn.selection._search import RidgeSearch, grid_of
 from dyadlearn.selection.incomplete import method_in_words
+from dyadlearn.selection.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
@@ -32,7 +37,7 @@ class TwoStepRidgeCV(RidgeSearch):
 
     Parameters
     ----------
-    alphas, task_alphas : sequence of float or "auto", default=None
+    alphas, task_alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
         grid is refined between and beyond its values, for squared error.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
@@ -55,12 +60,12 @@ class TwoStepRidgeCV(RidgeSearch):
     Attributes
     ----------
     alpha_, task_alpha_ : float
-        The best values.
+        The best values; of equals those with the largest product, and of these the largest `alpha_`.
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas, n_task_alphas)
-        Scores; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -154,7 +159,7 @@ class KroneckerRidgeCV(RidgeSearch):
 
     Parameters
     ----------
-    alphas : sequence of float or "auto", default=None
+    alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
         and beyond its values, for squared error.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
@@ -176,11 +181,12 @@ class KroneckerRidgeCV(RidgeSearch):
     Attributes
     ----------
     alpha_ : float
+        The best value; of equals the largest.
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas,)
-        Scores; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best value.
     holdout_method_ : str
@@ -254,7 +260,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
 
     Parameters
     ----------
-    alphas : sequence of float or "auto", default=None
+    alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
         and beyond its values, for squared error.
     setting : {"A", "B"} or an alias, default="B"
@@ -262,7 +268,9 @@ class IndependentTaskRidgeCV(RidgeSearch):
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     alpha_per_task : bool, default=False
-        Whether every task has a regularisation of its own, chosen by the score of its own column.
+        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without such
+        a score, having no label or only one value, takes the one that is best for all others together; a warning names
+        it.
     kernel, kernel_params, filter, repair
         As in `IndependentTaskRidge`.
     kernel_grid : list of dict, default=None
@@ -275,12 +283,13 @@ class IndependentTaskRidgeCV(RidgeSearch):
     Attributes
     ----------
     alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
+        The best value, or that of each task; of equals the largest.
     kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
         With ``alpha_per_task=True`` the mean over tasks of their best scores.
     landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores; with a kernel grid preceded by two axes, the second of length 1.
+        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -361,17 +370,26 @@ class IndependentTaskRidgeCV(RidgeSearch):
         problem = self._posed()
         if self.cv is not None:
             raise ValueError("alpha_per_task=True leaves out one instance or group at a time: leave cv out.")
-        score = scorer(self.scoring)
-        scores = np.empty((len(alphas), Y.shape[1]))
-        for index, alpha in enumerate(alphas):
-            held_out = holdout(replace(problem, alpha=alpha), Setting.B, groups=groups)
-            for task in range(Y.shape[1]):
-                column = slice(task, task + 1)
-                scores[index, task] = score(Y[:, column], held_out[:, column], average="micro")
-        best = np.argmax(scores, axis=0)
+        check_something_is_left(problem, Setting.B, groups, None)
+        score = each_column(self.scoring, Y)
+
+        def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
+            return np.stack([score(holdout(replace(problem, alpha=each), Setting.B, groups=groups)) for each in values])
+
+        scores = where_defined(scored_tasks, alphas, [1.0])
+        undefined = np.isnan(scores).all(axis=0)
+        known = scores[:, ~undefined]
+        if not known.size:
+            raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
+        warn_of_undefined(known.T, alphas, None, as_setting(self.setting).value, 6)
+        best = np.zeros(Y.shape[1], dtype=np.intp)
+        best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
+        if undefined.any():  # what says nothing of itself is treated as is best for all others together
+            best[undefined] = best_point(known.mean(axis=1), alphas)[0]
+            self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
         self.landscape_ = scores
         self.alpha_ = np.asarray(alphas)[best]
-        self.best_score_ = float(scores[best, np.arange(Y.shape[1])].mean())
+        self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
         del self._sides_tried, self._task_sides_tried
         self._fitted_problem = self._posed()
         self._completion = None
@@ -383,6 +401,18 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self.holdout_method_ = method_in_words(self._fitted_problem, Setting.B, groups, None, None)
         self.holdout_ = self.holdout("B", groups=groups)
         return self
+
+    def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
+        """Name the tasks that have no score of their own, and what they got."""
+        places, ids = np.flatnonzero(undefined), self._grid.task_ids
+        names = [repr(place if ids is None else ids.labels[place]) for place in places[:5].tolist()]
+        warnings.warn(
+            f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
+            f"({', '.join(names)}{', …' if len(places) > 5 else ''}), which have too few labels or only one value: "
+            f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
+            UndefinedScoreWarning,
+            stacklevel=7,
+        )
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)

@@ -1,0 +1,168 @@
+"""What has no score: a column, a regularisation, all of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
+from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from dyadlearn.metrics import roc_auc, scorer
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+GRID = [0.1, 1.0, 10.0]
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(20, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(20, 4))
+EMPTY = np.where(np.arange(4) == 1, np.nan, Y)
+ONE_CLASS = np.where(np.arange(4) == 1, 0.0, Y > 0)
+CONSTANT = np.where(np.arange(4) == 1, 3.0, Y)
+# The last row is like no other, and the kernel is singular: without regularisation it is interpolated.
+SINGULAR = np.diag([1.0, 1.0, 0.0])
+
+
+def of_a_function(Y, F):
+    return roc_auc(Y, F)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scoring"),
+    [
+        (EMPTY, "neg_mean_squared_error"),
+        (EMPTY, lambda Y, F: -float(np.nanmean(abs(Y - F)))),
+        (ONE_CLASS, "roc_auc"),
+        (ONE_CLASS, of_a_function),
+        (CONSTANT, "r2"),
+    ],
+    ids=["empty", "empty, a function", "one class", "one class, a function", "constant"],
+)
+def test_a_task_without_a_score_takes_what_is_best_for_the_others(labels, scoring):
+    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring)
+    with pytest.warns(UndefinedScoreWarning, match=r"is undefined for 1 of 4 tasks \(1\)") as seen:
+        search.fit(X, labels)
+    assert [warning.filename for warning in seen] == [__file__]
+    others = [0, 2, 3]
+    rest = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, labels[:, others])
+    together = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(GRID))[1]
+    assert f"they take alpha {together:g}" in str(seen[0].message)
+    assert_allclose(search.landscape_[:, others], rest.landscape_, rtol=1e-12)
+    assert np.isnan(search.landscape_[:, 1]).all()
+    assert_array_equal(search.alpha_[others], rest.alpha_)
+    assert search.alpha_[1] == together
+    assert_allclose(search.best_score_, rest.best_score_)
+    twin = IndependentTaskRidge(together).fit(X, labels)
+    assert_allclose(search.predict(X[:5] + 1)[:, 1], twin.predict(X[:5] + 1)[:, 1])
+    assert_allclose(search.holdout_[:, 1], twin.holdout("B")[:, 1])
+
+
+def test_tasks_without_a_score_are_called_by_their_ids():
+    pd = pytest.importorskip("pandas")
+    labels = pd.DataFrame(np.hstack([EMPTY, EMPTY[:, [1] * 6]]), columns=list("abcdefghij"))
+    with pytest.warns(UndefinedScoreWarning, match=r"7 of 10 tasks \('b', 'e', 'f', 'g', 'h', …\)"):
+        IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, labels)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", of_a_function, lambda Y, F: float("nan")])
+def test_no_task_has_a_score(scoring):
+    with pytest.raises(ValueError, match="is undefined for every task|needs labels of exactly two values"):
+        IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, np.zeros((20, 4)))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed"),
+        IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True),
+        KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B"),
+        TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B"),
+    ],
+    ids=repr,
+)
+def test_a_regularisation_without_a_score_is_not_chosen(search):
+    with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
+        search.fit(SINGULAR, Y[:3], tasks=T)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert np.isnan(search.landscape_[0]).all()
+    assert np.isfinite(search.landscape_[1:]).all()
+    assert search.alpha_ is not None
+    assert np.all(search.alpha_ > 0)
+    with pytest.raises(LeverageError, match="leverage 1"):
+        search.set_params(alphas=[0.0]).fit(SINGULAR, Y[:3], tasks=T)
+
+
+def test_kernel_parameters_without_a_score_are_not_chosen():
+    """A width that makes all rows alike, or each its own, interpolates whatever alpha is."""
+    grid = [{"degree": 1, "gamma": 1.0, "coef0": 0.0}, {"degree": 1, "gamma": 1e-3, "coef0": 1.0}]
+    rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
+    search = IndependentTaskRidgeCV([0.0, 1e-300], kernel="polynomial", kernel_grid=grid)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        search.fit(rows, Y[:4])
+    assert np.isnan(search.landscape_[0, 0, 0])
+    assert search.best_score_ == np.nanmax(search.landscape_)
+    assert len([warning for warning in seen if issubclass(warning.category, UndefinedScoreWarning)]) == 1
+
+
+def test_holes_and_a_regularisation_without_a_score():
+    labels = Y[:3].copy()
+    labels[0, 0] = np.nan
+    search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed")
+    with pytest.warns(UndefinedScoreWarning, match="alpha 0"):
+        search.fit(SINGULAR, labels)
+    twin = [
+        scorer("neg_mean_squared_error")(
+            labels, IndependentTaskRidge(alpha, kernel="precomputed").fit(SINGULAR, labels).holdout("B"), setting="B"
+        )
+        for alpha in (0.1, 1.0)
+    ]
+    assert_allclose(search.landscape_, [np.nan, *twin])
+
+
+@pytest.mark.parametrize(
+    ("search", "shape", "groups", "message"),
+    [
+        (TwoStepRidgeCV(), (1, 3), None, "each instance .* only 1 sample with labels"),
+        (KroneckerRidgeCV(setting="D"), (1, 3), None, "only 1 sample with labels"),
+        (TwoStepRidgeCV(setting="C"), (3, 1), None, "each task .* only 1 task with labels"),
+        (TwoStepRidgeCV(setting="A"), (1, 1), None, "only 1 sample and 1 task with a label"),
+        (IndependentTaskRidgeCV(setting="A"), (1, 3), None, "only 1 sample with labels"),
+        (IndependentTaskRidgeCV(alpha_per_task=True), (1, 3), None, "only 1 sample with labels"),
+        (TwoStepRidgeCV(), (4, 3), [0, 0, 0, 0], "only 1 group of instances with labels"),
+        (IndependentTaskRidgeCV(alpha_per_task=True), (4, 3), [7, 7, 7, 7], "only 1 group of instances"),
+    ],
+)
+def test_something_must_be_left_to_learn_from(search, shape, groups, message):
+    m, q = shape
+    with pytest.raises(ValueError, match=f"Setting . leaves out .*{message}"):
+        search.fit(X[:m], Y[:m, :q], tasks=T[:q], groups=groups)
+    hidden = np.full((m + 2, q + 1), np.nan)
+    hidden[:m, :q] = Y[:m, :q]
+    with pytest.raises(ValueError, match="leaves out"):
+        search.fit(
+            X[: m + 2], hidden, tasks=RNG.normal(size=(q + 1, 2)), groups=None if groups is None else [*groups, 1, 2]
+        )
+
+
+def test_a_single_row_is_enough_where_pairs_are_left_out():
+    search = TwoStepRidgeCV(GRID, GRID, setting="A").fit(X[:1], Y[:1], tasks=T)
+    assert np.isfinite(search.landscape_).all()
+    assert np.isfinite(landscape(search, settings="AC")["C"]).all()
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-170])
+def test_labels_whose_squares_are_no_numbers_are_refused(scale):
+    for search in (
+        TwoStepRidgeCV(GRID, GRID, setting="D"),
+        KroneckerRidgeCV(GRID),
+        IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring="r2"),
+    ):
+        for labels in (Y * scale, EMPTY * scale):
+            with pytest.raises(
+                ValueError, match="largest label of Y is .*, the square of which is out of the range of f"
+            ):
+                search.fit(X, labels, tasks=T)
+    ranked = IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y * scale)
+    assert ranked.best_score_ == IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y).best_score_
