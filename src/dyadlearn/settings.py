@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from enum import StrEnum
 
 __all__ = ["Setting", "as_setting"]
@@ -93,9 +94,11 @@ def as_setting(name: str | Setting, *, instances: str = "instance", tasks: str =
         f"cold_{_plain(tasks)}": Setting.C,
     }
     if word not in aliases:
+        close = get_close_matches(word, [alias for alias in aliases if len(alias) > 1], n=1)
+        hint = f" Did you mean {close[0]!r}, setting {aliases[close[0]].value}?" if close else ""
         raise ValueError(
-            f"Unknown setting {name!r}: expected A, B, C or D, "
-            f"or one of {', '.join(word for word in aliases if word not in 'abcd')}."
+            f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new), "
+            f"or the word that another library has for it.{hint}"
         )
     return aliases[word]
 

@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
+from sklearn.model_selection import KFold, cross_val_score
 
-from dyadlearn import metrics
+from dyadlearn import IndependentTaskRidge, metrics
 from dyadlearn.metrics import Scorer, scorer
 
 RNG = np.random.default_rng(0)
@@ -125,3 +127,27 @@ def test_bad_scoring():
         scorer("precision_at_k")
     with pytest.raises(TypeError, match="Only a named metric takes options, found k"):
         scorer(largest_gap, k=3)
+
+
+def test_a_scorer_of_scikit_learn_is_refused_with_what_to_give_instead():
+    for bad in (make_scorer(mean_absolute_error, greater_is_better=False), get_scorer("r2"), lambda F: 0.0):
+        with pytest.raises(TypeError, match=r"^scoring must be a name, such as 'r2', or a function of labels and pred"):
+            scorer(bad)
+    assert scorer(lambda Y, F, worst=True: 0.0)(Y, STACK).tolist() == [[0.0] * 3] * 2
+    assert scorer(lambda *grids: 1.0)(Y, STACK[0, 0]) == 1.0
+
+
+@pytest.mark.parametrize("setting", ["A", "B", "C"])
+def test_the_metrics_are_scorers_of_scikit_learn(setting):
+    """Their own name "roc_auc" wants a classifier; the metric itself takes grids."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 4))
+    labels = (X @ rng.normal(size=(4, 5)) + rng.normal(size=(20, 5)) > 0).astype(float)
+    found = cross_val_score(
+        IndependentTaskRidge(), X, labels, scoring=make_scorer(metrics.roc_auc, setting=setting), cv=KFold(4)
+    )
+    expected = []
+    for train, test in KFold(4).split(X):
+        predicted = IndependentTaskRidge().fit(X[train], labels[train]).predict(X[test])
+        expected.append(scorer("roc_auc")(labels[test], predicted, setting=setting))
+    assert_allclose(found, expected, rtol=1e-12)

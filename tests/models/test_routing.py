@@ -352,3 +352,16 @@ def test_models_show_themselves(model):
         assert name in shown._repr_mimebundle_()["text/html"]
     assert "Not fitted" in estimator_html_repr(model)
     assert "Not fitted" not in estimator_html_repr(clone(model).fit(X, Y, tasks=T))
+
+
+def test_grid_search_tries_kernel_parameters_as_dicts():
+    grid = {"kernel_params": [{"gamma": 0.01}, {"gamma": 0.5}, {"gamma": 20.0}], "task_kernel_params": [{"gamma": 0.3}]}
+    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").set_fit_request(tasks=True).set_score_request(tasks=False)
+    search = GridSearchCV(model, grid, cv=KFold(3), error_score="raise").fit(X, Y, tasks=Tasks(T))
+    expected = []
+    for params in grid["kernel_params"]:
+        own = TwoStepRidge(kernel="rbf", task_kernel="rbf", kernel_params=params, task_kernel_params={"gamma": 0.3})
+        expected.append(np.mean([own.fit(X[a], Y[a], tasks=T).score(X[b], Y[b]) for a, b in KFold(3).split(X)]))
+    assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-10)
+    assert search.best_params_["kernel_params"] == grid["kernel_params"][int(np.argmax(expected))]
+    assert search.best_estimator_.kernel_params == search.best_params_["kernel_params"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -153,7 +154,24 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
+    if not _takes_two(scoring):
+        raise TypeError(
+            f"scoring must be a name, such as 'r2', or a function of labels and predictions (Y, F), but {scoring!r} "
+            "cannot be called with two grids. A scorer of scikit-learn, which wants (estimator, X, y), is given as the "
+            "metric that it was made of, with a minus for an error: scoring=lambda Y, F: -mean_absolute_error(Y, F)."
+        )
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Tell whether a function can be called with two arguments, as far as it says."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # compiled functions may keep it to themselves
+        return True
+    return True
 
 
 def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
