@@ -16,7 +16,9 @@ from dyadlearn import (
     evaluate,
     landscape,
 )
+from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
+from dyadlearn.report.gather import gather
 from dyadlearn.report.scores import Question
 from dyadlearn.settings import Setting
 
@@ -207,9 +209,17 @@ def test_a_model_that_interpolates_has_no_score(real):
     assert "leverage 1" in results[Setting.B].trouble
     assert results[Setting.B].held_out is None
     assert results[Setting.C].trouble is None
-    found, said = Question(model).landscapes(list(Setting))
+    found, said = Question(model, alphas=[1e-9, 1e-8]).landscapes(list(Setting))
     assert letters(each.setting for each in found) == "AC"
     assert [text[:35] for text in said] == [f"There is no landscape of setting {letter}." for letter in "BD"]
+    # Where some values have a score, the others are left out of the landscape.
+    with pytest.warns(UndefinedScoreWarning, match="In setting . there is no score for alpha 1e-07, "):
+        found, said = Question(model).landscapes(list(Setting))
+    assert letters(each.setting for each in found) == "ABCD"
+    assert said == []
+    assert np.isnan(found[1].scores[0]).all()
+    assert np.isfinite(found[1].scores[-1]).all()
+    assert any("there is no score for alpha 1e-07" in text for text in gather(model.set_alpha(1.0)).warnings)
 
 
 def test_a_filter_without_regularisation_has_no_landscape(real):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
+from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
 from dyadlearn.metrics import scorer
@@ -23,7 +24,7 @@ from dyadlearn.report.data import Labels, Report, Result, Side
 from dyadlearn.report.scores import Question
 from dyadlearn.report.screen import most_contradicting
 from dyadlearn.report.words import joined, number, power, setting_words
-from dyadlearn.selection._search import grid_of
+from dyadlearn.selection._search import edges_of
 from dyadlearn.settings import Setting
 
 __all__ = ["gather"]
@@ -58,7 +59,7 @@ def gather(
         landscapes, said = question.landscapes([each.setting for each in results if each.trouble is None])
     stopped = []
     for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning):
+        if issubclass(warning.category, ConvergenceWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -213,21 +214,14 @@ def _warnings(question: Question, results: list[Result]) -> list[str]:
 def _edges(question: Question) -> list[str]:
     """Tell whether a search has ended on the edge of its grid."""
     search = question.search
-    if search is None or np.ndim(search.alpha_):
+    # A model that was read from a file may have kept less.
+    if search is None or np.ndim(search.alpha_) or not hasattr(search, "landscape_"):
         return []
-    found = []
-    for name in ("alpha", "task_alpha"):
-        grid, best = getattr(search, f"{name}s", None), getattr(search, f"{name}_", None)
-        if best is None or isinstance(grid, str):
-            continue
-        values = grid_of(grid, f"{name}s")
-        if len(values) > 1 and best in (min(values), max(values)):
-            found.append(
-                f"The best {name}, {power(best)}, is on the edge of the grid that was searched "
-                f"({power(min(values))} … {power(max(values))}): a wider one may hold a better value, or this side "
-                "wants no (or full) regularisation."
-            )
-    return found
+    return [
+        f"The best {name}, {power(best)}, is on the edge of the grid that was searched ({power(low)} … {power(high)}): "
+        "a wider one may hold a better value, or this side wants no (or full) regularisation."
+        for name, best, low, high in edges_of(search)
+    ]
 
 
 def _zeros(model: PairwiseRidge) -> list[str]:

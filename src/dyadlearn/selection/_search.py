@@ -24,7 +24,7 @@ from dyadlearn.selection.refine import refined_alphas
 from dyadlearn.selection.undefined import warn_of_undefined
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["RidgeSearch", "best_kernel", "grid_of"]
+__all__ = ["RidgeSearch", "best_kernel", "edges_of", "grid_of"]
 
 
 class RidgeSearch(PairwiseRidge):
@@ -125,11 +125,13 @@ class RidgeSearch(PairwiseRidge):
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
-        equal = as_good(stack, self.best_score_).reshape(len(stack), len(alphas), -1)
-        _warn_at_edge(self.alpha_, alphas, np.asarray(equal.any(axis=(0, 2))), "alpha", self.alphas)
-        if task_alphas is not None:
-            given = getattr(self, "task_alphas", None)
-            _warn_at_edge(self.task_alpha_, task_alphas, np.asarray(equal.any(axis=(0, 1))), "task_alpha", given)
+        for name, best, low, high in edges_of(self):
+            warnings.warn(
+                f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen it, or take it "
+                "that this side wants no (or full) regularisation.",
+                GridEdgeWarning,
+                stacklevel=5,
+            )
         self._refine(labels)
         del self._sides_tried, self._task_sides_tried
         return self._finish(setting, labels)
@@ -224,14 +226,27 @@ def best_kernel(search: RidgeSearch) -> np.ndarray:
     return np.asarray(search.landscape_[place[:2]])
 
 
-def _warn_at_edge(best: float, alphas: Sequence[float], equal: np.ndarray, name: str, given: Any) -> None:
-    """Warn of the best value of a grid that was given, if it is at an end and no other value is as good."""
-    order = sorted(set(alphas))
-    is_given = given is not None and not isinstance(given, str)
-    if is_given and len(order) > 1 and best in (order[0], order[-1]) and len(set(np.asarray(alphas)[equal])) == 1:
-        warnings.warn(
-            f"The best {name}, {best:g}, is on the edge of the grid ({order[0]:g} … {order[-1]:g}): "
-            "widen it, or take it that this side wants no (or full) regularisation.",
-            GridEdgeWarning,
-            stacklevel=6,
-        )
+def edges_of(search: RidgeSearch) -> list[tuple[str, float, float, float]]:
+    """Tell which best values are at an end of a grid that was given, no value inside it being as good.
+
+    Parameters
+    ----------
+    search : RidgeSearch
+        With one regularisation for all tasks.
+
+    Returns
+    -------
+    list of (name, best value, least value, greatest value)
+    """
+    grids = search._grids()
+    scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
+    equal = as_good(scores, float(np.nanmax(scores)))
+    found = []
+    for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
+        best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
+        if best is None or values is None or given is None or isinstance(given, str):
+            continue
+        low, high = min(values), max(values)
+        if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
+            found.append((name, float(best), low, high))
+    return found
