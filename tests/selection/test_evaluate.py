@@ -15,6 +15,8 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
+    load,
+    save,
 )
 from dyadlearn.metrics import Scorer, scorer
 
@@ -91,6 +93,26 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", "r2")
         assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("kind", ["arrays", "pandas", "polars"])
+def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
+    X, Y, T = make_data()
+    names = [f"t{j}" for j in range(7)]
+    labels = Y if kind == "arrays" else pytest.importorskip(kind).DataFrame(dict(zip(names, Y.T, strict=True)))
+    for options, given, method in (
+        ({}, {"groups": np.arange(9) // 3}, "exact leave-group-out"),
+        ({"cv": 3}, {}, "exact leave-fold-out"),
+    ):
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **options).fit(X, labels, tasks=T, **given)
+        alone = scorer(search.scoring)(Y, np.asarray(search.holdout("B")))
+        save(search, tmp_path / "search.dyad")
+        for model in (search, load(tmp_path / "search.dyad")):
+            table = evaluate(model, "B")
+            assert_allclose(list(table["neg_mean_squared_error"]), [search.best_score_], rtol=1e-12)
+            assert list(table["method"]) == [method]
+            assert abs(alone - search.best_score_) > 1e-3
 
 
 def test_a_model_without_search_is_judged_by_what_suits_its_labels():

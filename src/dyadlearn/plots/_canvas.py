@@ -108,7 +108,7 @@ def fitted_model(model: Any, remedy: str) -> PairwiseRidge:
     return model.model_ if isinstance(model, PairRegressor) else model
 
 
-def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, bool]:
-    """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and whether folds were left out."""
+def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
+    """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made."""
     values, method = model_holdout(model, setting, cv)
-    return to_numpy(values), "solved again" in method
+    return to_numpy(values), method

@@ -139,8 +139,11 @@ class HoldoutDisplay:
         grid = LabelGrid(to_numpy(model._grid.values))
         found = [(setting, *held_out(model, setting, cv)) for setting in wanted]
         display = cls._made(grid, [(setting_words(setting), F, setting) for setting, F, _ in found], kind)
-        folded = [setting.value for setting, _, by_folds in found if by_folds]
-        display.note = f"{5 if cv is None else cv} folds left out in {', '.join(folded)}" if folded else ""
+        methods: dict[str, list[str]] = {}
+        for setting, _, method in found:
+            methods.setdefault(method, []).append(setting.value)
+        methods.pop("exact leave-one-out", None)  # as the reader expects
+        display.note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
         return display.plot(ax, max_points=max_points)
 
     @classmethod

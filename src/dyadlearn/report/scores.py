@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import in_order, read_table
+from dyadlearn._frames import in_order
 from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout.incomplete import labelled_part
@@ -163,11 +163,9 @@ class Question:
     def _held_out(self, setting: Setting) -> tuple[np.ndarray, str]:
         """Return predictions of shape (m, q), and how they were made."""
         model, problem = self.model, self.model._problem()
-        # A model that was read from a file may have kept less.
-        if setting is self.own and self.is_as_searched and hasattr(self.search, "holdout_"):
-            assert self.search is not None
-            kept = to_numpy(read_table(self.search.holdout_, "holdout_").values)
-            return np.asarray(kept, dtype=np.float64).reshape(self.labels.shape), self.search.holdout_method_
+        kept = self.search._kept_holdout(setting) if self.search is not None and self.is_as_searched else None
+        if kept is not None:
+            return np.asarray(to_numpy(kept[0]), dtype=np.float64), kept[1]
         groups, task_groups, cv = self.left_out
         groups, task_groups = groups if setting.new_instance else None, task_groups if setting.new_task else None
         method = method_in_words(problem, setting, groups, task_groups, cv)

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array
-from dyadlearn._frames import Ids, in_order
+from dyadlearn._array import Array, as_array_of, to_numpy
+from dyadlearn._frames import Ids, in_order, read_table
 from dyadlearn._validation import check_alphas, check_choice
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import holdout
@@ -187,6 +187,18 @@ class RidgeSearch(PairwiseRidge):
             held_out = folds_of(problem, setting, *given).held_out(problem.alpha, problem.task_alpha)
         self.holdout_ = self._grid.restore(held_out)
         return self
+
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+        """Return the held-out predictions (m, q) by which the search has chosen, and how they were made.
+
+        None for another setting than the search's own, and for a model that was read from a file that kept less.
+        """
+        if setting is not as_setting(self.setting) or not hasattr(self, "holdout_"):
+            return None
+        Y = self._grid.values
+        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
+        # Ids of rows may stand in a first column.
+        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_
 
 
 def _sides(

@@ -40,7 +40,8 @@ def evaluate(
         averaged as the setting wants: over all cells for A and D, per instance for B, per task for C.
     cv : int, default=None
         Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
-        five folds elsewhere. Complete labels need no folds.
+        five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
+        was chosen by, with the groups and folds that it was given.
 
     Returns
     -------

@@ -93,7 +93,8 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[
     model : fitted model of a grid
     setting : Setting
     cv : int, default=None
-        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+        Number of folds where labels are missing or weighted; None takes what a search has kept for its own setting,
+        else a shortcut where one exists, and five folds elsewhere.
 
     Returns
     -------
@@ -101,6 +102,10 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[
     method : str
         How they were made, in words.
     """
+    # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
+    kept = model._kept_holdout(setting) if cv is None and hasattr(model, "_kept_holdout") else None
+    if kept is not None:
+        return kept
     problem: Problem = model._problem()
     cv = None if problem.is_complete else cv
     method = method_in_words(problem, setting, None, None, cv)
