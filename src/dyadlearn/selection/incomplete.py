@@ -194,6 +194,6 @@ def incomplete_landscape(
             f"reach a relative residual of {tol:g}, so that their scores are rough: raise max_iter, or leave out the "
             "smallest regularisations.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return scores[:, 0] if one else scores

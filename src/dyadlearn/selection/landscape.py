@@ -156,7 +156,8 @@ def scored(
     for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         check_arguments(problem, setting, *used, None)
-        check_something_is_left(problem, setting, *used)
+        if cv is None:  # folds are counted as they are made
+            check_something_is_left(problem, setting, *used)
     for filter in (problem.filter, problem.task_filter):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
