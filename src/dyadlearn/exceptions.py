@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "DataFileError",
+    "FileChangedError",
     "GridEdgeWarning",
     "IdError",
     "KernelError",
@@ -21,6 +22,10 @@ __all__ = [
 
 class DataFileError(ValueError):
     """A file of data is damaged, is not what it should be, or unpacks to more than a file may; the file is named."""
+
+
+class FileChangedError(RuntimeError):
+    """A file was changed by another process between being read and being replaced; it was left as it is."""
 
 
 class IdError(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import numpy as np
 import pytest
@@ -172,6 +173,17 @@ def test_places_that_cannot_be_written_to_are_told_first(tables, run, where, mes
     ran = run("tune", "nonesuch.csv", *tables.sides, "-o", tables.folder / where)
     assert ran.code == 2
     assert message in ran.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are pipes elsewhere only in memory")
+def test_pipes_are_not_replaced_even_by_force(tables, run):
+    pipe = tables.folder / "pipe.csv"
+    os.mkfifo(pipe)
+    for words in (["tune", "nonesuch.csv"], ["predict", "nonesuch.dyad"]):
+        ran = run(*words, *tables.sides, "-f", "-o", pipe)
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert f"{pipe}: This is a pipe or a device" in ran.err
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

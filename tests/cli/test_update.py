@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+import sys
+from contextvars import Context
+
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import TwoStepRidge, load
+from dyadlearn import TwoStepRidge, load, save
+from dyadlearn.cli import dyads
 
 
 @pytest.fixture
@@ -107,3 +114,64 @@ def test_other_models_do_not_learn_more(tables, model, parts, run):
     ran = run("update", model, "--instances", parts["more_users"], "--labels", parts["more_labels"])
     assert ran.code == 2
     assert "only models of tune --model online learn more" in ran.err
+
+
+# Others at the same time, and interrupts ---------------------------------------------------------
+
+
+def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, online, run, monkeypatch):
+    read, words = dyads.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
+
+    def changed(*arguments):
+        # In a context of its own, as another process has.
+        Context().run(save, load(online).partial_fit(tables.X[:1], tables.Y[:1, :5]), online)
+        return read(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dyads, "read_labels", changed)
+        ran = run("update", online, *words)
+        assert (ran.code, ran.out) == (5, "")
+        assert ran.err == (
+            f"dyadlearn: {online} was changed by another process after it was read: nothing was written, so run this "
+            "again for the file as it is now.\n"
+        )
+        assert load(online).n_seen_ == 9
+        # Through a link it is the same file, and another file is another.
+        (tables.folder / "link.dyad").symlink_to(online)
+        assert run("update", online, *words, "-o", tables.folder / "link.dyad", "-f").code == 5
+        assert run("update", online, *words, "-o", tables.folder / "new.dyad").code == 0
+    assert run("update", online, *words).code == 0
+
+
+def test_what_goes_wrong_after_the_update_says_that_it_was_made(tables, parts, online, run, monkeypatch):
+    sync, words = os.fsync, ["--instances", parts["more_users"], "--labels", parts["more_labels"]]
+
+    def interrupt(descriptor):
+        sync(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    copy = tables.folder / "copy.dyad"
+    ran = run("update", online, *words, "-o", copy)
+    assert (ran.code, ran.err) == (130, f"dyadlearn: interrupted. Before that, {copy} was written in full.\n")
+    ran = run("update", online, *words)
+    assert ran.code == 6
+    assert ran.err == (
+        f"dyadlearn: interrupted. Before that, {online} was written in full: do not repeat the command, or the model "
+        "learns the same once more.\n"
+    )
+    assert load(online).n_seen_ == load(copy).n_seen_ == 12
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
+def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online):
+    words = ["update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"], "--json"]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "dyadlearn.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ran.returncode == 6
+    assert ran.stderr.startswith("dyadlearn: No space left on device. Before that, ")
+    assert ran.stderr.count("\n") == 1
+    assert load(online).n_seen_ == 12

@@ -15,7 +15,8 @@ app = typer.Typer(
     cls=errors.Commands,
     help="Learn from labelled pairs of instances and tasks.",
     epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
-    "package, room on the disk, memory, a network); 130 interrupted.",
+    "package, room on the disk, memory, a network); 5 another process changed the model file meanwhile, run again; "
+    "6 the model file was updated before something went wrong, do not run again; 130 interrupted.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from dyadlearn.cli.words import spoken
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn.exceptions import FileChangedError, ModelFileError
+from dyadlearn.store.atomic import Written, noting_files
 
-__all__ = ["BAD_INPUT", "BAD_MODEL", "INTERRUPTED", "SURROUNDINGS", "Commands"]
+__all__ = ["BAD_INPUT", "BAD_MODEL", "CHANGED_MEANWHILE", "DONE_BUT", "INTERRUPTED", "SURROUNDINGS", "Commands"]
 
 #: 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
 BAD_INPUT = 2
 BAD_MODEL = 3
 SURROUNDINGS = 4
+CHANGED_MEANWHILE = 5
+DONE_BUT = 6
 INTERRUPTED = 130
 
 # What a user can mend by naming another file, as opposed to what the machine lacks.
@@ -28,26 +34,45 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            _stop(INTERRUPTED, "interrupted; no output was written.")
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # typer ends quietly when nobody reads on
-            _stop(BAD_INPUT if isinstance(error, _ABOUT_FILES) else SURROUNDINGS, _about(error))
-        except ModelFileError as error:
-            _stop(BAD_MODEL, str(error))
-        except (MemoryError, ImportError) as error:
-            _stop(SURROUNDINGS, str(error) or "there is not enough memory.")
-        except ValueError as error:
-            _stop(BAD_INPUT, str(error))
+        with noting_files() as written:
+            try:
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # a disk that is full shows only now
+                return result
+            except KeyboardInterrupt:
+                _stop(INTERRUPTED, "interrupted; no output was written." if not written else "interrupted.", written)
+            except OSError as error:
+                if error.errno == errno.EPIPE and not any(file.in_place for file in written):
+                    raise  # typer ends quietly when nobody reads on
+                _drop_output()
+                _stop(BAD_INPUT if isinstance(error, _ABOUT_FILES) else SURROUNDINGS, _about(error), written)
+            except ModelFileError as error:
+                _stop(BAD_MODEL, str(error), written)
+            except FileChangedError as error:
+                _stop(CHANGED_MEANWHILE, str(error), written)
+            except (MemoryError, ImportError) as error:
+                _stop(SURROUNDINGS, str(error) or "there is not enough memory.", written)
+            except ValueError as error:
+                _stop(BAD_INPUT, str(error), written)
 
 
-def _stop(code: int, sentence: str) -> None:
+def _stop(code: int, sentence: str, written: list[Written]) -> None:
+    """End a command with a sentence, which names the files that were written all the same."""
+    if written:
+        sentence += f" Before that, {', '.join(str(file.path) for file in written)} was written in full"
+        if any(file.in_place for file in written):
+            code = DONE_BUT
+            sentence += ": do not repeat the command, or the model learns the same once more"
+        sentence += "."
     # Some messages of other libraries have several lines.
     typer.echo(f"dyadlearn: {spoken(' '.join(sentence.split()))}", err=True)
     raise typer.Exit(code)
+
+
+def _drop_output() -> None:
+    """Throw away what standard output could not take, or Python would try again at the end and complain in its way."""
+    with suppress(OSError, ValueError):  # it may be no file at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _about(error: OSError) -> str:

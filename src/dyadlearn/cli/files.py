@@ -19,7 +19,7 @@ import typer
 from dyadlearn._frames import Ids
 from dyadlearn.cli.tables import DELIMITERS, suffix_of, text_ids
 from dyadlearn.cli.words import printable
-from dyadlearn.store.container import replacing
+from dyadlearn.store.atomic import check_place, replacing
 
 __all__ = ["Force", "check_table", "check_target", "write_columns", "write_file", "write_grid", "writing"]
 
@@ -49,6 +49,7 @@ def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
         raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder, make it or write elsewhere", str(path.parent))
+    check_place(path)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))
     if path.exists() and not force:

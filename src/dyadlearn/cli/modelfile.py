@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from dyadlearn.cli.files import writing
 from dyadlearn.cli.sides import Recipe
 from dyadlearn.cli.tables import id_text, text_ids
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import read_model, write_model
 
 __all__ = ["Loaded", "ModelArgument", "load_model", "save_model"]
@@ -38,6 +40,9 @@ class Loaded:
     versions : dict
         Of the libraries that wrote it.
     path : Path or None
+        Where it was read.
+    checksum : str or None
+        Of the file as it was read.
     """
 
     model: Any
@@ -46,6 +51,7 @@ class Loaded:
     origin: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
+    checksum: str | None = None
 
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:
@@ -65,18 +71,20 @@ class Loaded:
 
 
 def save_model(loaded: Loaded, path: Path) -> None:
-    """Write a model file, whole or not at all."""
+    """Write a model file, whole or not at all; the file it was read from only if that is still what it was."""
     about = {
         "instances": loaded.instances.to_json(),
         "tasks": None if loaded.tasks is None else loaded.tasks.to_json(),
         "origin": loaded.origin,
     }
+    is_own = loaded.path is not None and os.path.realpath(loaded.path) == os.path.realpath(path)
     with writing(path):
-        write_model(loaded.model, path, **{_KEY: about})
+        write_model(loaded.model, path, over=loaded.checksum if is_own else None, **{_KEY: about})
 
 
 def load_model(path: Path) -> Loaded:
     """Read a model file of the command line, or one that was saved in Python."""
+    checksum = read_checksum(path)  # before the rest, so that a change in between is one
     model, header = read_model(path)
     if not hasattr(model, "_grid") and not isinstance(model, OnlineTwoStepRidge):
         model = getattr(model, "model_", None)
@@ -85,11 +93,11 @@ def load_model(path: Path) -> Loaded:
     about = header.get(_KEY)
     versions = dict(header.get("versions", {}))
     if about is None:
-        return replace(_from_python(model), versions=versions, path=path)
+        return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
     try:
         instances = Recipe(**about["instances"])
         tasks = None if about["tasks"] is None else Recipe(**about["tasks"])
-        return Loaded(model, instances, tasks, dict(about["origin"]), versions, path)
+        return Loaded(model, instances, tasks, dict(about["origin"]), versions, path, checksum)
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"{path} was made by another version of the command line ({error}).") from error
 

@@ -11,7 +11,7 @@ from dyadlearn._validation import check_count
 from dyadlearn.report.gather import gather
 from dyadlearn.report.page import render
 from dyadlearn.settings import Setting
-from dyadlearn.store.container import replacing
+from dyadlearn.store.atomic import replacing
 
 __all__ = ["write_report"]
 

@@ -14,24 +14,21 @@ one pass and without a second copy of the arrays, so that what is checked is wha
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.atomic import replacing
 
-__all__ = ["VERSION", "read_container", "replacing", "write_container"]
+__all__ = ["VERSION", "read_checksum", "read_container", "write_container"]
 
 #: The format that is written, and the newest that can be read.
 VERSION = 1
@@ -60,41 +57,9 @@ _DTYPES = {
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` when all went well; else nothing is left of it.
-
-    Whoever opens `path` finds the old file or the new one, whole, whatever happens in between.
-    """
-    # Through a link, so that what it points to is replaced and not the link.
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file", str(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder to put the file in", str(target.parent))
-    temporary = target.parent / f".{secrets.token_hex(8)}.part"
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    # The new name too must survive a power cut; not every system lets a folder be opened for that.
-    with suppress(OSError):
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def write_container(
+    path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, over: str | None = None
+) -> None:
     """Write a file in one go, or nothing.
 
     Parameters
@@ -104,6 +69,8 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
         What JSON can hold.
     arrays : mapping of str to array
         Of any shape; floats, whole numbers or truth values.
+    over : str or None
+        The checksum of the file that alone may be replaced; None replaces any.
     """
     # The largest items first: then all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
@@ -125,7 +92,8 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
             f"{_LONGEST_HEAD:,}: use shorter ids."
         )
     digest = hashlib.sha256()
-    with replacing(path) as file:
+    unchanged = None if over is None else lambda: read_checksum(path) == over
+    with replacing(path, unchanged) as file:
         for part in _parts(head, (array for _, array in ordered)):
             digest.update(part)
             file.write(part)
@@ -143,6 +111,16 @@ def _parts(head: bytes, arrays: Iterable[np.ndarray]) -> Iterator[bytes | memory
 
 def _bytes(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
+
+
+def read_checksum(path: Path) -> str | None:
+    """Return the checksum that a model file has of itself, without reading on; None where there is none to be found."""
+    try:
+        with open(path, "rb") as file:
+            found = _HEAD.match(file.read(8 + len(_START) + 200)[8:])
+    except FileNotFoundError:
+        return None
+    return None if found is None or found[2] is None else found[2].decode()
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:

@@ -61,8 +61,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_model(model, path)
 
 
-def write_model(model: Any, path: str | os.PathLike[str], **more: Any) -> None:
-    """Write a fitted model as `save` does, with `more` entries of plain JSON in the header of the file."""
+def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = None, **more: Any) -> None:
+    """Write a fitted model as `save` does, with `more` entries of plain JSON in the header of the file.
+
+    With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
+    """
     names = [entry.cls.__name__ for entry in ESTIMATORS]
     if type(model) not in [entry.cls for entry in ESTIMATORS]:
         raise ModelFileError(
@@ -72,7 +75,7 @@ def write_model(model: Any, path: str | os.PathLike[str], **more: Any) -> None:
     check_is_fitted(model)
     writer = Writer(CODECS)
     plain = writer.write(model, "")
-    write_container(Path(path), {"versions": _versions(), "model": plain, **more}, writer.arrays)
+    write_container(Path(path), {"versions": _versions(), "model": plain, **more}, writer.arrays, over=over)
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,232 @@
+"""Files that take their place whole or not at all, whoever else writes there and whatever happens in between."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dyadlearn.exceptions import FileChangedError
+
+__all__ = ["Written", "check_place", "noting_files", "replacing"]
+
+# Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that has taken its place.
+
+    Attributes
+    ----------
+    path : Path
+    in_place : bool
+        Whether it stands for the file it was made from, so that making it once more would make something else.
+    """
+
+    path: Path
+    in_place: bool
+
+
+_noted: ContextVar[list[Written] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting_files() -> Iterator[list[Written]]:
+    """Gather the files that take their place within, for those who must tell after an interrupt what was written."""
+    files: list[Written] = []
+    token = _noted.set(files)
+    try:
+        yield files
+    finally:
+        _noted.reset(token)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a name that no file can take: of a folder, of a pipe or a device, or in a folder that is not there."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file", str(path))
+    if not stat.S_ISREG(mode):
+        words = "This is a pipe or a device, which a file must not replace, name a file to write"
+        raise FileExistsError(errno.EEXIST, words, str(path))
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to put the file in", str(folder))
+
+
+@contextmanager
+def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` when all went well; else nothing is left of it.
+
+    Whoever opens `path` finds the old file or the new one, whole, whatever happens in between. What a killed process
+    left of an attempt is removed by the next one. An interrupt never falls between the replacement and its being noted.
+
+    Parameters
+    ----------
+    path : Path
+    unchanged : callable or None
+        Tells whether the file at `path` is still the one that the new one was made from. Asked while other writers
+        wait, so that of several only one finds it so.
+
+    Raises
+    ------
+    FileChangedError
+        If the file is another by now; it stays.
+    """
+    check_place(path)
+    # Through a link, so that what it points to is replaced and not the link.
+    target = Path(os.path.realpath(path))
+    _sweep(target)
+    temporary, file = _begin(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            with _held(target), _uninterrupted():
+                if unchanged is not None and not unchanged():
+                    raise FileChangedError(
+                        f"{path} was changed by another process after it was read: nothing was written, so run this "
+                        "again for the file as it is now."
+                    )
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                if sys.platform == "win32":
+                    file.close()  # an open file cannot be renamed there
+                os.replace(temporary, target)
+                noted = _noted.get()
+                if noted is not None:
+                    noted.append(Written(path, unchanged is not None))
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    # The new name too must survive a power cut; not every system lets a folder be opened for that.
+    with suppress(OSError):
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+# Unfinished files --------------------------------------------------------------------------------
+
+
+def _prefix(target: Path) -> str:
+    """Return how the names of unfinished files for a target begin: short, however long its own name is."""
+    return f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+
+
+def _begin(target: Path) -> tuple[Path, BinaryIO]:
+    """Create an unfinished file, locked as long as somebody writes to it."""
+    while True:
+        temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
+        file = open(temporary, "xb")  # noqa: SIM115 (closed by the caller, who gets it)
+        # Another process may have taken it for an abandoned one before it was locked.
+        if not _lock(file.fileno(), _PATIENCE) or _is_at(file.fileno(), temporary):
+            return temporary, file
+        file.close()
+
+
+def _sweep(target: Path) -> None:
+    """Remove the unfinished files of processes that are gone: those that nobody holds."""
+    for abandoned in target.parent.glob(f"{_prefix(target)}*.part"):
+        with suppress(OSError), ExitStack() as stack:
+            if sys.platform != "win32":  # there, an open file cannot be removed anyway
+                descriptor = _open_to_lock(abandoned)
+                stack.callback(os.close, descriptor)
+                if not _lock(descriptor, 0.0):
+                    continue
+            abandoned.unlink()
+
+
+# Locks -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _held(target: Path) -> Iterator[None]:
+    """Make other writers to `target` wait, where the system has locks."""
+    with ExitStack() as stack:
+        while sys.platform != "win32":
+            try:
+                descriptor = _open_to_lock(target)
+            except OSError:  # there is none, or it is not ours to read
+                break
+            stack.callback(os.close, descriptor)
+            # Who waited for a file that was replaced meanwhile holds one that nobody knows any more.
+            if not _lock(descriptor, _PATIENCE) or _is_at(descriptor, target):
+                break
+            stack.close()
+        yield
+
+
+def _open_to_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR)  # network file systems lock only what may be written
+    except PermissionError:
+        return os.open(path, os.O_RDONLY)
+
+
+def _lock(descriptor: int, patience: float) -> bool:
+    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file is the one that has this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put an interrupt off to the end."""
+    handler = signal.getsignal(signal.SIGINT)
+    # Only the main thread is ever interrupted.
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(came[0], None)

@@ -1,0 +1,230 @@
+"""A file takes its place whole or not at all, whoever else writes there and whenever somebody interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn.exceptions import FileChangedError
+from dyadlearn.store import atomic
+from dyadlearn.store.atomic import Written, noting_files, replacing
+from dyadlearn.store.container import read_checksum
+from dyadlearn.store.files import write_model
+
+posix = pytest.mark.skipif(os.name != "posix", reason="locks, pipes and forks of other systems differ")
+
+
+def parts(folder: Path) -> list[Path]:
+    return list(folder.glob(".*.part"))
+
+
+def write(path: Path, content: bytes, **options) -> None:
+    with replacing(path, **options) as file:
+        file.write(content)
+
+
+# Children that change one file, each in the steps read, learn, replace, as often as it takes.
+RACE = """
+import os, sys
+import numpy as np
+from dyadlearn import load
+from dyadlearn.exceptions import FileChangedError
+from dyadlearn.store.container import read_checksum
+from dyadlearn.store.files import write_model
+
+path, refused, children = sys.argv[1], 0, []
+os.fsync = lambda descriptor: None
+for _ in range(3):
+    child = os.fork()
+    if child:
+        children.append(child)
+        continue
+    for _ in range(4):
+        while True:
+            checksum = read_checksum(path)
+            model = load(path).partial_fit(np.ones((1, 2)), np.ones((1, 3)))
+            try:
+                write_model(model, path, over=checksum)
+                break
+            except FileChangedError:
+                refused += 1
+    os._exit(100 if refused else 0)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+assert set(codes) <= {0, 100}, codes
+print(sum(codes))
+"""
+
+
+@posix
+def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path):
+    path = tmp_path / "model.dyad"
+    save(OnlineTwoStepRidge().fit(np.ones((1, 2)), np.ones((1, 3))), path)
+    done = subprocess.run([sys.executable, "-c", RACE, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0  # or nobody was in the way of another
+    assert load(path).n_seen_ == 1 + 3 * 4
+    assert os.listdir(tmp_path) == ["model.dyad"]
+
+
+def test_only_the_file_that_was_read_is_replaced(tmp_path):
+    path, other = tmp_path / "model.dyad", TwoStepRidge(7.0).fit(np.eye(2), np.eye(2))
+    model = TwoStepRidge().fit(np.eye(2), np.eye(2))
+    save(model, path)
+    checksum = read_checksum(path)
+    write_model(model, path, over=checksum)
+    save(other, path)
+    with pytest.raises(FileChangedError, match=r"model.dyad was changed by another process .* nothing was written"):
+        write_model(model, path, over=checksum)
+    assert load(path).alpha == 7.0
+    path.unlink()
+    with pytest.raises(FileChangedError):
+        write_model(model, path, over=checksum)
+    assert list(tmp_path.iterdir()) == []
+    save(model, path)  # who asks for nothing replaces anything
+    path.write_bytes(b"something else")
+    assert read_checksum(path) is None
+    save(model, path)
+
+
+@posix
+def test_writers_wait_for_each_other(tmp_path, monkeypatch):
+    path, order = tmp_path / "file", []
+    write(path, b"first")
+
+    def slow():
+        order.append("asked")
+        later.start()
+        later.join(0.2)  # it cannot end before this one has
+        order.append("replaced")
+        return True
+
+    later = threading.Thread(target=lambda: (write(path, b"third"), order.append("later")))
+    write(path, b"second", unchanged=slow)
+    later.join()
+    assert order == ["asked", "replaced", "later"]
+    assert path.read_bytes() == b"third"
+
+
+@posix
+def test_a_file_that_somebody_keeps_locked_is_replaced_after_a_while(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(atomic, "_PATIENCE", 0.05)
+    path = tmp_path / "file"
+    write(path, b"old")
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        write(path, b"new", unchanged=lambda: True)
+    assert path.read_bytes() == b"new"
+
+
+@posix
+def test_a_file_system_without_locks_does(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError("No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    abandoned = tmp_path / f"{atomic._prefix(tmp_path / 'file')}0.part"
+    abandoned.touch()
+    for content in (b"old", b"new"):
+        write(tmp_path / "file", content, unchanged=lambda: True)
+        assert (tmp_path / "file").read_bytes() == content
+    assert parts(tmp_path) == [abandoned]  # somebody may be writing it
+
+
+@posix
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    path = tmp_path / ("n" * 250)  # a name that leaves no room for a longer one
+    child = os.fork()
+    if child == 0:
+        with replacing(path) as file:
+            file.write(b"half")
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(parts(tmp_path)) == 1
+    write(tmp_path / "another", b"whole")
+    assert len(parts(tmp_path)) == 1
+    write(path, b"whole")
+    assert parts(tmp_path) == []
+    assert path.read_bytes() == b"whole"
+
+
+@posix
+def test_what_somebody_still_writes_is_left_alone(tmp_path):
+    path = tmp_path / "file"
+    with replacing(path) as file:
+        file.write(b"slow")
+        write(path, b"quick")
+        assert len(parts(tmp_path)) == 1
+        assert path.read_bytes() == b"quick"
+    assert path.read_bytes() == b"slow"
+    assert parts(tmp_path) == []
+
+
+@posix
+def test_an_unfinished_file_that_was_taken_for_an_abandoned_one_is_begun_anew(tmp_path, monkeypatch):
+    lock, swept = atomic._lock, []
+
+    def late(descriptor, patience):
+        if not swept:
+            swept.extend(parts(tmp_path))
+            swept[0].unlink()
+        return lock(descriptor, patience)
+
+    monkeypatch.setattr(atomic, "_lock", late)
+    write(tmp_path / "file", b"whole")
+    assert len(swept) == 1
+    assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+@posix
+def test_pipes_and_devices_are_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link", Path(os.devnull)):
+        with pytest.raises(FileExistsError, match="This is a pipe or a device"):
+            save(TwoStepRidge().fit(np.eye(2), np.eye(2)), path)
+    assert (tmp_path / "pipe").is_fifo()
+    assert Path(os.devnull).is_char_device()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@posix
+def test_an_interrupt_waits_until_the_file_is_noted(tmp_path, monkeypatch):
+    path, replace = tmp_path / "file", os.replace
+
+    def interrupted(*names):
+        os.kill(os.getpid(), signal.SIGINT)
+        replace(*names)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(os, "replace", interrupted)
+    with noting_files() as written, pytest.raises(KeyboardInterrupt):
+        write(path, b"new")
+    assert written == [Written(path, False)]
+    assert path.read_bytes() == b"new"
+    assert signal.getsignal(signal.SIGINT) is handler
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.kill(os.getpid(), signal.SIGINT))
+    with noting_files() as written, pytest.raises(KeyboardInterrupt):
+        write(path, b"newer")
+    assert written == []
+    assert path.read_bytes() == b"new"
+
+
+@posix
+def test_whoever_ignores_interrupts_still_does(tmp_path):
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        write(tmp_path / "file", b"new")
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)
