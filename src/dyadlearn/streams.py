@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -22,12 +22,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, row_blocks
+from dyadlearn._array import Array, is_foreign, is_sparse, row_blocks
 from dyadlearn._files import make_sparse, read_arrays, reading
-from dyadlearn._frames import read_table
 from dyadlearn._validation import check_count
 from dyadlearn.exceptions import DataFileError, ModelFileError
+from dyadlearn.store.atomic import replacing
 from dyadlearn.store.files import read_model, write_model
+from dyadlearn.store.position import Position, marks, read_position
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
 
@@ -58,13 +59,13 @@ def fit_stream(
     batches : iterable of (X, y)
         Chunks of instances (l, p) and their labels (l, q): a list, a generator, one of the readers here,
         `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again; those that were
-        learnt are read and passed over.
+        learnt are read, compared by a digest of all their numbers and ids, and passed over.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         The tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None
         Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
-        time. None: there are no checkpoints. A process that is killed while it writes one leaves a hidden file
-        ``.….part`` beside it, which nobody needs.
+        time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
+        ``.….part`` beside it, which the next one removes.
         Batches must then be in numpy arrays, sparse matrices or frames, and feature maps a `CanonicalProjection`:
         let any other transform the batches beforehand.
     every : int, default=10
@@ -124,7 +125,7 @@ def fit_stream(
                 )
             # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
             model.partial_fit(X, y, **({"tasks": tasks} if first and tasks is not None else {}))
-            position, first = position.after(X, y), False
+            position, first = position.after(X, y, is_kept=path is not None), False
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=asdict(position))
                 saved = position
@@ -135,44 +136,6 @@ def fit_stream(
 
 
 # Checkpoints -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far a stream was learnt, and by what it is known again.
-
-    Attributes
-    ----------
-    n_batches, n_rows : int
-    size, label_size : float
-        Sums of the absolute values of all instances and labels.
-    """
-
-    n_batches: int = 0
-    n_rows: int = 0
-    size: float = 0.0
-    label_size: float = 0.0
-
-    def after(self, X: Any, y: Any) -> Position:
-        """Return the position after another batch (l, p) with labels (l, q)."""
-        rows, labels = read_table(X, "X").values, read_table(y, "y").values
-        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        return Position(
-            self.n_batches + 1, self.n_rows + int(n_rows), self.size + _size(rows), self.label_size + _size(labels)
-        )
-
-    def agrees(self, other: Position) -> bool:
-        """Tell whether both stand in the same stream, up to the rounding of another machine."""
-        return self.n_rows == other.n_rows and bool(
-            np.allclose([self.size, self.label_size], [other.size, other.label_size], rtol=1e-9, atol=0.0)
-        )
-
-
-def _size(values: Any) -> float:
-    numbers = values.data if is_sparse(values) else values
-    numbers = numbers if is_foreign(numbers) else np.asarray(numbers)
-    xp = namespace(numbers)
-    return float(xp.sum(xp.abs(numbers)))
 
 
 def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
@@ -196,29 +159,27 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
                 f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "
                 "the parameters it was begun with, or begin anew with resume=False."
             )
-    return known, Position(**header["stream"])
+    return known, read_position(header["stream"], path)
 
 
 def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> None:
     """Pass over the batches that were learnt, and refuse others."""
-    found = Position()
-    for X, y in islice(stream, wanted.n_batches):
-        found = found.after(X, y)
+    found, begin = Position(), 1
+    digests = dict(zip(marks(wanted.n_batches), wanted.digests, strict=True))
     anew = "Give the stream that it was begun with, or begin anew with resume=False."
+    for X, y in islice(stream, wanted.n_batches):
+        found = found.after(X, y, is_kept=True)
+        count = found.n_batches
+        if count not in digests:
+            continue
+        if found.digests[-1] != digests[count]:
+            which = f"batch {count} is" if begin == count else f"among its batches {begin} to {count} is one that is"
+            raise ValueError(f"The stream has changed: {which} not what the checkpoint {path} has learnt. {anew}")
+        begin = count + 1
     if found.n_batches < wanted.n_batches:
         raise ValueError(
             f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
             f"{wanted.n_batches}. {anew}"
-        )
-    if found.n_rows != wanted.n_rows:
-        raise ValueError(
-            f"The stream has changed: its first {wanted.n_batches} batches hold {found.n_rows} rows, but the "
-            f"checkpoint {path} has learnt {wanted.n_rows} from them. {anew}"
-        )
-    if not found.agrees(wanted):
-        raise ValueError(
-            f"The stream has changed: its first {wanted.n_batches} batches have as many rows as the checkpoint {path} "
-            f"has learnt, but hold other numbers. {anew}"
         )
 
 
@@ -321,7 +282,7 @@ def _unpacked(archive: dict[str, np.ndarray], name: str, path: Path) -> Array:
 
 
 def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
-    """Write a batch to an archive for `read_npz_batches`.
+    """Write a batch to an archive for `read_npz_batches`, whole or not at all.
 
     Parameters
     ----------
@@ -348,7 +309,7 @@ def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
         matrix = sparse.csr_array(values)
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
         arrays[f"{name}_shape"] = np.array(matrix.shape)
-    with open(path, "wb") as file:  # numpy would add an ending to a name
+    with replacing(Path(path)) as file:  # numpy would add an ending to a name
         np.savez(file, **arrays)
 
 
