@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, __version__, load, save
+from dyadlearn.store.container import read_container, write_container
 
 
 def test_what_a_file_holds(tables, model, run):
@@ -78,3 +79,25 @@ def test_wrong_words(tables, model, run, words):
     ran = run("report", model, "-o", tables.folder / "r.html", *words)
     assert ran.code == 2
     assert not (tables.folder / "r.html").exists()
+
+
+def test_a_forged_header_is_a_bad_model_file(tables, model, run):
+    header, arrays = read_container(model)
+    about = header["command_line"]
+    for change in (
+        {"versions": 3},
+        {"versions": None},
+        {"versions": {"numpy": []}},
+        {"command_line": 3},
+        {"command_line": {}},
+        {"command_line": {**about, "origin": [1]}},
+        *(
+            {"command_line": {**about, "instances": {**about["instances"], **wrong}}}
+            for wrong in ({"kind": {}}, {"params": 3}, {"kernel": None}, {"names": [{}]}, {"column": 1}, {"more": 1})
+        ),
+    ):
+        write_container(model, {**header, **change}, arrays)
+        for words in (["inspect", model], ["predict", model, "--instances", tables.instances]):
+            ran = run(*words)
+            assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
+            assert ran.err.startswith(f"dyadlearn: {model} was made by another version of the command line, or is")

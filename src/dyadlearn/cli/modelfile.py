@@ -90,16 +90,44 @@ def load_model(path: Path) -> Loaded:
         model = getattr(model, "model_", None)
         if model is None:
             raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
-    about = header.get(_KEY)
-    versions = dict(header.get("versions", {}))
-    if about is None:
-        return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
     try:
-        instances = Recipe(**about["instances"])
-        tasks = None if about["tasks"] is None else Recipe(**about["tasks"])
-        return Loaded(model, instances, tasks, dict(about["origin"]), versions, path, checksum)
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{path} was made by another version of the command line ({error}).") from error
+        versions, about = _texts(header.get("versions", {})), header.get(_KEY)
+        if about is None:
+            return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
+        instances = _recipe(about["instances"])
+        tasks = None if about["tasks"] is None else _recipe(about["tasks"])
+        if type(about["origin"]) is not dict:
+            raise TypeError("no origin")
+        return Loaded(model, instances, tasks, about["origin"], versions, path, checksum)
+    except (LookupError, TypeError) as error:
+        raise ModelFileError(
+            f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
+            f"data came to be ({type(error).__name__}: {error})."
+        ) from error
+
+
+def _texts(plain: Any) -> dict[str, str]:
+    if type(plain) is not dict or not {type(text) for text in plain.values()} <= {str}:
+        raise TypeError("versions are names and texts")
+    return plain
+
+
+def _recipe(plain: Any) -> Recipe:
+    """Return a recipe after checking that each of its fields is what it should be."""
+    recipe = Recipe(**plain)
+    right = (
+        recipe.kind in ("features", "kernel", "smiles", "sequences")
+        and isinstance(recipe.kernel, str)
+        and isinstance(recipe.column, str | None)
+        and all(isinstance(options, dict) for options in (recipe.params, recipe.fingerprint))
+        and all(
+            isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+            for texts in (recipe.sequences, recipe.names or [])
+        )
+    )
+    if not right:
+        raise TypeError("a recipe of wrong parts")
+    return recipe
 
 
 def _from_python(model: Any) -> Loaded:

@@ -25,10 +25,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn._array import available_memory
+from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 from dyadlearn.store.atomic import replacing
 
-__all__ = ["VERSION", "read_checksum", "read_container", "write_container"]
+__all__ = ["VERSION", "check_room", "read_checksum", "read_container", "write_container"]
 
 #: The format that is written, and the newest that can be read.
 VERSION = 1
@@ -140,6 +141,8 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     ------
     ModelFileError
         If the file is empty, foreign, of a newer format, cut short or changed.
+    NotEnoughMemoryError
+        If it is larger than the memory that is free.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -162,8 +165,11 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
         expected = 8 + length + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
         if size < expected:
             raise _cut_short(path, size, expected)
-        if size > expected:
+        # An axis of zero lets the others be of any length without taking room in the file.
+        lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
+        if size > expected or max(lengths, default=0) > size:
             raise _damaged(path)
+        check_room(size, f"Loading {path}")
         digest = hashlib.sha256(length.to_bytes(8, "little"))
         start, stop = found.span(2)
         digest.update(head[:start] + _NO_CHECKSUM.encode() + head[stop:])
@@ -191,8 +197,17 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
     length = int.from_bytes(first[:8], "little")
     if 8 + length > size:
         raise _cut_short(path, size, 8 + length)
+    if length > _LONGEST_HEAD:
+        raise _damaged(path)
     file.seek(8)
     return length, file.read(length)
+
+
+def check_room(need: int, what: str) -> None:
+    """Refuse what takes more bytes of memory than are free; a file with holes may be larger than any disk."""
+    free = available_memory(np.empty(0))
+    if free is not None and need > free:
+        raise NotEnoughMemoryError(f"{what} takes {need:,} bytes of memory, but only {free:,} are free.")
 
 
 def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -200,7 +215,6 @@ def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dty
     forms, end = {}, 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
         shape, dtype = tuple(table["shape"]), np.dtype(_DTYPES[table["dtype"]])
-        # An axis of zero would let the others be of any length.
         if any(type(length) is not int or not 0 <= length < 2**48 for length in shape) or len(shape) > 8:
             raise ValueError("not a shape")
         start, end = end, end + math.prod(shape) * dtype.itemsize

@@ -63,6 +63,8 @@ class Estimator:
 
     def _write(self, writer: Writer, model: Any, path: str) -> dict[str, Any]:
         state = {name: value for name, value in vars(model).items() if name in self.state}
+        if state:
+            _check_parameters(model)
         if "holdout_" in state:
             state["holdout_"] = _values(model.holdout_, model._grid)
         ordered = {name.removeprefix("_"): state[name] for name in self.state if name in state}
@@ -84,11 +86,18 @@ class Estimator:
         found = checked_fields(reader.fields(plain["state"], path), {}, classes, path)
         for name, value in found.items():
             setattr(model, attributes[name], value)
+        _check_parameters(model)
         if not self.fits(model):
             raise ModelFileError(f"the shapes in its {self.cls.__name__} do not fit together")
         if "grid" in found:
             _restore_frames(model)
         return model
+
+
+def _check_parameters(model: Any) -> None:
+    """Raise as `fit` does for a parameter that was set to something wrong after it."""
+    if isinstance(model, PairwiseRidge | OnlineTwoStepRidge):
+        model._check_params()
 
 
 def _under(path: str, name: str) -> str:

@@ -112,6 +112,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         If there is no such file.
     ModelFileError
         If the file is not a model file, is of a newer format, was cut short or was changed.
+    NotEnoughMemoryError
+        If the file is larger than the memory that is free.
 
     See Also
     --------
@@ -131,7 +133,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         check_is_fitted(model)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be read: {error}.") from error
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a forged header leads to, in other libraries too
         raise ModelFileError(
             f"{path} cannot be read: its header does not describe a model ({type(error).__name__}: {error})."
         ) from error

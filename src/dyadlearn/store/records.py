@@ -26,6 +26,7 @@ from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import Cholesky, Eigen, Explicit, RidgeSide
 from dyadlearn.solvers.statistics import Statistics
 from dyadlearn.spectrum import Spectrum
+from dyadlearn.store.container import check_room
 from dyadlearn.store.values import Codec, Reader, Writer
 
 __all__ = ["NUMBER", "RECORDS", "Fields", "checked_fields", "is_shaped"]
@@ -61,6 +62,8 @@ class Record:
         What the object computes on first use and keeps, stored if it was computed.
     recomputed : str or None
         The same for what is cheaper to compute again than to store.
+    room : callable
+        Gives the bytes that this takes.
     """
 
     cls: type
@@ -68,6 +71,7 @@ class Record:
     fits: Callable[[Any], bool] = lambda record: True
     stored: Fields | None = None
     recomputed: str | None = None
+    room: Callable[[Any], int] = lambda record: 0
 
     def codec(self) -> Codec:
         """Return how such records are written and read."""
@@ -89,6 +93,7 @@ class Record:
         if not self.fits(record):
             raise ModelFileError(f"the shapes in its {path or 'model'} do not fit together")
         if self.recomputed and found.get("recomputed"):
+            check_room(self.room(record), f"Computing {path}.{self.recomputed}")
             getattr(record, self.recomputed)
         return record
 
@@ -137,6 +142,10 @@ def _spectrum_fits(spectrum: Spectrum) -> bool:
         and is_shaped(made, spectrum.n_rows, k)
         and (made is None) != (features is None)
         and (features is None or (own is not None and is_shaped(features, spectrum.n_rows, own.shape[0])))
+        # What is made of them, (n, k), must not be larger than what they are made of.
+        and k <= spectrum.n_rows
+        and (own is None or k <= own.shape[0])
+        and (features is None or not is_sparse(features) or features.format == "csr")
     )
 
 
@@ -262,6 +271,7 @@ RECORDS = (
         },
         _spectrum_fits,
         recomputed="vectors",
+        room=lambda spectrum: spectrum.n_rows * spectrum.values.nbytes,
     ),
     Record(
         Side,
@@ -381,7 +391,11 @@ RECORDS = (
         },
         _learnt_fits,
     ),
-    Record(_Plan, {"n_components": (int,), "n_oversamples": (int,), "n_iter": (int,)}),
+    Record(
+        _Plan,
+        {"n_components": (int,), "n_oversamples": (int,), "n_iter": (int,)},
+        lambda plan: plan.n_components > 0 and plan.n_oversamples >= 0 and plan.n_iter >= 0,
+    ),
     Record(
         _Seen,
         {

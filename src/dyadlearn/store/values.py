@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -294,6 +295,9 @@ def _read_frame(reader: Reader, plain: Any, path: str) -> Any:
     return write_table(values, ids, columns, found["kind"])
 
 
+# The dtypes of single numbers, texts and times.
+_NUMPY = re.compile(r"[<>|=]?([biu][1248]|b1|f[248]|U\d{1,9}|M8(\[\w{1,9}\])?)")
+
 # Scalars -----------------------------------------------------------------------------------------
 
 
@@ -306,9 +310,9 @@ def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
 
 
 def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
+    if not _NUMPY.fullmatch(plain[0]):
+        raise ModelFileError(f"its header has a number of dtype {plain[0]!r} at {path}")
     dtype, value = np.dtype(plain[0]), reader.read(plain[1], path)
-    if dtype.kind not in "biufUM":
-        raise ModelFileError(f"its header has a number of dtype {dtype} at {path}")
     if dtype.kind == "M":
         return np.int64(value).view(dtype)
     return dtype.type(value)

@@ -1,0 +1,212 @@
+"""A forged file, checksum and all, is refused before it costs memory, and with nothing but the one exception."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import random
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(5, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(5, 3))
+
+
+class Forgery:
+    """A model file taken apart: its header, the table of its arrays, and their bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        length = int.from_bytes(content[:8], "little")
+        self.tables = json.loads(content[8 : 8 + length])
+        self.header = json.loads(self.tables.pop("__metadata__")["header"])
+        self.body = content[8 + length :]
+
+    def content(self) -> bytes:
+        """Return a file with a checksum that matches."""
+        metadata = {"format": "dyadlearn", "version": "1", "checksum": "0" * 64, "header": json.dumps(self.header)}
+        head = json.dumps({"__metadata__": metadata, **self.tables}, separators=(",", ":")).encode()
+        unsigned = len(head).to_bytes(8, "little") + head + self.body
+        return unsigned.replace(b"0" * 64, hashlib.sha256(unsigned).hexdigest().encode(), 1)
+
+    def put(self, name: str, dtype: str, shape: list, content: bytes) -> None:
+        """Exchange one array."""
+        found = {other: self.body[slice(*table["data_offsets"])] for other, table in self.tables.items()}
+        self.tables[name] = {"dtype": dtype, "shape": shape}
+        self.body, found = b"", {**found, name: content}
+        for other, table in self.tables.items():
+            table["data_offsets"] = [len(self.body), len(self.body) + len(found[other])]
+            self.body += found[other]
+
+
+def saved(model, folder: Path) -> bytes:
+    save(model, folder / "saved.dyad")
+    return (folder / "saved.dyad").read_bytes()
+
+
+@contextmanager
+def little_memory(more: int = 2**28):
+    """Allow this process that many bytes more than it has."""
+    resource = pytest.importorskip("resource")
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("this system does not tell how much memory a process has")
+    (now,) = [int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmSize")]
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + more, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def side(forgery: Forgery) -> dict:
+    return forgery.header["model"]["$TwoStepRidge"]["state"]["side"]["$Side"]
+
+
+def no_columns(forgery: Forgery) -> None:
+    """Give the spectrum rows that take no room in the file, and let the eigenvectors be made of them."""
+    spectrum = side(forgery)["spectrum"]["$Spectrum"]
+    spectrum |= {"n_rows": 10**8, "vectors": None, "features": {"$array": "C"}, "recomputed": True}
+    spectrum["components"] = {"$array": "C"}
+    forgery.put("side.spectrum.components", "F64", [0, 2], b"")
+    forgery.put("side.spectrum.features", "F64", [10**8, 0], b"")
+
+
+def short_components(forgery: Forgery) -> None:
+    """The same with a length that the size of the file allows, but more eigenvalues than features."""
+    no_columns(forgery)
+    side(forgery)["spectrum"]["$Spectrum"]["n_rows"] = 50
+    forgery.put("side.spectrum.features", "F64", [50, 0], b"")
+
+
+def by_columns(forgery: Forgery) -> None:
+    """Make the features sparse, in a form that keeps no room for rows."""
+    spectrum = side(forgery)["spectrum"]["$Spectrum"]
+    parts = {"data": {"$array": "C"}, "indices": {"$array": "C"}, "indptr": {"$array": "C"}}
+    matrix = {"$sparse": {"class": "csc_array", "shape": [2**40, 2], **parts}}
+    spectrum |= {"n_rows": 2**40, "vectors": None, "features": matrix, "recomputed": True}
+    spectrum["components"] = {"$array": "C"}
+    forgery.put("side.spectrum.components", "F64", [2, 2], bytes(32))
+    for name, dtype, array in (("data", "F64", b""), ("indices", "I64", b""), ("indptr", "I64", bytes(24))):
+        forgery.put(f"side.spectrum.features.{name}", dtype, [len(array) // 8], array)
+
+
+def axes(*shape: int):
+    return lambda forgery: forgery.put("coefficients", "F64", list(shape), b"")
+
+
+def parameter(value):
+    def forge(forgery: Forgery) -> None:
+        forgery.header["model"]["$TwoStepRidge"]["parameters"]["alpha"] = value
+
+    return forge
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        no_columns,
+        short_components,
+        by_columns,
+        axes(0, *[2**47] * 7),
+        axes(10**8, 0),
+        parameter({"$timestamp": ["2020-01-01", "ns", "Europe"]}),  # the name of a folder of time zones
+        parameter({"$numpy": ["a5", "x"]}),
+        parameter({"$numpy": [[["a", "<f8"]], 1]}),
+        parameter({"$numpy": ["<M8[99999999999Y]", 1]}),
+        parameter("1.0"),
+        parameter(-1.0),
+        lambda forgery: forgery.header.update(model=["$array"]),
+    ],
+)
+def test_what_would_cost_memory_or_raise_something_else_is_refused(forge, tmp_path):
+    forgery, path = Forgery(saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)), tmp_path / "forged.dyad"
+    path.write_bytes(forgery.content())
+    load(path)
+    forge(forgery)
+    path.write_bytes(forgery.content())
+    with little_memory(), pytest.raises(ModelFileError, match=r"forged\.dyad") as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_larger_than_the_memory_is_told_before_it_is_read(tmp_path):
+    forgery, path, size = Forgery(saved(TwoStepRidge().fit(X, Y), tmp_path)), tmp_path / "forged.dyad", 2**42
+    forgery.tables["more"] = {"dtype": "U8", "shape": [size], "data_offsets": [len(forgery.body)] * 2}
+    forgery.tables["more"]["data_offsets"][1] += size
+    path.write_bytes(forgery.content())
+    try:
+        os.truncate(path, path.stat().st_size + size)
+    except OSError:
+        pytest.skip("this file system has no files with holes")
+    with pytest.raises(NotEnoughMemoryError, match=r"Loading .*forged.dyad takes 4,398,.* bytes of memory"):
+        load(path)
+
+
+JUNK = [None, True, -1, 0, 2, 10**8, 2**40, 10**30, 0.5, "", "x", "F2", [], {}, [1, "a"], {"a": 1}, {"$array": "F"}]
+JUNK += [{"$array": 3}, {"$again": "side"}, {"$tuple": [1]}, {"$tuple": 1}, {"$float": "nan"}, {"$numpy": ["V9", 1]}]
+JUNK += [{"$dict": [[[], 1]]}, {"$dtype": []}, {"$bytes": "0"}, {"$date": 1}, {"$Landweber": {"n_iter": 10**30}}]
+SHAPES = [[], [0], [2], [0, 0], [5, 0], [10**8, 0], [0, 10**8], [2**31, 2**33], [-1], [2.0], None, "ab", [1] * 40]
+
+
+def places(plain, path=()):
+    """Yield the ways to everything in a header."""
+    for name, value in (
+        plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    ):
+        yield (*path, name)
+        yield from places(value, (*path, name))
+
+
+def mutate(forgery: Forgery, rng: random.Random) -> bytes:
+    """Change a value of the header, the form of an array, or some bytes of the head."""
+    kind = rng.random()
+    if kind < 0.6:
+        *parents, last = rng.choice(list(places(forgery.header)))
+        target = forgery.header
+        for name in parents:
+            target = target[name]
+        target[last] = copy.deepcopy(rng.choice(JUNK))
+    elif kind < 0.7:
+        forgery.tables[rng.choice(list(forgery.tables))][rng.choice(["shape", "dtype"])] = rng.choice(SHAPES)
+    elif kind < 0.9:
+        shape = rng.choice(SHAPES[:7])
+        size = int(np.prod(shape)) if shape else 1
+        forgery.put(rng.choice(list(forgery.tables)), rng.choice(["F64", "I64"]), shape, bytes(8 * size))
+    else:
+        content = bytearray(forgery.content())
+        for _ in range(3):
+            content[rng.randrange(8, len(content) - len(forgery.body))] = rng.choice(b'0129"[]{},:$x-.')
+        return bytes(content)
+    return forgery.content()
+
+
+def test_mutated_files_are_refused_or_read(tmp_path):
+    models = [
+        TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T),
+        TwoStepRidge().fit(sparse.csr_array(X), np.where(Y > 1, np.nan, Y), tasks=T),
+        TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]).fit(X, Y, tasks=T),
+        OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0), reservoir=2).fit(X, Y),
+    ]
+    contents, path, refused = [saved(model, tmp_path) for model in models], tmp_path / "mutated.dyad", []
+    with little_memory():
+        for seed in range(250):
+            rng = random.Random(seed)
+            path.write_bytes(mutate(Forgery(rng.choice(contents)), rng))
+            try:
+                load(path)
+            except ModelFileError as error:
+                refused.append(str(error))
+    assert len(refused) > 100
+    assert all(str(path) in words for words in refused)
