@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.preprocessing import StandardScaler
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
+from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 
 M, P, Q, R = 24, 5, 6, 3
 
@@ -82,6 +83,28 @@ class TestRegularisation:
         )
         with pytest.raises(ValueError, match=f"Setting {setting} is about new tasks"):
             OnlineTwoStepRidge().fit(X, Y).holdout(X, Y, setting)
+
+    def test_the_most_regularised_of_equals_is_chosen(self):
+        """Rows at right angles say nothing of each other, whatever the regularisation."""
+        Y = np.random.default_rng(0).normal(size=(4, 3))
+        assert OnlineTwoStepRidge().fit(np.eye(4), Y).tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha == 10.0
+        model = OnlineTwoStepRidge().fit(np.eye(4), Y, tasks=np.eye(3))
+        model.tune(np.eye(4), Y, [0.1, 10.0, 1.0], [1.0, 2.0, 0.5], setting="D")
+        assert (model.alpha, model.task_alpha) == (10.0, 2.0)
+
+    def test_a_value_without_a_score_is_not_chosen(self):
+        X = np.array([[1.0, 0.0], [2.0, 0.0], [1.5, 0.0], [0.0, 1.0]])  # the last row has a feature of its own
+        Y, T = np.random.default_rng(0).normal(size=(4, 3)), np.array([[1.0], [2.0], [0.5]])
+        for tasks, shape in ((None, (3,)), (T, (3, 2))):
+            model = OnlineTwoStepRidge().fit(X, Y, tasks=tasks)
+            with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"):
+                model.tune(X, Y, [0.0, 0.1, 1.0], [0.1, 1.0])
+            assert model.landscape_.shape == shape
+            assert np.isnan(model.landscape_[0]).all()
+            assert_allclose(model.landscape_[1:], model.landscape(X, Y, [0.1, 1.0], [0.1, 1.0]))
+            assert model.alpha > 0
+            with pytest.raises(LeverageError, match="leverage 1"):
+                model.tune(X, Y, [0.0], [0.1])
 
     def test_landscape_and_tune(self, data):
         X, Y, T = data

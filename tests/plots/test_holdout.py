@@ -46,6 +46,17 @@ def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
         assert_allclose(list(display.scores.values()), [search.best_score_])
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_is_drawn_with_its_groups(binary, ax):
+    X, Y, T = binary
+    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring="roc_auc")
+    search.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
+    display = HoldoutDisplay.from_estimator(search, "BD", ax=ax)
+    assert_allclose(display.scores[NAMES["D"]], search.best_score_)
+    assert_allclose(display.scores[NAMES["B"]], roc_auc(Y, search.holdout("B"), setting="B"))
+    assert display.note == "exact leave-group-out in D"
+
+
 @pytest.mark.parametrize(("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")])
 def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     X, Y, T = binary

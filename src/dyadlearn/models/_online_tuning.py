@@ -14,6 +14,7 @@ from dyadlearn._validation import check_alphas
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
 from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models._inputs import cast
 from dyadlearn.models._online_inputs import OnlineInputs, all_or_nothing
 from dyadlearn.models._online_state import Learnt
@@ -78,14 +79,22 @@ class OnlineTuning(OnlineInputs):
         Returns
         -------
         array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-            Greater is better.
+            Greater is better. NaN, with a warning that names the values, where the model interpolates what is to be
+            left out; if it does so everywhere, `LeverageError` is raised.
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
         wanted = self._checked_setting(setting)
         Phi, grid = self._learnt_rows(X, y)
         model = self._telling_apart(wanted, Phi, grid.values)
-        return -online_squared_errors(model, Phi, grid.values, rows, columns, wanted)
+        has_two = model.task_side is not None
+        scores = where_defined(
+            lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),
+            rows,
+            columns if has_two else columns[:1],
+        )
+        warn_of_undefined(scores, rows, columns if has_two else None, wanted.value, 2)
+        return scores
 
     def tune(
         self,

@@ -16,12 +16,12 @@ from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point
+from dyadlearn.metrics.undefined import warn_of_undefined
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.selection.incomplete import as_splitter, fold_groups, folds_of, has_shortcut, method_in_words
 from dyadlearn.selection.landscape import MAX_MEMORY, scored
 from dyadlearn.selection.refine import refined_alphas
-from dyadlearn.selection.undefined import warn_of_undefined
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["RidgeSearch", "best_kernel", "edges_of", "grid_of"]

@@ -38,10 +38,10 @@ from dyadlearn.holdout.groups import group_members, leave_out
 from dyadlearn.holdout.incomplete import labelled_part
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.metrics.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.selection._one_alpha import one_alpha
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.incomplete import fold_groups, incomplete_landscape
-from dyadlearn.selection.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solvers.pairs import common_floor
 from dyadlearn.spectrum import Smoother

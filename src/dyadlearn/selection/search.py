@@ -18,12 +18,12 @@ from dyadlearn.holdout.incomplete import complete_problem
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.scorers import each_column
+from dyadlearn.metrics.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._solve import coefficients, dual_coefficients
 from dyadlearn.selection._search import RidgeSearch, grid_of
 from dyadlearn.selection.incomplete import method_in_words
-from dyadlearn.selection.undefined import check_something_is_left, warn_of_undefined, where_defined
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
