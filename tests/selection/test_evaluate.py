@@ -11,10 +11,12 @@ from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
+    PairRegressor,
     SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     evaluate,
+    landscape,
     load,
     save,
 )
@@ -119,6 +121,15 @@ def test_a_model_without_search_is_judged_by_what_suits_its_labels():
     X, Y, T = make_data()
     assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D")
     assert "neg_mean_squared_error" in evaluate(TwoStepRidge().fit(X, Y + np.arange(7), tasks=T), "D")
+
+
+def test_a_model_of_a_long_table_is_scored_as_the_grid_it_holds():
+    X, Y, T = make_data()
+    cells = np.argwhere(np.ones(Y.shape, dtype=bool))
+    regressor = PairRegressor(TwoStepRidge(0.5, 2.0), instances=X, tasks=T).fit(cells, Y.ravel())
+    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    assert_allclose(evaluate(regressor)["roc_auc"], evaluate(model)["roc_auc"])
+    assert_allclose(landscape(regressor, [1.0], [2.0], "D")["D"], landscape(model, [1.0], [2.0], "D")["D"])
 
 
 def test_a_score_does_not_take_the_place_of_another_column():

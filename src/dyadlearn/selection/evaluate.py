@@ -63,6 +63,7 @@ def evaluate(
     (['setting', 'new', 'neg_mean_squared_error', 'undefined', 'method'], ['A', 'B', 'C', 'D'])
     """
     check_is_fitted(model)
+    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
     wanted = [as_setting(setting) for setting in settings]
     if problem.task_spectrum is None:

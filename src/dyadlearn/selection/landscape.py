@@ -111,6 +111,7 @@ def landscape(
     >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
+    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     if scoring is None:
         scoring = getattr(model, "scoring", "neg_mean_squared_error")
     if isinstance(model, Problem):
