@@ -198,9 +198,10 @@ def test_long_tables_that_are_not(tmp_path, options, message):
 
 def test_labels_that_are_none(tmp_path):
     path = tmp_path / "l.csv"
-    path.write_text("id,p,q\na,,NA\n")
-    with pytest.raises(ValueError, match=r"l\.csv holds no label"):
-        read_labels(path, Options(), Talk(quiet=True))
+    for text, shape in (("id,p,q\na,,NA\n", None), ("id,p,q\na,b,\n", "long")):
+        path.write_text(text)
+        with pytest.raises(DataFileError, match=r"l\.csv holds no label"):
+            read_labels(path, Options(format=shape), Talk(quiet=True))
 
 
 def test_fill_is_for_long_tables(tables):

@@ -168,7 +168,10 @@ def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
-    found = to_grid(pairs, cells.as_numbers(places[2:])[:, 0])
+    labels = cells.as_numbers(places[2:])[:, 0]
+    if np.isnan(labels).all():
+        raise DataFileError(f"{cells.path} holds no label.")
+    found = to_grid(pairs, labels)
     if found.n_dropped:
         talk.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
     if found.n_repeated:

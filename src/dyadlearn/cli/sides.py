@@ -15,7 +15,7 @@ from dyadlearn._files import parse_number
 from dyadlearn._frames import Ids, make_ids
 from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.gram import check_kernel
 
 __all__ = ["Entities", "Recipe", "Source", "new_side", "open_source", "parse_options", "training_side"]
@@ -277,7 +277,7 @@ def _with_columns(sheet: Sheet, wanted: Ids, what: str, is_kernel: bool, talk: T
         hint = ""
         if is_kernel and sheet.rows is not None and set(wanted.labels) <= set(sheet.rows.labels):
             hint = " They are in its rows: the file is transposed, new ones belong in the rows."
-        raise ValueError(
+        raise DataFileError(
             f"{sheet.path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
             f"{shown(lacking)}.{hint}"
         )
@@ -343,4 +343,4 @@ def _check_whole(sheet: Sheet) -> None:
         f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
         for word, ids, place in (("row", sheet.rows, row), ("column", sheet.columns, column))
     ]
-    raise ValueError(f"{sheet.path}, {', '.join(where)}: the value is missing; only labels may have holes.")
+    raise DataFileError(f"{sheet.path}, {', '.join(where)}: the value is missing; only labels may have holes.")
