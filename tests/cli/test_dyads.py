@@ -79,9 +79,9 @@ def test_the_nearest_id_is_named(tables, put, own, known, hint):
 
 
 def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):
-    put(tables.labels, ["u00", *tables.users[1:]], tables.items, tables.Y)
-    put(tables.instances, tables.users[1:], "abc", tables.X[1:])
-    with pytest.raises(IdError, match=r"users\.csv: 'u00'\.$"):
+    put(tables.labels, ["user100", "user10", *tables.users[2:]], tables.items, tables.Y)
+    put(tables.instances, ["user10", *tables.users[2:]], "abc", tables.X[1:])
+    with pytest.raises(IdError, match=r"users\.csv: 'user100'\.$"):
         dyads(tables)
 
 
