@@ -155,20 +155,20 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
                 "upgrade dyadlearn."
             )
         if found is None or found[2] is None or version < 1:
-            raise _damaged(path)
+            raise _damaged(path, "its head does not begin as one does")
         try:
             tables = json.loads(head)
             header = json.loads(tables.pop("__metadata__")["header"])
             forms = _forms(tables)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise _damaged(path) from error
+            raise _damaged(path, "its head cannot be read") from error
         expected = 8 + length + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
         if size < expected:
             raise _cut_short(path, size, expected)
         # An axis of zero lets the others be of any length without taking room in the file.
         lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
         if size > expected or max(lengths, default=0) > size:
-            raise _damaged(path)
+            raise _damaged(path, "its arrays and its size do not fit together")
         check_room(size, f"Loading {path}")
         digest = hashlib.sha256(length.to_bytes(8, "little"))
         start, stop = found.span(2)
@@ -182,7 +182,7 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
                     raise _cut_short(path, file.tell(), expected)
                 digest.update(part)
         if digest.hexdigest().encode() != found[2]:
-            raise _damaged(path)
+            raise _damaged(path, "its checksum does not match")
     return header, arrays
 
 
@@ -198,7 +198,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
     if 8 + length > size:
         raise _cut_short(path, size, 8 + length)
     if length > _LONGEST_HEAD:
-        raise _damaged(path)
+        raise _damaged(path, "its head is longer than any")
     file.seek(8)
     return length, file.read(length)
 
@@ -228,5 +228,5 @@ def _cut_short(path: Path, size: int, expected: int) -> ModelFileError:
     return ModelFileError(f"{path} was cut short, or its beginning is damaged: it has {size} of {expected} bytes.")
 
 
-def _damaged(path: Path) -> ModelFileError:
-    return ModelFileError(f"{path} is damaged or was changed after it was saved: its checksum does not match.")
+def _damaged(path: Path, why: str) -> ModelFileError:
+    return ModelFileError(f"{path} is damaged or was changed after it was saved: {why}.")
