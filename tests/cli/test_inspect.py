@@ -91,6 +91,7 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
         {"command_line": 3},
         {"command_line": {}},
         {"command_line": {**about, "origin": [1]}},
+        {"command_line": {**about, "origin": {"scoring": {}}}},
         *(
             {"command_line": {**about, "instances": {**about["instances"], **wrong}}}
             for wrong in ({"kind": {}}, {"params": 3}, {"kernel": None}, {"names": [{}]}, {"column": 1}, {"more": 1})

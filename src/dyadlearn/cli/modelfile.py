@@ -96,9 +96,7 @@ def load_model(path: Path) -> Loaded:
             return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
         instances = _recipe(about["instances"])
         tasks = None if about["tasks"] is None else _recipe(about["tasks"])
-        if type(about["origin"]) is not dict:
-            raise TypeError("no origin")
-        return Loaded(model, instances, tasks, about["origin"], versions, path, checksum)
+        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum)
     except (LookupError, TypeError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
@@ -109,6 +107,13 @@ def load_model(path: Path) -> Loaded:
 def _texts(plain: Any) -> dict[str, str]:
     if type(plain) is not dict or not {type(text) for text in plain.values()} <= {str}:
         raise TypeError("versions are names and texts")
+    return plain
+
+
+def _origin(plain: Any) -> dict[str, Any]:
+    """Return what is known of the making of a model after checking what the commands use of it."""
+    if type(plain) is not dict or any(not isinstance(plain.get(name), str | None) for name in ("scoring", "setting")):
+        raise TypeError("an origin of wrong parts")
     return plain
 
 
