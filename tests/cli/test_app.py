@@ -97,6 +97,18 @@ def test_an_interrupt_is_one_sentence_too(run, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("moment", ["typer.main.get_command", "typer.core.TyperGroup.parse_args"])
+def test_an_interrupt_before_there_is_a_command_is_one_sentence_too(moment, monkeypatch, capsys):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moment, interrupt)
+    monkeypatch.setattr(sys, "argv", ["dyadlearn", "demo"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert (stop.value.code, capsys.readouterr().err) == (130, "dyadlearn: interrupted; no output was written.\n")
+
+
 def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     fail_with(ZeroDivisionError(), monkeypatch)

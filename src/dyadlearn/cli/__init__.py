@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -56,4 +57,8 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 
 def main() -> None:
     """Run the command."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # before there was a command that could tell
+        typer.echo(f"dyadlearn: {errors.NOTHING_WRITTEN}", err=True)
+        sys.exit(errors.INTERRUPTED)

@@ -15,7 +15,16 @@ from dyadlearn.cli.words import spoken
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 from dyadlearn.store.atomic import Written, noting_files
 
-__all__ = ["BAD_INPUT", "BAD_MODEL", "CHANGED_MEANWHILE", "DONE_BUT", "INTERRUPTED", "SURROUNDINGS", "Commands"]
+__all__ = [
+    "BAD_INPUT",
+    "BAD_MODEL",
+    "CHANGED_MEANWHILE",
+    "DONE_BUT",
+    "INTERRUPTED",
+    "NOTHING_WRITTEN",
+    "SURROUNDINGS",
+    "Commands",
+]
 
 #: 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
 BAD_INPUT = 2
@@ -25,12 +34,21 @@ CHANGED_MEANWHILE = 5
 DONE_BUT = 6
 INTERRUPTED = 130
 
+NOTHING_WRITTEN = "interrupted; no output was written."
+
 # What a user can mend by naming another file, as opposed to what the machine lacks.
 _ABOUT_FILES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 class Commands(TyperGroup):
     """A group of commands whose foreseeable errors are one sentence; anything else is a bug and is not hidden."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the words of the command line."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt:
+            _stop(INTERRUPTED, NOTHING_WRITTEN, [])
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -40,7 +58,7 @@ class Commands(TyperGroup):
                 sys.stdout.flush()  # a disk that is full shows only now
                 return result
             except KeyboardInterrupt:
-                _stop(INTERRUPTED, "interrupted; no output was written." if not written else "interrupted.", written)
+                _stop(INTERRUPTED, NOTHING_WRITTEN if not written else "interrupted.", written)
             except OSError as error:
                 if error.errno == errno.EPIPE and not any(file.in_place for file in written):
                     raise  # typer ends quietly when nobody reads on
