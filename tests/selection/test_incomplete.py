@@ -442,3 +442,17 @@ def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average)
     F[1, 1] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         metric(Y, F, average=average)
+
+
+def test_a_word_of_one_text_only_does_not_stop_the_default_search():
+    """Its leverage is as good as 1 at the small end of the grid, where nothing is interpolated all the same."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.3, size=(40, 12)).astype(float)
+    counts[:, 7] = 0.0
+    counts[5, 7] = 3.0
+    labels = np.where(rng.random((40, 3)) < 0.1, np.nan, rng.normal(size=(40, 3)))
+    search = IndependentTaskRidgeCV().fit(counts, labels)
+    assert np.isfinite(search.landscape_).all()
+    least, others = IndependentTaskRidge(1e-7).fit(counts, labels).holdout("B"), np.arange(40) != 5
+    again = IndependentTaskRidge(1e-7).fit(counts[others], labels[others]).predict(counts[[5]])[0]
+    assert_allclose(least[5], again, rtol=1e-7)

@@ -255,3 +255,16 @@ def test_every_library_computes_the_same(grids, library, weighted):
                 assert type(found) is type(labels)
                 assert found.dtype == labels.dtype
                 grids.close(library.to_numpy(found), expected, library.rtol)
+
+
+def test_missing_rows_that_only_together_are_interpolated_are_refused():
+    """Eigenvalues of a block are rounding there, not exactly zero; on a flat spectrum that is easily overlooked."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        basis = np.linalg.qr(rng.normal(size=(9, 7)))[0]
+        side = Spectrum.from_gram(basis @ basis.T).smoother(Tikhonov(), 0.0)
+        Y = rng.normal(size=(9, 1))
+        Y[rng.permutation(9)[:3]] = np.nan
+        for solve in (complete_columns, leave_one_out_columns):
+            with pytest.raises(LeverageError, match="leverage 1"):
+                solve(side, Y)

@@ -360,3 +360,17 @@ def test_every_library_computes_the_same(grids, library, model):
         grids.close(library.to_numpy(found.labels), given.completed(), library.rtol)
         fitted = operators.hat(weighted.labels)
         grids.close(library.to_numpy(fitted), given.fitted(weights), library.rtol)
+
+
+def test_cells_that_only_together_are_interpolated_are_refused():
+    """On flat spectra the eigenvalues of what is missing are rounding, and no larger than that of the kernels."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in ((9, 7), (6, 4))]
+        spectrum, task_spectrum = (Spectrum.from_gram(basis @ basis.T) for basis in bases)
+        sides = spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
+        Y = rng.normal(size=(9, 6))
+        Y[np.ix_(rng.permutation(9)[:3], rng.permutation(6)[:3])] = np.nan
+        for operators in (TwoStepPairs(*sides), KroneckerPairs(spectrum, task_spectrum, 0.0)):
+            with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
+                complete(operators, Y)

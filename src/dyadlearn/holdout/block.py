@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows, with_diagonal
 from dyadlearn.holdout.two_step import check_cells
 from dyadlearn.solvers.pairs import TwoStepPairs, common_floor
 from dyadlearn.spectrum import Smoother
@@ -53,7 +53,7 @@ def leave_one_out_beside_block(
     xp = namespace(completed)
     operators = TwoStepPairs(rows, columns)
     rows, columns = operators.rows, operators.columns or columns
-    residual, task_residual = rows.residual(), columns.residual()
+    residual, task_residual = _residual(rows), _residual(columns)
     identity = xp.eye(completed.shape[1], dtype=completed.dtype, device=completed.device)
     if operators.vanishing:
         hat = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
@@ -82,6 +82,11 @@ def leave_one_out_beside_block(
         leverage = rows.leverage[:, None] * columns.leverage[None, :]
         held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
     return xp.where(block, completed, held_out)
+
+
+def _residual(side: Smoother) -> Array:
+    """Return the residual operator, off its diagonal from the smaller of hat and residual: squares enter below."""
+    return with_diagonal(-side.off_diagonal(), side.slack)
 
 
 def _columns(matrix: Array, index: np.ndarray) -> Array:

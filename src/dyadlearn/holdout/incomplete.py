@@ -11,7 +11,8 @@ four cases nothing is solved again:
   rest has the shortcuts of a complete grid;
 - single cells of a grid whose missing labels form a block, for two-step: see `dyadlearn.holdout.block`;
 - single cells of a grid with few observed ones, with :math:`\mathbf{P}` the pairwise kernel and :math:`c` the ridge
-  of the model: :math:`y_i - a_i/[(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}]_{ii}`.
+  of the model: with :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
+  :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
@@ -305,30 +306,31 @@ def leave_one_out_pairs(problem: Problem) -> Array:
     weights = xp.ones_like(y) if problem.weights is None else take_rows(xp.reshape(problem.weights, (-1,)), flat)
     eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
     inverse = xp.linalg.inv(system + operators.ridge * eye / weights)
-    dual, own = inverse @ y, xp.linalg.diagonal(inverse)
+    own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)
     if problem.method == "network":
-        dual, own = _both_ways(dual, own, inverse, observed)
-    left_out = y - dual / own
+        left_out = _both_ways(inverse, own, y, observed)
+    else:
+        left_out = -(with_diagonal(inverse, 0.0) @ y) / own
     everything = xp.concat([left_out, xp.reshape(complete_problem(problem).labels, (-1,))])
     places = np.arange(observed.size) + flat.size
     places[flat] = np.arange(flat.size)
     return xp.reshape(take_rows(everything, places), problem.Y.shape)
 
 
-def _both_ways(dual: Array, own: Array, inverse: Array, observed: np.ndarray) -> tuple[Array, Array]:
-    """Return what replaces a and P_ii where an edge leaves with its transpose: Cramer's rule for two cells."""
-    xp = namespace(dual)
+def _both_ways(inverse: Array, own: Array, y: Array, observed: np.ndarray) -> Array:
+    """Leave out each edge with its transpose, −P_BB⁻¹ P_B· y of the others: Cramer's rule for two cells B."""
+    xp = namespace(y)
     number = np.full(observed.shape, -1)
     number[observed] = np.arange(int(observed.sum()))
     partner = number.T[observed]
-    alone = as_array_of(partner == np.arange(partner.size), dual)
+    alone = as_array_of(partner == np.arange(partner.size), y)
     flat = np.arange(partner.size) * partner.size + partner
-    between = take_rows(xp.reshape(inverse, (-1,)), flat)
-    other = take_rows(own, partner)
-    return (
-        xp.where(alone, dual, other * dual - between * take_rows(dual, partner)),
-        xp.where(alone, own, own * other - between**2),
-    )
+    entries = xp.reshape(inverse, (-1,))
+    between = take_rows(entries, flat)
+    entries[as_array_of(flat, y)] = 0.0
+    dual, other = with_diagonal(inverse, 0.0) @ y, take_rows(own, partner)
+    top = xp.where(alone, dual, other * dual - between * take_rows(dual, partner))
+    return -top / xp.where(alone, own, own * other - between**2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,10 +23,24 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, positive_solver, take_rows, to_numpy, with_diagonal, zeros
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    largest,
+    namespace,
+    positive_solver,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn.solvers.reduced import check_hidden, reduced
 from dyadlearn.spectrum import Smoother, leverage_error
 
 __all__ = ["complete_columns", "leave_one_out_columns"]
+
+# Up to this leverage h the difference 1 − h keeps all digits but one.
+_FAR_FROM_ONE = 0.9
 
 
 def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
@@ -74,8 +88,9 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         form = min(sizes, key=lambda name: sizes[name])
         if form == "missing":
             return column.join(column.labels, _missing_rows(side, matrices, column))
-        if form == "directions":
-            fitted = side.spectrum.vectors @ _directions(side, column)[1]
+        found = _directions(side, column) if form == "directions" else None
+        if found is not None:
+            fitted = side.spectrum.vectors @ found[0]
             dual = column.labels - take_rows(fitted, column.rows)
             dual = dual if column.weights is None else column.weights * dual
         else:
@@ -91,8 +106,9 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
     r"""Return, for each observed label, what a model that never saw it predicts; predictions elsewhere.
 
     With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
-    :math:`y_i - a_i/P_{ii}`, and in the form of directions
-    :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model.
+    :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`, where the sum keeps its digits however small it is. In
+    the form of directions it is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model, or,
+    where that comes near to 1, the leave-one-out of the observed rows as a side of their own.
 
     Parameters
     ----------
@@ -107,21 +123,24 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
+        found = None
         if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
-            vectors, coefficients, solver = side.spectrum.vectors, *_directions(side, column)[1:]
-            fitted = vectors @ coefficients
-            own = take_rows(vectors, column.rows)
+            found = _directions(side, column)
+        if found is None:
+            inverse = xp.linalg.inv(_system(matrices, column))
+            own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
+            fitted = matrices.fitted(column.rows, inverse @ column.labels)
+            held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
+        else:
+            coefficients, solver = found
+            fitted = side.spectrum.vectors @ coefficients
+            own = take_rows(side.spectrum.vectors, column.rows)
             leverage = xp.sum(own * solver(own.T).T, axis=1)[:, None]
             leverage = leverage if column.weights is None else column.weights * leverage
-            if float(xp.max(leverage)) >= 1 - 1e-6:
-                tight = np.flatnonzero(to_numpy(leverage[:, 0]) >= 1 - 1e-6)
-                raise leverage_error(column.rows[tight], Y.shape[0], "rows")
-            held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
-        else:
-            inverse = xp.linalg.inv(_system(matrices, column))
-            dual = inverse @ column.labels
-            fitted = matrices.fitted(column.rows, dual)
-            held_out = column.labels - dual / xp.linalg.diagonal(inverse)[:, None]
+            if largest(leverage) > _FAR_FROM_ONE:
+                held_out = _leave_one_out_apart(side, column)
+            else:
+                held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
         return column.join(held_out, take_rows(fitted, column.missing))
 
     return _each_pattern(Y, weights, solve)
@@ -228,8 +247,12 @@ def _system(matrices: _Matrices, column: _Column) -> Array:
     return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
 
 
-def _directions(side: Smoother, column: _Column) -> tuple[Array, Array, Callable[[Array], Array]]:
-    """Return the eigenvectors at the observed rows, the coefficients (k, p), and a solver of their system."""
+def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:
+    """Return the coefficients (k, p) of the eigenvectors and a solver of their system.
+
+    None where it is too near to singular to be solved; the kernel of the observed rows, with its ridge, never is.
+    """
+    check_hidden(side, column.missing)
     own = take_rows(side.spectrum.vectors, column.rows)
     weighted = own if column.weights is None else column.weights * own
     xp = namespace(own)
@@ -237,17 +260,25 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Array, Callable
     kept = side.shrinkage > 0
     penalty = side.remainder / xp.where(kept, side.shrinkage, xp.ones_like(side.shrinkage))
     penalty = xp.where(kept, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
-    if side.slack_floor > 0:
-        whole = take_rows(own.T, np.flatnonzero(to_numpy(side.remainder) == 0))
-        if float(xp.min(xp.linalg.eigvalsh(whole @ whole.T))) <= side.slack_floor:
-            raise leverage_error(column.missing, side.spectrum.n_rows, "rows are missing and")
     system = weighted.T @ own
     system = with_diagonal(system, xp.linalg.diagonal(system) + penalty)
     try:
         solver = positive_solver(system)
     except np.linalg.LinAlgError:
+        if side.slack_floor == 0:
+            return None
         raise leverage_error(column.rows, side.spectrum.n_rows, "rows") from None
-    return own, solver(weighted.T @ column.labels), solver
+    return solver(weighted.T @ column.labels), solver
+
+
+def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
+    """Leave rows out of the observed ones as a side of their own: 1 − h is no difference there."""
+    own = reduced(side, column.rows, column.weights)
+    tight = to_numpy(own.slack) <= own.slack_floor
+    if tight.any():
+        raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
+    root = 1.0 if column.weights is None else column.weights**0.5
+    return own.leave_one_out(root * column.labels) / root
 
 
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
@@ -255,8 +286,7 @@ def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array
         return column.labels[:0, :]
     xp = namespace(column.labels)
     system = matrices.residual(column.missing)
-    if side.slack_floor and float(xp.min(xp.linalg.eigvalsh(system))) <= side.slack_floor:
-        raise leverage_error(column.missing, side.spectrum.n_rows, "rows are missing and")
+    check_hidden(side, column.missing)
     return xp.linalg.solve(system, matrices.from_others(column.missing, column.rows, column.labels))
 
 

@@ -181,7 +181,8 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     xp = namespace(right)
     system = operators.residual_block(*np.nonzero(mask))
     flat = np.flatnonzero(mask)
-    if operators.floor and float(xp.min(xp.linalg.eigvalsh(system))) <= operators.floor:
+    # The floor is meant for sums of squares: an eigenvalue is wrong by ε where they are by its square.
+    if operators.floor and float(xp.min(xp.linalg.eigvalsh(system))) <= min(operators.floor**0.5, 1e-6):
         raise leverage_error(flat, mask.size, "cells form a set that")
     solved = xp.linalg.solve(system, take_rows(xp.reshape(right, (-1,)), flat)[:, None])
     # Cells outside the mask take the zero at the end.

@@ -1,0 +1,125 @@
+"""How many digits are right where labels are missing or weighted: a reference in 50-digit arithmetic."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from dyadlearn.holdout import holdout
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.spectrum import Spectrum
+
+ALPHAS = [1e-10, 1e-3, 1.0, 1e3, 1e10]
+M, Q = 5, 4
+HOLES = {"a block": [(0, 0)], "scattered": [(0, 0), (1, 2), (4, 3), (4, 0)]}
+CELLS = [(0, 1), (2, 0), (3, 3)]
+
+
+@pytest.fixture(autouse=True)
+def fifty_digits():
+    with mpmath.workdps(50):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(cases):
+    """Give two well-conditioned kernels, labels, and weights."""
+    rng = np.random.default_rng(5)
+    K, G, Y = cases.gram(M, M, rng), cases.gram(Q, Q, rng), rng.normal(size=(M, Q))
+    return K, G, Y, rng.uniform(0.3, 3.0, size=(M, Q))
+
+
+def with_holes(Y, name):
+    labels = Y.copy()
+    labels[tuple(zip(*HOLES[name], strict=True))] = np.nan
+    return labels
+
+
+def pairwise(kernel, ridge, labels, weights, cell):
+    """Return what ridge regression on the observed pairs but one predicts for it; `kernel` takes two pairs."""
+    pairs = [pair for pair in zip(*np.nonzero(~np.isnan(labels)), strict=True) if pair != cell]
+    system = mpmath.matrix([[kernel(a, b) for b in pairs] for a in pairs])
+    for s, pair in enumerate(pairs):
+        system[s, s] += mpmath.mpf(ridge) / (1 if weights is None else mpmath.mpf(weights[pair]))
+    dual = mpmath.lu_solve(system, mpmath.matrix([labels[pair] for pair in pairs]))
+    return mpmath.fsum(kernel(cell, pair) * dual[s] for s, pair in enumerate(pairs))
+
+
+def own_kernel(K, G, alpha, task_alpha):
+    """Return the kernel Ξ of two-step on the pairs, from its definition."""
+    K, G = mpmath.matrix(K.tolist()), mpmath.matrix(G.tolist())
+    (k, U), (g, V) = mpmath.eigsy(K), mpmath.eigsy(G)
+    alpha, task_alpha = mpmath.mpf(alpha), mpmath.mpf(task_alpha)
+    values = mpmath.matrix(M, Q)
+    for i in range(M):
+        for j in range(Q):
+            values[i, j] = k[i] * g[j] / (alpha * task_alpha + task_alpha * k[i] + alpha * g[j])
+
+    basis = mpmath.matrix([[U[i, a] * V[j, b] for a in range(M) for b in range(Q)] for i in range(M) for j in range(Q)])
+    dense = basis * mpmath.diag(list(values)) * basis.T
+    return lambda a, b: dense[int(a[0]) * Q + int(a[1]), int(b[0]) * Q + int(b[1])]
+
+
+def worst_error(found, expected):
+    largest = max(abs(value) for value in expected.values())
+    return float(max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items()) / largest)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighted):
+    K, G, Y, weights = data
+    labels, weights = with_holes(Y, "scattered"), weights if weighted else None
+    spectra = Spectrum.from_gram(K), Spectrum.from_gram(G)
+    exact = mpmath.matrix(K.tolist()), mpmath.matrix(G.tolist())
+
+    def kronecker(a, b):
+        return exact[0][int(a[0]), int(b[0])] * exact[1][int(a[1]), int(b[1])]
+
+    def independent(a, b):
+        return exact[0][int(a[0]), int(b[0])] * (a[1] == b[1])
+
+    for method, kernel, task_spectrum in (("kronecker", kronecker, spectra[1]), ("independent", independent, None)):
+        problem = Problem(method, labels, spectra[0], alpha, task_spectrum, weights=weights)
+        expected = {cell: pairwise(kernel, alpha, labels, weights, cell) for cell in CELLS}
+        assert worst_error(holdout(problem, "A"), expected) < 1e-12, method
+
+
+@pytest.mark.parametrize(("alpha", "task_alpha"), [(1e-10, 1e-10), (1.0, 1.0), (1e12, 1e12), (1e-10, 1e10)])
+def test_single_cells_of_two_step(data, alpha, task_alpha):
+    K, G, Y, _ = data
+    kernel = own_kernel(K, G, alpha, task_alpha)
+    for name in HOLES:
+        labels = with_holes(Y, name)
+        problem = Problem("two_step", labels, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
+        expected = {cell: pairwise(kernel, 1.0, labels, None, cell) for cell in CELLS}
+        assert worst_error(holdout(problem, "A"), expected) < 1e-12, name
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-9, 1e-6, 1.0, 1e9])
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
+    """One word occurs in one text only: the smaller alpha, the nearer its leverage is to 1, and it is left out."""
+    rng = np.random.default_rng(3)
+    features = rng.poisson(0.6, size=(12, 4)).astype(float)
+    features[:, 2] = 0.0
+    features[4, 2] = 3.0
+    labels = rng.normal(size=(12, 2))
+    labels[1, 0] = labels[7, 1] = np.nan
+    weights = rng.uniform(0.3, 3.0, size=(12, 2)) if weighted else None
+    exact = mpmath.matrix(features.tolist())
+
+    def kernel(a, b):
+        same = int(a[1] == b[1])
+        return same * mpmath.fsum(exact[int(a[0]), f] * exact[int(b[0]), f] for f in range(4))
+
+    cells = [(4, 0), (4, 1), (0, 0), (9, 1)]
+    expected = {cell: pairwise(kernel, alpha, labels, weights, cell) for cell in cells}
+    problem = Problem("independent", labels, Spectrum.from_features(features), alpha, weights=weights)
+    for setting in "AB":
+        found = holdout(problem, setting)
+        assert np.isfinite(found).all()
+        # As on complete labels: nothing is lost but what the eigenvalues themselves are uncertain by.
+        limit = max(1e-12, 10 * np.finfo(float).eps * np.linalg.norm(features, 2) ** 2 / alpha)
+        assert worst_error(found, expected) < limit
