@@ -113,6 +113,28 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
 
 
 @quiet
+@pytest.mark.parametrize("shape", [(8, 2), (2, 8)], ids=["rows", "columns"])
+@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV])
+def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
+    """It stays in the grid without labels: predicted from its features, or 0 if its task is on its own."""
+    rng = np.random.default_rng(2)
+    X, T, Y = rng.normal(size=(shape[0], 3)), rng.normal(size=(shape[1], 3)), rng.normal(size=shape)
+    search = make_search(cls, setting="A")
+    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    n_hidden = 0
+    for _, test in SettingKFold("A", 2, random_state=0).split_grid(*shape):
+        whole = test & test.all(axis=1 if shape[0] > 2 else 0, keepdims=True)
+        n_hidden += whole.sum()
+        inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
+        assert_allclose(found.predictions[test], inner.predict(X)[test], rtol=1e-6, atol=1e-8)
+        if cls is IndependentTaskRidgeCV and shape[0] == 2:
+            assert_array_equal(found.predictions[whole], 0.0)
+        else:
+            assert (found.predictions[whole] != 0).all()
+    assert n_hidden >= 2
+
+
+@quiet
 def test_nested_pairs_of_frames_and_libraries(library):
     pd = pytest.importorskip("pandas")
     X, Y, T = make_data()

@@ -109,7 +109,8 @@ def nested_score(
     Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. In each the
     whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
     chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
-    the grid, which is incomplete then.
+    the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
+    predicted as the model predicts one without labels (from its features, or 0 for an independent task).
 
     Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
     would have to be evaluated for every regularisation and every row within the fold, which costs more than
@@ -176,7 +177,9 @@ def nested_score(
     ):
         warnings.simplefilter("always")
         for train, test in folds.split_grid(*Y.shape, groups=groups, task_groups=task_groups):
-            (seen, known), (new, asked), before = _axes(train), _axes(test), len(caught)
+            # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
+            (seen, known) = map(np.arange, Y.shape) if setting is Setting.A else _axes(train)
+            (new, asked), before = _axes(test), len(caught)
             inner = clone(search).set_params(progress=False)
             labels = _hidden(Y, train) if setting is Setting.A else _block(Y, seen, known)
             inner.fit(
