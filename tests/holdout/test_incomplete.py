@@ -150,12 +150,7 @@ def test_the_last_label_leaves_nothing(model):
 @every_pattern
 def test_new_instances_and_tasks(model, letter, labels):
     found = fitted(model, labels, None).holdout(letter)
-    expected = without_sides(model, labels, None, letter, None, None)
-    observed = ~np.isnan(labels)
-    close(found[observed], expected[observed])
-    assert np.isfinite(found).all()
-    if isinstance(model, TwoStepRidge):
-        close(found, expected)
+    close(found, without_sides(model, labels, None, letter, None, None))
 
 
 @pair_models
@@ -232,14 +227,9 @@ def test_a_path_of_regularisations_starts_from_the_one_before():
             close(folds.held_out(alpha, task_alpha), fresh.holdout("B", groups=GROUPS))
 
 
-def test_other_filters_hide_labels_and_keep_their_penalty():
+def test_single_cells_under_another_filter():
     model = TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12, filter=IteratedTikhonov(2))
     own, labels = fitted(model, PATTERNS["some"], None), PATTERNS["some"]
-    found = own.holdout("B", groups=GROUPS)
-    for group in range(3):
-        hidden = labels.copy()
-        hidden[group == GROUPS] = np.nan
-        close(found[group == GROUPS], fitted(model, hidden, None).predict(X)[group == GROUPS])
     close(own.holdout("A"), without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q)))
 
 

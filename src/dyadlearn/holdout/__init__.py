@@ -7,9 +7,10 @@ from typing import Any
 from dyadlearn._array import Array
 from dyadlearn.holdout.cells import cells_holdout
 from dyadlearn.holdout.groups import group_members
-from dyadlearn.holdout.incomplete import complete_problem, incomplete_holdout, labelled_part
+from dyadlearn.holdout.incomplete import complete_problem, incomplete_holdout
 from dyadlearn.holdout.kronecker import kronecker_holdout
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
+from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.holdout.networks import network_holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import independent_holdout, two_step_holdout
@@ -53,7 +54,7 @@ def holdout(
         part = labelled_part(problem) if alone else None
         if part is None:
             return incomplete_holdout(problem, setting, groups, task_groups, cells)
-        return part.embed(holdout(part.problem, setting), complete_problem(problem).labels)
+        return part.extend(holdout(part.problem, setting), complete_problem(problem).labels, setting)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
     if cells is not None:

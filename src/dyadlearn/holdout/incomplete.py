@@ -17,46 +17,38 @@ four cases nothing is solved again:
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy, with_diagonal
-from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
 from dyadlearn.holdout.groups import group_members
+from dyadlearn.holdout.labelled import part_of
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import smoothers
 from dyadlearn.settings import Setting
-from dyadlearn.solvers import two_step_coefficients
 from dyadlearn.solvers.block import complete_block
 from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
 from dyadlearn.solvers.incomplete import Completion, complete
 from dyadlearn.solvers.iterative import Solution
-from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import sandwich
+from dyadlearn.solvers.pairs import TwoStepPairs
+from dyadlearn.solvers.reduced import predict_others, reduced, without
+from dyadlearn.spectrum import Smoother, Spectrum
 
-__all__ = [
-    "FEW_CELLS",
-    "Folds",
-    "LabelledPart",
-    "complete_problem",
-    "incomplete_holdout",
-    "labelled_part",
-    "missing_block",
-]
+__all__ = ["FEW_CELLS", "Folds", "complete_problem", "incomplete_holdout", "missing_block"]
 
 # One solve for each cell, or one dense system of all cells, up to this many; for one λ after the other, fewer.
 _MANY_CELLS, FEW_CELLS = 4096, 1024
 
 Fold = tuple[np.ndarray, np.ndarray]
 Axes = tuple[np.ndarray, np.ndarray]
+Key = tuple[bool, bytes]
 
 
 def complete_problem(problem: Problem, start: Completion | None = None) -> Completion:
@@ -76,19 +68,25 @@ def complete_problem(problem: Problem, start: Completion | None = None) -> Compl
         side = problem.spectrum.smoother(problem.filter, problem.alpha)
         labels = complete_columns(side, problem.Y, problem.weights)
         return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+    return _completed(problem, None if problem.method == "kronecker" else smoothers(problem), start)
+
+
+def _completed(problem: Problem, sides: tuple[Smoother, Smoother] | None, start: Completion | None) -> Completion:
+    """Complete labels under the given sides, those of Kronecker ridge regression if there are none."""
     block = missing_block(problem)
-    if block is not None:
-        labels = complete_block(*smoothers(problem), problem.Y, *block)
+    if sides is not None and block is not None:
+        labels = complete_block(*sides, problem.Y, *block)
         found = Completion(labels, "block", Solution(labels, 0, 0.0, True))
     else:
-        operators, Y, weights = pair_operators(problem), problem.Y, problem.weights
-        found = complete(operators, Y, weights, start=start, tol=problem.tol, max_iter=problem.max_iter)
+        operators = pair_operators(problem) if sides is None else TwoStepPairs(*sides)
+        Y, weights, tol = problem.Y, problem.weights, problem.tol
+        found = complete(operators, Y, weights, start=start, tol=tol, max_iter=problem.max_iter)
     if not found.solution.converged:
         warnings.warn(
             f"Conjugate gradients stopped after {found.solution.n_iter} iterations at a relative residual of "
             f"{found.solution.residual:.1e}, short of tol={problem.tol:g}: raise max_iter, tol or the regularisation.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     if problem.method == "network":
         # Rounding must not break the symmetry of a network.
@@ -155,10 +153,10 @@ class Folds:
                     "(setting A), or complete the labels first."
                 )
             folds = _both_directions(folds)
-        self.problem = problem
+        self.problem, self.setting = problem, setting
         # Taking rows out of the grid equals hiding them for all models but this one.
-        self.apart = problem.method == "two_step" and _is_tikhonov(problem) and setting is not Setting.A
-        self._spectra: dict[tuple[bool, bytes], Spectrum] = {}
+        self.apart = problem.method == "two_step" and setting is not Setting.A
+        self._spectra: dict[Key, Spectrum] = {}
         self.parts = [self._part(train, test) for train, test in folds]
         self.starts: list[Completion | None] = [None] * len(self.parts)
 
@@ -171,21 +169,8 @@ class Folds:
         if not self.apart:
             return replace(problem, Y=Y), None, test
         rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
-        assert problem.task_spectrum is not None
-        part = replace(
-            problem,
-            Y=_block(Y, rows, columns),
-            spectrum=self._spectrum(problem.spectrum, rows, False),
-            task_spectrum=self._spectrum(problem.task_spectrum, columns, True),
-            weights=None if problem.weights is None else _block(problem.weights, rows, columns),
-        )
-        return part, (rows, columns), test
-
-    def _spectrum(self, spectrum: Spectrum, rows: np.ndarray, of_tasks: bool) -> Spectrum:
-        key = (of_tasks, rows.tobytes())
-        if key not in self._spectra:
-            self._spectra[key] = _part_of(spectrum, rows)
-        return self._spectra[key]
+        weights = None if problem.weights is None else _block(problem.weights, rows, columns)
+        return replace(problem, Y=_block(Y, rows, columns), weights=weights), (rows, columns), test
 
     @property
     def converged(self) -> bool:
@@ -194,38 +179,57 @@ class Folds:
 
     def held_out(self, alpha: float, task_alpha: float, tol: float | None = None) -> Array:
         """Return predictions of shape (m, q), NaN where no fold predicts."""
-        grid = self.problem.Y
+        grid, problem = self.problem.Y, replace(self.problem, alpha=alpha, task_alpha=task_alpha)
         xp = namespace(grid)
         held_out = xp.full_like(grid, float("nan"))
+        sides = smoothers(problem) if self.apart else None
+        known: dict[Key, Smoother] = {}
         for number, (part, axes, test) in enumerate(self.parts):
             posed = replace(part, alpha=alpha, task_alpha=task_alpha, tol=part.tol if tol is None else tol)
-            found = complete_problem(posed, self.starts[number])
-            self.starts[number] = found
-            if axes is None:
+            if sides is None or axes is None:
+                found = complete_problem(posed, self.starts[number])
                 predicted = found.labels
             else:
-                predicted = self._outside(replace(posed, Y=found.labels), *axes)
+                rows = self._reduced(problem, sides[0], axes[0], False, known)
+                columns = self._reduced(problem, sides[1], axes[1], True, known)
+                found = _completed(posed, (rows, columns), self.starts[number])
+                predicted = _outside(sides, axes, found.labels)
+            self.starts[number] = found
             held_out = xp.where(as_array_of(test, grid), predicted, held_out)
         return held_out
 
-    def _outside(self, closed: Problem, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the predictions of a completed part for the whole grid."""
-        assert closed.task_spectrum is not None
-        assert self.problem.task_spectrum is not None
-        coefficients = two_step_coefficients(
-            closed.spectrum,
-            closed.task_spectrum,
-            closed.Y,
-            closed.filter,
-            closed.alpha,
-            closed.task_filter,
-            closed.task_alpha,
-        )
-        return sandwich(
-            _rows_against(self.problem.spectrum, rows),
-            coefficients,
-            _rows_against(self.problem.task_spectrum, columns),
-        )
+    def _reduced(
+        self, problem: Problem, side: Smoother, rows: np.ndarray, of_tasks: bool, known: dict[Key, Smoother]
+    ) -> Smoother:
+        """Return a side of some rows; where leaving the others out is fitting again, all λ share its spectrum."""
+        key = (of_tasks, rows.tobytes())
+        if key in known:
+            return known[key]
+        filter, alpha = (problem.task_filter, problem.task_alpha) if of_tasks else (problem.filter, problem.alpha)
+        if filter.refits:
+            if key not in self._spectra:
+                self._spectra[key] = part_of(side.spectrum, rows)
+            found = self._spectra[key].smoother(filter, alpha)
+        else:
+            found = reduced(side, rows)
+        # Only where both sides are cut do other folds leave the same rows, or the same columns.
+        if self.setting is Setting.D:
+            known[key] = found
+        return found
+
+
+def _outside(sides: tuple[Smoother, Smoother], axes: Axes, completed: Array) -> Array:
+    """Return, as a grid (m, q), what a completed part says of the rows and columns that left it."""
+    values, places = completed.T, []
+    for side, kept in zip(sides[::-1], axes[::-1], strict=True):
+        n_rows = side.spectrum.n_rows
+        left = without(kept, n_rows)
+        # Where nothing left, all rows are known and asked for.
+        values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
+        place = np.zeros(n_rows, dtype=np.intp)
+        place[left if left.size else kept] = np.arange(left.size or n_rows)
+        places.append(place)
+    return take_rows(take_rows(values.T, places[1]).T, places[0]).T
 
 
 def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
@@ -233,17 +237,6 @@ def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
     for _, test in folds:
         upper = np.triu(test)
         yield ~(upper | upper.T), upper | upper.T
-
-
-def _is_tikhonov(problem: Problem) -> bool:
-    return isinstance(problem.filter, Tikhonov) and isinstance(problem.task_filter, Tikhonov)
-
-
-def _rows_against(spectrum: Spectrum, rows: np.ndarray) -> Array:
-    """Return what multiplies coefficients of some rows: kernel rows with them, or coordinates in the primal."""
-    if spectrum.components is not None:
-        return spectrum.vectors * spectrum.values**0.5
-    return (spectrum.vectors * spectrum.values) @ take_rows(spectrum.vectors, rows).T
 
 
 def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
@@ -331,63 +324,3 @@ def _both_ways(inverse: Array, own: Array, y: Array, observed: np.ndarray) -> Ar
     dual, other = with_diagonal(inverse, 0.0) @ y, take_rows(own, partner)
     top = xp.where(alone, dual, other * dual - between * take_rows(dual, partner))
     return -top / xp.where(alone, own, own * other - between**2)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledPart:
-    """A complete grid within one that has rows or columns without labels.
-
-    Attributes
-    ----------
-    problem : Problem
-    rows, columns : integer arrays
-        Where it lies.
-    """
-
-    problem: Problem
-    rows: np.ndarray
-    columns: np.ndarray
-
-    def embed(self, values: Array, grid: Array) -> Array:
-        """Return a grid (m, q) with its own values put where they belong."""
-        xp = namespace(grid)
-        places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
-        places[np.ix_(self.rows, self.columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
-        together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
-        return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
-
-
-def labelled_part(problem: Problem) -> LabelledPart | None:
-    """Return the problem of the rows and columns that have labels, if the shortcuts of a complete grid apply to it.
-
-    Rows and columns without any label take no part in ridge regression on pairs or columns. Two-step is a model of
-    the whole grid, in which they do.
-    """
-    if problem.weights is not None or not _is_tikhonov(problem) or problem.method in ("two_step", "network"):
-        return None
-    observed = ~np.isnan(to_numpy(problem.Y))
-    rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
-    if not observed[np.ix_(rows, columns)].all():
-        return None
-    tasks = problem.task_spectrum
-    part = replace(
-        problem,
-        Y=_block(problem.Y, rows, columns),
-        spectrum=_part_of(problem.spectrum, rows),
-        task_spectrum=None if tasks is None else _part_of(tasks, columns),
-    )
-    return LabelledPart(part, rows, columns)
-
-
-def _part_of(spectrum: Spectrum, rows: np.ndarray) -> Spectrum:
-    """Return the spectrum of some rows of a side; in the primal of their coordinates U√σ, whatever the features."""
-    if rows.size == spectrum.n_rows:
-        if spectrum.components is None:
-            return spectrum
-        xp = namespace(spectrum.values)
-        axes = xp.eye(spectrum.values.shape[0], dtype=spectrum.values.dtype, device=spectrum.values.device)
-        return Spectrum(spectrum.values, spectrum.n_rows, axes, spectrum.vectors)
-    own = take_rows(spectrum.vectors, rows)
-    if spectrum.components is not None:
-        return Spectrum.from_features(own * spectrum.values**0.5)
-    return Spectrum.from_gram((own * spectrum.values) @ own.T)

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
 from dyadlearn._frames import in_order, read_table
-from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
@@ -278,7 +278,13 @@ class _Side:
     @property
     def is_ridge(self) -> bool:
         """Whether hiding rows is fitting again without them."""
-        return isinstance(self.filter, Tikhonov) and not self.fixed_penalty
+        return self.filter.refits and not self.fixed_penalty
+
+    @cached_property
+    def ridge(self) -> float:
+        """The λ of a filter that refits, which is φ = 1/(σ + λ) whatever it calls its parameter."""
+        at_zero = float(self.filter.phi(np.zeros(1), self.alpha)[0])
+        return 1.0 / at_zero if at_zero > 0 else 0.0
 
     @cached_property
     def hat(self) -> Array:
@@ -293,8 +299,8 @@ class _Side:
             imputed = np.linalg.solve(gap, H[np.ix_(hidden, kept)])
             return H[np.ix_(rows, kept)] + H[np.ix_(rows, hidden)] @ imputed
         K, K_rows = self.kernel[np.ix_(kept, kept)], self.kernel[np.ix_(rows, kept)]
-        if self.is_ridge and self.alpha > 0:
-            return np.linalg.solve(K + self.alpha * np.eye(len(K)), K_rows.T).T
+        if self.is_ridge and self.ridge > 0:
+            return np.linalg.solve(K + self.ridge * np.eye(len(K)), K_rows.T).T
         return K_rows @ _spectral(K, lambda values: self.filter.phi(values, self.alpha))
 
 
@@ -363,9 +369,9 @@ class _PairKernel:
     def __init__(self, method: str, side: _Side, task_side: _Side) -> None:
         values, self.U = _eigh(side.kernel)
         task_values, self.V = _eigh(task_side.kernel)
-        self.values, self.ridge = np.outer(values, task_values), side.alpha
+        self.values, self.ridge = np.outer(values, task_values), side.ridge
         if method != "kronecker":
-            alpha, task_alpha, self.ridge = side.alpha, task_side.alpha, 1.0
+            alpha, task_alpha, self.ridge = side.ridge, task_side.ridge, 1.0
             if alpha == 0 and task_alpha == 0:
                 alpha, task_alpha, self.ridge = 1.0, 1.0, 0.0
             total = np.add.outer(task_alpha * values, alpha * task_values) + self.ridge * alpha * task_alpha

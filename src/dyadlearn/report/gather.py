@@ -262,7 +262,7 @@ def _remarks(question: Question, results: list[Result]) -> list[str]:
             "Not all settings leave out the same: compare their scores with care, or give groups=, task_groups= or cv=."
         )
     filters = [problem.filter] + ([] if problem.task_spectrum is None else [problem.task_filter])
-    if not all(isinstance(each, Tikhonov) for each in filters):
+    if not all(each.refits for each in filters):
         found.append(
             "Held-out predictions of filters other than Tikhonov are those of a penalty built from all rows, which "
             "is not the same as fitting again without some."

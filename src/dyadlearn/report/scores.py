@@ -13,7 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._frames import in_order
 from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout.incomplete import labelled_part
+from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.report.data import Landscape, Result

@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import Array, to_numpy
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, labelled_part, missing_block
+from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, missing_block
+from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.metrics import PreparedScorer
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.splitters import SettingKFold

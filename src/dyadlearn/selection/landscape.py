@@ -35,7 +35,7 @@ from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
-from dyadlearn.holdout.incomplete import labelled_part
+from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.undefined import check_something_is_left, warn_of_undefined, where_defined
