@@ -57,4 +57,4 @@ class UndefinedScoreWarning(UserWarning):
 
 
 class KernelRepairWarning(UserWarning):
-    """A similarity matrix was symmetrised or made positive semi-definite before use."""
+    """A similarity matrix was symmetrised or made positive semi-definite before use, with all its rows at once."""

@@ -99,8 +99,8 @@ class Spectrum:
             flaws.append(f"indefinite (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
         if flaws:
             warnings.warn(
-                f"{name} is {' and '.join(flaws)}. Use dyadlearn.kernels.repair to do this "
-                "explicitly, or repair='error' to refuse it.",
+                f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
+                "too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it.",
                 KernelRepairWarning,
                 stacklevel=2,
             )

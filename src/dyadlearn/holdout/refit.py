@@ -163,7 +163,8 @@ def verify_holdout(
 ) -> float:
     """Compare a model's hold-out predictions with those of models that are really fitted again.
 
-    Filters other than `Tikhonov` are compared with `transductive`, which is what they promise.
+    Filters that do not refit are compared with `transductive`, which is what they promise. The kernels are those of
+    the fit, repaired if they had to be: how far a repair within each fold would lead, this does not see.
 
     Parameters
     ----------

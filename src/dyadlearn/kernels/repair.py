@@ -311,6 +311,9 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
     `-1e-6 max|σ|` (or `-n eps max|σ|`, if that is more) are rounding: they are no error, and such eigenvalues
     do not change the matrix.
 
+    Every row has a say in what is clipped or shifted, though no label has. So a repaired matrix without some rows is
+    not what those rows' absence would have left to repair, and hold-out predictions are those of the repaired one.
+
     Parameters
     ----------
     K : array of shape (n, n)
