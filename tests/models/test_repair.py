@@ -66,8 +66,9 @@ def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, INDEFINITE, Y)
     assert message == (
-        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). Use "
-        "dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it."
+        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). All rows have a say in that, "
+        "those that a hold-out leaves out too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' "
+        "to refuse it."
     )
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
 
