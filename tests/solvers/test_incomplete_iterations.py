@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
+from dyadlearn.solvers import incomplete
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.spectrum import Spectrum
 
 # Wide spectra and little regularisation take many iterations.
 HARD = {"shape": (12, 9), "kinds": ("singular", "full"), "alpha": 1e-3, "task_alpha": 1e-2}
@@ -186,3 +189,49 @@ def test_a_path_of_regularisations(grids, model):
         cold, warm = cold + plain.solution.n_iter, warm + start.solution.n_iter
     grids.close(start.labels, given.completed(), 1e-5)
     assert warm < cold
+
+
+def test_single_precision_stops_where_its_products_are_rounding():
+    """The residual of a system with a large norm is not known to a few ε of the labels: that is no lack of steps."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    K, G = (np.exp(-0.3 * ((side[:, None] - side[None]) ** 2).sum(-1)) for side in (X, T))
+    Y = np.where(rng.random((40, 30)) < 0.5, np.nan, rng.normal(size=(40, 30)))
+    found, exact = (
+        complete(
+            KroneckerPairs(*(Spectrum.from_gram(side.astype(dtype)) for side in (K, G)), 0.05),
+            Y.astype(dtype),
+            form="observed",
+        )
+        for dtype in ("float32", "float64")
+    )
+    assert found.solution.residual > 50 * np.finfo(np.float32).eps
+    assert found.solution.converged
+    assert_allclose(found.labels, exact.labels, atol=1e-2)
+    hasty = complete(
+        KroneckerPairs(*(Spectrum.from_gram(side.astype("float32")) for side in (K, G)), 0.05),
+        Y.astype("float32"),
+        form="observed",
+        rank=0,
+        max_iter=5,
+    )
+    assert not hasty.solution.converged
+
+
+def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):
+    """Too many to solve for directly: the directions that are kept whole tell whether the rest determines them."""
+    monkeypatch.setattr(incomplete, "_CHECKED_CELLS", 10)
+    rng = np.random.default_rng(1)
+    sides = [Spectrum.from_features(rng.normal(size=shape)) for shape in ((12, 3), (9, 2))]
+    Y = rng.normal(size=(12, 9))
+    operators = (TwoStepPairs(*(side.smoother(Tikhonov(), 0.0) for side in sides)), KroneckerPairs(*sides, 0.0))
+    few, unlucky, enough = (np.full((12, 9), np.nan) for _ in range(3))
+    few[0, :5] = Y[0, :5]  # five labels for six directions
+    unlucky[:2] = Y[:2]  # more labels, but of two instances for three directions
+    enough[:5, :6] = Y[:5, :6]
+    for given in operators:
+        for labels in (few, unlucky):
+            with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
+                complete(given, labels, max_direct=10)
+        done = complete(given, enough, max_direct=10, tol=1e-12)
+        assert_allclose(done.labels, complete(given, enough, max_direct=1000).labels, atol=1e-6)

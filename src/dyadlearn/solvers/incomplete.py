@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, epsilon, is_foreign, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn.solvers.deflation import Deflation, choose_rank
 from dyadlearn.solvers.iterative import Solution, conjugate_gradients
 from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
@@ -36,6 +36,8 @@ __all__ = ["Completion", "complete"]
 _DIRECT_CELLS = 1024
 # Where a model may interpolate what is missing, so many cells are solved for directly, to tell.
 _CHECKED_CELLS = 4096
+# Beyond that, the directions that it keeps whole are looked at instead, up to this many.
+_CHECKED_DIRECTIONS = 512
 # The small system of a deflation takes no more than 7 MiB, or a few grids.
 _LEAST_RANK_LIMIT = 900
 # One multiplication in a sparse product costs about as much as this many in a matrix product.
@@ -158,6 +160,8 @@ def _solve_missing(
     if n_missing <= (max(max_direct, _CHECKED_CELLS) if operators.floor > 0 else max_direct):
         values = _solve_directly(operators, right, to_numpy(missing))
         return Completion(values + _where(observed, Y), "missing", Solution(values, 0, 0.0, True))
+    if operators.floor > 0:
+        _check_determined(operators, to_numpy(observed))
     limit = _rank_limit(operators, 1.5)
     if rank is None:
         rank = choose_rank(operators.remainder, Y.shape, operators.residual_cost, n_missing, tol, limit)
@@ -190,6 +194,29 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     back = np.full(mask.size, flat.size)
     back[flat] = np.arange(flat.size)
     return xp.reshape(take_rows(padded, back), right.shape)
+
+
+def _check_determined(operators: PairOperators, observed: np.ndarray) -> None:
+    """Raise `LeverageError` if the observed cells do not determine the directions that are kept whole.
+
+    So many directions at most are looked at together; of more, only whether there are as many cells.
+    """
+    assert operators.task_spectrum is not None
+    kept, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
+    left, right = (
+        take_rows(take_rows(side.vectors.T, np.flatnonzero(kept.any(axis=axis))).T, index)
+        for side, axis, index in ((operators.spectrum, 1, rows), (operators.task_spectrum, 0, columns))
+    )
+    n_whole, xp = int(left.shape[1] * right.shape[1]), namespace(left)
+    undetermined = rows.size < n_whole
+    if not undetermined and n_whole <= _CHECKED_DIRECTIONS:
+        gram = xp.zeros((n_whole, n_whole), dtype=left.dtype, device=left.device)
+        for cells in row_blocks(rows.size, 8 * n_whole):
+            pairs = xp.reshape(left[cells, :][:, :, None] * right[cells, :][:, None, :], (-1, n_whole))
+            gram += pairs.T @ pairs
+        undetermined = float(xp.min(xp.linalg.eigvalsh(gram))) <= min(operators.floor**0.5, 1e-6)
+    if undetermined:
+        raise leverage_error(np.flatnonzero(~observed), observed.size, "cells form a set that")
 
 
 def _rank_limit(operators: PairOperators, grids: float) -> int:
@@ -260,6 +287,7 @@ def _solve_observed(
         start=cells.gather(start.solution.values) if start is not None and start.form == "observed" else None,
         tol=tol,
         max_iter=max_iter,
+        norm=operators.ridge + largest(operators.kernel_values) * largest(cells.root) ** 2,
     )
     dual = cells.scatter(cells.root * found.values)
     fitted = operators.kernel(dual)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dyadlearn._array import Array, namespace
+from dyadlearn._array import Array, epsilon, namespace
 
 __all__ = ["Solution", "conjugate_gradients"]
 
@@ -41,6 +41,7 @@ def conjugate_gradients(
     start: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 1000,
+    norm: float = 0.0,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
@@ -61,6 +62,9 @@ def conjugate_gradients(
     tol : float, default=1e-10
         Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
     max_iter : int, default=1000
+    norm : float, default=0.0
+        Of the operator, where it is known. A residual as small as the rounding of one product,
+        :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, at which nothing more is gained counts as converged then.
 
     Returns
     -------
@@ -88,6 +92,8 @@ def conjugate_gradients(
         found = _norm(residual)
         # Rounding allows no more once a whole round of iterations gained less than half.
         if found > 0.5 * before:
+            if n_iter < max_iter:
+                goal = max(goal, 2.0 * epsilon(right) * norm * _norm(values))
             break
     return Solution(values, n_iter, found / scale, found <= goal)
 

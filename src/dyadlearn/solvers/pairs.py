@@ -260,9 +260,12 @@ class KroneckerPairs:
 
     @cached_property
     def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l); at λ = 0 up to its scale."""
+        """The residual in the rotated labels, shape (k, l); at λ = 0 and full rank up to its scale."""
         products = self.kernel_values
-        return self.ridge / (products + self.ridge) if self.ridge > 0 else vanishing_residual(products)
+        if self.ridge > 0:
+            return self.ridge / (products + self.ridge)
+        # What a truncated spectrum leaves out is null space too: then nothing remains of what is kept.
+        return vanishing_residual(products) if self.vanishing else 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:
