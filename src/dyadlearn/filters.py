@@ -36,7 +36,8 @@ class SpectralFilter(ABC):
         It says how much smoothness of the truth the filter can profit from.
         """
 
-    #: Whether refitting without some rows is the same as holding them out under a fixed penalty.
+    #: Whether refitting without some rows is the same as holding them out under a fixed penalty, which is so for ridge
+    #: regression alone: φ = 1/(σ + c), by whatever parameter c is set, as long as it does not depend on the spectrum.
     refits: ClassVar[bool] = False
 
     def phi(self, values: Array, alpha: float) -> Array:

@@ -3,12 +3,13 @@ r"""Hold-out predictions where labels are missing or weighted.
 What is left out is hidden, as if it had never been observed, and the grid is completed again: the values that the
 model then puts in the hidden cells are its predictions for them. Two-step ridge regression is a model of the whole
 grid, in which the features of an instance count even where all its labels are hidden; so for a new instance or task
-its row or column is taken out of the grid altogether, with its part of the kernel, and predicted from outside. In
-four cases nothing is solved again:
+its row or column is taken out of the grid altogether, with its part of the kernel, and predicted from outside. Where
+the filter of a side does not refit, its penalty stays that of all rows, as on a complete grid: see
+`dyadlearn.solvers.reduced`. In four cases nothing is solved again:
 
 - independent tasks, where leaving a row out is a division within every column;
 - Kronecker ridge regression on a grid that is complete but for whole rows and columns: these say nothing, and the
-  rest has the shortcuts of a complete grid;
+  rest has the shortcuts of a complete grid, see `dyadlearn.holdout.labelled`;
 - single cells of a grid whose missing labels form a block, for two-step: see `dyadlearn.holdout.block`;
 - single cells of a grid with few observed ones, with :math:`\mathbf{P}` the pairwise kernel and :math:`c` the ridge
   of the model: with :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
@@ -316,11 +317,12 @@ def _both_ways(inverse: Array, own: Array, y: Array, observed: np.ndarray) -> Ar
     number = np.full(observed.shape, -1)
     number[observed] = np.arange(int(observed.sum()))
     partner = number.T[observed]
-    alone = as_array_of(partner == np.arange(partner.size), y)
-    flat = np.arange(partner.size) * partner.size + partner
-    entries = xp.reshape(inverse, (-1,))
-    between = take_rows(entries, flat)
-    entries[as_array_of(flat, y)] = 0.0
-    dual, other = with_diagonal(inverse, 0.0) @ y, take_rows(own, partner)
+    places = np.arange(partner.size)
+    alone = as_array_of(partner == places, y)
+    between = take_rows(xp.reshape(inverse, (-1,)), places * partner.size + partner)
+    together = np.eye(partner.size, dtype=bool)
+    together[places, partner] = True
+    others = xp.where(as_array_of(together, y), xp.zeros_like(inverse), inverse)
+    dual, other = others @ y, take_rows(own, partner)
     top = xp.where(alone, dual, other * dual - between * take_rows(dual, partner))
     return -top / xp.where(alone, own, own * other - between**2)

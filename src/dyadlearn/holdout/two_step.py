@@ -15,7 +15,7 @@ and A is the one case where the sides are coupled:
                            + \mathrm{diag}(\mathbf{h}_k)\mathbf{Y}\mathbf{H}_g^\circ}
                      {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}.
 
-With a Tikhonov filter, B, C and D equal refitting without the rows and columns. With any other the
+With a filter that refits (Tikhonov), B, C and D equal refitting without the rows and columns. With any other the
 penalty built from all of the kernel stays as it is: the left-out labels are those the model
 itself would put there (the transductive reading). A always has that meaning, since two-step is
 defined on full grids: the left-out cell holds the one value that the model, fitted with it, returns.
