@@ -170,3 +170,14 @@ def test_what_the_rest_does_not_determine_is_refused():
     model = TwoStepRidge(1e-9, 1.0, task_kernel="rbf", filter=SpectralCutoff()).fit(X, labels, tasks=T)
     with pytest.raises(LeverageError, match=r"4 of 7 rows are missing and have leverage 1 \(positions 3, 4, 5, 6\)"):
         model.holdout("B", groups=np.array([0, 0, 0, 1, 1, 1, 1]))
+
+
+def test_every_library_leaves_out_alike(library):
+    options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "task_filter": Landweber(4)}
+    own = TwoStepRidge(0.5, 0.2, filter=IteratedTikhonov(2), **options).fit(X, HOLES, tasks=T)
+    other = TwoStepRidge(0.5, 0.2, filter=IteratedTikhonov(2), **options)
+    other.fit(library.asarray(X), library.asarray(HOLES), tasks=library.asarray(T))
+    found = other.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
+    assert type(found) is type(library.asarray(Y))
+    expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
+    assert_allclose(library.to_numpy(found), expected, atol=1e3 * library.rtol)
