@@ -38,11 +38,13 @@ __all__ = [
     "namespace",
     "positive_solver",
     "product_like",
+    "refuse_mask",
     "row_blocks",
     "svd",
     "take_rows",
     "to_numpy",
     "with_diagonal",
+    "without_mask",
     "zeros",
 ]
 
@@ -88,6 +90,32 @@ def to_numpy(array: Any) -> np.ndarray:
     if is_foreign(array):
         return np.asarray(np.from_dlpack(array))
     return np.asarray(array)
+
+
+def without_mask(array: Any) -> Any:
+    """Return a masked array as an ordinary one: what it hides becomes NaN among floats, and None elsewhere.
+
+    Anything else is returned as it is.
+    """
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    if not np.ma.is_masked(array):
+        return array.data
+    if array.dtype.kind == "f":
+        return array.filled(np.nan)
+    values = array.data.astype(object)
+    values[array.mask] = None
+    return values
+
+
+def refuse_mask(array: Any, name: str) -> Any:
+    """Return a masked array that hides nothing as an ordinary one, and refuse any other; `name` is for the message."""
+    if np.ma.is_masked(array):
+        raise ValueError(
+            f"{name} is a masked array that hides {np.sum(array.mask)} of its {array.size} values, and only labels may "
+            "be missing: fill them in, or leave out what they belong to."
+        )
+    return without_mask(array)
 
 
 def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, is_sparse, take_rows
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn.exceptions import IdError
 
-__all__ = ["Ids", "Table", "frame_library", "in_order", "read_table", "write_rows", "write_table"]
+__all__ = ["Ids", "Table", "as_text", "frame_library", "in_order", "is_whole", "read_table", "write_rows", "write_table"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def read_table(table: Any, name: str) -> Table:
     `name` is how messages call the table.
     """
     if isinstance(table, np.ndarray | list | tuple) or is_sparse(table) or is_foreign(table):
-        return Table(table)
+        return Table(refuse_mask(table, name))
     import narwhals as nw
 
     if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
@@ -156,9 +156,30 @@ def read_table(table: Any, name: str) -> Table:
             f"{name} holds text in column {_some(text)}: expected numbers. Put ids in the index of a pandas "
             "frame or in the first column of any other."
         )
+    odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
+    if odd:
+        raise ValueError(
+            f"{name} holds values of type {schema[odd[0]]} in column {_some(odd)}: expected numbers. Make numbers of "
+            "them first, such as days since a fixed date."
+        )
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
     return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
+
+
+def is_whole(values: Any) -> bool:
+    """Tell whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
+    if is_foreign(values):
+        return bool(namespace(values).isdtype(values.dtype, ("bool", "integral")))
+    if not isinstance(values, np.ndarray | list | tuple) and not is_sparse(values):
+        import narwhals as nw
+
+        frame = nw.from_native(values, allow_series=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame | nw.Series):
+            dtypes = frame.schema.values() if isinstance(frame, nw.DataFrame) else [frame.dtype]
+            return all(dtype.is_integer() or isinstance(dtype, nw.Boolean) for dtype in dtypes if not _is_text(dtype))
+    dtype = values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype
+    return dtype.kind in "biu"
 
 
 def _is_text(dtype: Any) -> bool:
@@ -171,7 +192,9 @@ def _index_ids(index: Any, name: str) -> Ids | None:
     return None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
 
 
-def in_order(labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str) -> Any:
+def in_order(
+    labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str, other: str = "the training data"
+) -> Any:
     """Return labels as an array, in the order of the given ids where both have ids.
 
     Parameters
@@ -180,18 +203,18 @@ def in_order(labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str
         One label per row, or one per cell.
     row_ids, column_ids : Ids or None
         The order wanted.
-    name : str
-        What messages call the labels.
+    name, other : str
+        What messages call the labels, and what they are matched with.
     """
     if labels is None:
         return None
     table = read_table(labels, name)
     if table.kind is None:
         return table.values
-    rows = table.row_ids.order_as(row_ids, name, "the training data") if table.row_ids and row_ids else None
+    rows = table.row_ids.order_as(row_ids, name, other) if table.row_ids and row_ids else None
     columns = None
     if table.column_ids and column_ids:
-        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", "the training data")
+        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", other)
     return np.asarray(table.take(rows, columns).values)
 
 
@@ -212,12 +235,28 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
         return pd.DataFrame(values, index=index, columns=columns)
     if values.ndim == 1:
         return nw.new_series("", values, backend=kind).to_native()
-    names = [str(label) for label in column_ids.labels] if column_ids else [str(j) for j in range(values.shape[1])]
+    columns = range(values.shape[1]) if column_ids is None else as_text(column_ids, kind).labels
+    names = [str(label) for label in columns]
     data: dict[str, Any] = {}
     if row_ids is not None:
+        # A column holds values of one type.
+        row_ids = row_ids if len(set(map(type, row_ids.labels))) == 1 else as_text(row_ids, kind)
         data[_free_name(row_ids.name or "id", names)] = list(row_ids.labels)
     data |= {label: values[:, j] for j, label in enumerate(names)}
     return nw.from_dict(data, backend=kind).to_native()
+
+
+def as_text(ids: Ids, kind: str) -> Ids:
+    """Return ids as the text that a frame of library `kind` can hold, refusing those that would become the same."""
+    first: dict[str, Hashable] = {}
+    for label in ids.labels:
+        other = first.setdefault(str(label), label)
+        if other is not label:
+            raise IdError(
+                f"The ids {other!r} and {label!r} would be the same in a frame of {kind}, which has text for ids: "
+                "rename one of them, or use a frame of pandas."
+            )
+    return Ids(tuple(first), ids.name)
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import is_foreign, to_numpy
+from dyadlearn._array import is_foreign, to_numpy, without_mask
 
 __all__ = [
     "Column",
     "distinct",
     "factorize",
+    "group_codes",
     "id_columns",
     "missing",
     "pair_numbers",
@@ -45,7 +46,7 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
     Parameters
     ----------
     table : array, list of rows or frame, of shape (n, n_columns)
-        What is missing in a frame becomes None, or NaN in a column of floats.
+        What is missing in a frame, or hidden by a masked array, becomes None, or NaN among floats.
     name : str
         How messages call it.
     n_columns : {2, 3}
@@ -58,7 +59,7 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
         # Not through numpy, which would make text of the 1 in (1, "a") and matrices of ids that are tuples.
         columns = [[row[position] for row in table] for position in range(n_columns)]
     elif isinstance(table, np.ndarray) or is_foreign(table):
-        columns = list(to_numpy(table).T) if table.ndim == 2 else []
+        columns = list(to_numpy(without_mask(table)).T) if table.ndim == 2 else []
     else:
         columns = _frame_columns(table, name)
     if len(columns) != n_columns:
@@ -126,6 +127,45 @@ def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
     return np.split(codes, np.cumsum([len(column) for column in columns[:-1]]))
 
 
+def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Return a number for each label, equal where labels are equal; 1 and "1" are not.
+
+    Parameters
+    ----------
+    labels : array, series or list of that shape
+        Of any hashable values, none of them missing.
+    shape : tuple of int
+        (n,) for labels of rows, (m, q) for labels of cells.
+    name : str
+        How messages call them.
+
+    Returns
+    -------
+    integer array of that shape
+    """
+    column: Column
+    if isinstance(labels, list | tuple):
+        # Not through numpy alone, which would make text of the 1 in [1, "1"] and matrices of labels that are tuples.
+        column = list(labels) if len(shape) == 1 else np.array(labels, dtype=object)
+    else:
+        column = to_numpy(without_mask(labels))
+    found = (len(column),) if isinstance(column, list) else column.shape
+    each = "rows" if len(shape) == 1 else "cells"
+    if found != shape:
+        size = " × ".join(map(str, shape))
+        raise ValueError(f"{name} must give one label for each of {size} {each}, found shape {found}.")
+    column = column if isinstance(column, list) else column.reshape(-1)
+    absent = missing(column)
+    if absent.any():
+        place = np.unravel_index(int(np.argmax(absent)), shape)
+        where = ", ".join(f"{axis} {position}" for axis, position in zip(("row", "column"), place, strict=False))
+        raise ValueError(
+            f"{name} has a missing value in {where} (None or NaN; {absent.sum()} in all): give each of the {each} a "
+            "label."
+        )
+    return factorize([column], name)[0].reshape(shape)
+
+
 def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
     """Return the number of each row's value, as `factorize` does, and the values in the order of their numbers."""
     (codes,) = factorize([column], name)
@@ -135,9 +175,10 @@ def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
 
 
 def missing(column: Column) -> np.ndarray:
-    """Tell which values of a column are missing: None or NaN."""
+    """Tell which values of a column are missing: None, NaN, or what another library has for them."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+        # Whole numbers, booleans and text have no missing value.
+        return np.asarray(column != column)
     try:
         if not any(map(_is_missing, set(column))):  # far fewer than there are rows
             return np.zeros(len(column), dtype=bool)
@@ -147,7 +188,15 @@ def missing(column: Column) -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float | np.floating) and bool(value != value))
+    if isinstance(value, str):
+        return False
+    try:
+        # NaN and the missing date differ from themselves.
+        return value is None or bool(value != value)
+    except TypeError:
+        return True  # of the missing value of pandas nobody knows
+    except ValueError:
+        return False  # an array, which is no id
 
 
 def pair_numbers(rows: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:

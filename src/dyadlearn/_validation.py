@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, available_memory, detached, is_foreign, library, namespace
+from dyadlearn._array import Array, available_memory, detached, is_foreign, library, namespace, refuse_mask
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "check_not_empty",
     "check_real",
     "check_same_library",
-    "naming_text",
+    "reading_numbers",
 ]
 
 #: The grid of the paper: 10⁻⁷ … 10⁶.
@@ -79,7 +79,8 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)
     if not is_foreign(array):
-        with naming_text(name):
+        array = refuse_mask(array, name)
+        with reading_numbers(array, name):
             return check_array(
                 array,
                 accept_sparse="csr" if accept_sparse else False,
@@ -103,14 +104,26 @@ def check_not_empty(array: Any, name: str) -> None:
 
 
 @contextmanager
-def naming_text(name: str) -> Iterator[None]:
-    """Name the argument in numpy's error about text where numbers belong."""
+def reading_numbers(values: Any, name: str) -> Iterator[None]:
+    """Name the argument where numpy finds text or other things in `values`, and refuse dates, which it would count."""
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
+        raise ValueError(
+            f"{name} holds dates or durations ({dtype}) where numbers belong: make numbers of them first, such as days "
+            "since a fixed date."
+        )
     try:
         yield
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{name} holds text where numbers belong: {error}.") from error
+    except TypeError as error:
+        if "must be a string or a real number" not in str(error):
+            raise
+        raise TypeError(
+            f"{name} holds something that is no number: {error}. Convert it to floats, with NaN for a missing label."
+        ) from error
 
 
 def check_real(array: Array, name: str) -> Array:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy
-from dyadlearn._frames import Ids, make_ids, read_table, write_rows, write_table
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy, without_mask
+from dyadlearn._frames import Ids, as_text, make_ids, read_table, write_rows, write_table
 from dyadlearn._pairs import Column, distinct, missing, pair_numbers, series_column, table_columns
-from dyadlearn._validation import check_memory, check_not_empty, check_real, naming_text
+from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
 
 __all__ = [
     "LabelGrid",
@@ -56,8 +56,11 @@ class LabelGrid:
 
 
 def read_labels(Y: Any, name: str = "Y") -> LabelGrid:
-    """Return labels given as a grid, a frame, a vector or a series; NaN may stand in it."""
-    table = read_table(Y, name)
+    """Return labels given as a grid, a frame, a vector or a series.
+
+    What is NaN or None in it, or hidden by a masked array, is not observed.
+    """
+    table = read_table(without_mask(Y), name)
     values = table.values
     if is_sparse(values):
         raise TypeError(f"{name} is sparse, but its zeros are labels too: give it dense, as {name}.toarray().")
@@ -67,7 +70,7 @@ def read_labels(Y: Any, name: str = "Y") -> LabelGrid:
         if values.ndim not in (1, 2):
             raise ValueError(f"{name} must have one or two dimensions, found {values.ndim}.")
     else:
-        with naming_text(name):
+        with reading_numbers(values, name):
             values = check_array(
                 values, dtype=[np.float64, np.float32], ensure_2d=False, ensure_all_finite=False, input_name=name
             )
@@ -266,7 +269,7 @@ def to_grid(
     rows, columns = Ids(found.instances, names[0]), Ids(found.tasks, names[1])
     if kind != "pandas":
         # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
-        rows, columns = (replace(ids, labels=tuple(map(str, ids.labels))) for ids in (rows, columns))
+        rows, columns = as_text(rows, kind), as_text(columns, kind)
     return replace(
         found,
         grid=write_table(found.grid, rows, columns, kind),
@@ -351,7 +354,8 @@ def read_numbers(values: Any, name: str, n_rows: int) -> np.ndarray:
 
         series = nw.from_native(values, series_only=True, pass_through=True)
         values = series_column(series) if isinstance(series, nw.Series) else values
-    with naming_text(name):
+    values = without_mask(values)
+    with reading_numbers(values, name):
         numbers = to_numpy(values)
         if numbers.dtype.kind not in "biufOU":
             raise TypeError(f"{name} must hold real numbers, found {numbers.dtype}.")

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dyadlearn._array import Array, is_foreign, is_sparse, row_blocks
+from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_blocks
 from dyadlearn._files import make_sparse, read_arrays, reading
 from dyadlearn._validation import check_count
 from dyadlearn.exceptions import DataFileError, ModelFileError
@@ -304,7 +304,7 @@ def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
     arrays: dict[str, Any] = {}
     for name, values in (("X", X), ("Y", Y)):
         if not is_sparse(values):
-            arrays[name] = np.asarray(values)
+            arrays[name] = np.asarray(refuse_mask(values, name))
             continue
         matrix = sparse.csr_array(values)
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}

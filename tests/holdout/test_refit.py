@@ -271,8 +271,13 @@ def test_labels_may_be_of_any_kind(cases):
         ("two_step", "C", {"groups": np.zeros(7)}, "groups does not go with setting C"),
         ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups does not go with setting B"),
         ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells does not go with setting B"),
-        ("two_step", "B", {"groups": np.zeros(5)}, r"groups must have shape \(7,\).*found shape \(5,\)"),
-        ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells must have shape \(7, 5\)"),
+        (
+            "two_step",
+            "B",
+            {"groups": np.zeros(5)},
+            r"groups must give one label for each of 7 rows.*found shape \(5,\)",
+        ),
+        ("two_step", "A", {"cells": np.zeros((5, 7))}, "cells must give one label for each of 7 × 5 cells"),
         (
             "two_step",
             "A",

@@ -341,8 +341,8 @@ def test_the_problem_is_left_as_it_was(cases, method, setting):
         ("two_step", "B", {"groups": np.zeros(5)}, r"groups .* 7 rows, found shape \(5,\)"),
         ("two_step", "C", {"task_groups": np.zeros((5, 1))}, r"task_groups .* 5 rows, found shape \(5, 1\)"),
         ("kronecker", "D", {"groups": np.zeros(7), "task_groups": np.zeros(7)}, r"task_groups .* 5 rows"),
-        ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells .* 7 × 5 grid, found shape \(5, 7\)"),
-        ("kronecker", "B", {"groups": [0, 1, 2, 3, 4, 5, np.nan]}, "groups contains NaN"),
+        ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells .* 7 × 5 cells, found shape \(5, 7\)"),
+        ("kronecker", "B", {"groups": [0, 1, 2, 3, 4, 5, np.nan]}, "groups has a missing value in row 6"),
     ],
 )
 def test_bad_input_is_refused(cases, method, setting, arguments, message):

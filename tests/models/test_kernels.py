@@ -372,7 +372,7 @@ def test_other_sparse_formats_are_taken(form):
 
 
 def test_sparse_single_precision_stays_single():
-    single = TwoStepRidge(ALPHA).fit(sparse.csr_array(X.astype(np.float32)), Y)
+    single = TwoStepRidge(ALPHA).fit(sparse.csr_array(X.astype(np.float32)), Y.astype(np.float32))
     assert single.predict(sparse.csr_array(X_NEW)).dtype == np.float32
     answer = TwoStepRidge(ALPHA).fit(X, Y).predict(X_NEW)
     assert_allclose(single.predict(sparse.csr_array(X_NEW)), answer, rtol=1e-3, atol=1e-4)

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, spectrum
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 
@@ -254,7 +254,7 @@ def float_types(name: str) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("name", ["numpy", "array_api_strict", "torch"])
 class TestDtypes:
-    def test_single_precision_of_both_sides_decides(self, name):
+    def test_the_widest_precision_decides(self, name):
         asarray, single, double = float_types(name)
         given = PROBLEMS["rbf"]
         X, T, labels = asarray(given.rows), asarray(given.task_rows), asarray(Y)
@@ -265,7 +265,8 @@ class TestDtypes:
             )
             return fit.predict(asarray(X, dtype=x)).dtype
 
-        assert dtype(single, double, single) == single
+        assert dtype(single, single, single) == single
+        assert dtype(single, double, single) == double
         assert dtype(single, single, double) == double
         assert dtype(double, single, single) == double
 
@@ -273,11 +274,31 @@ class TestDtypes:
         asarray, single, double = float_types(name)
         given = PROBLEMS["linear-primal"]
         X, T = asarray(given.rows), asarray(given.task_rows)
-        model = make(TwoStepRidge, given).fit(asarray(X, dtype=single), asarray(Y), tasks=asarray(T, dtype=single))
+        X32, Y32, T32 = (asarray(part, dtype=single) for part in (X, asarray(Y), T))
+        model = make(TwoStepRidge, given).fit(X32, Y32, tasks=T32)
         assert model.predict(asarray(X, dtype=double)).dtype == single
         assert model.predict(asarray(X, dtype=single), tasks=asarray(T, dtype=double)).dtype == single
         assert model.coef_.dtype == single
         assert model.dual_coef_.dtype == single
+
+    def test_labels_keep_their_digits_beside_features_of_single_precision(self, name):
+        asarray, single, double = float_types(name)
+        X = asarray(np.eye(M), dtype=single)
+        model = TwoStepRidge(0.0, kernel="precomputed").fit(X, asarray(Y))
+        assert_allclose(np.asarray(model.predict(X)), Y, rtol=1e-14)
+        assert OnlineTwoStepRidge().fit(X, asarray(Y)).coef_.dtype == double
+
+    def test_whole_numbers_take_the_precision_of_the_rest(self, name):
+        asarray, single, double = float_types(name)
+        counts, labels, T = asarray(np.arange(3 * M).reshape(M, 3) % 5), asarray(Y > 0), asarray(np.eye(Q))
+        for x, y, t, expected in (
+            (counts, asarray(Y, dtype=single), asarray(T, dtype=single), single),
+            (asarray(counts, dtype=single), labels, None, single),
+            (counts, labels, asarray(T, dtype=single), single),
+            (asarray(counts, dtype=single), labels, T, double),
+        ):
+            assert TwoStepRidge().fit(x, y, tasks=t).predict(x).dtype == expected
+            assert OnlineTwoStepRidge().fit(x, y, tasks=t).coef_.dtype == expected
 
     def test_whole_numbers_are_read_as_double(self, name):
         asarray, _, double = float_types(name)

@@ -158,7 +158,8 @@ def test_tables_of_every_library(library, kernel):
     model = KroneckerRidge(0.5, kernel=kernel, task_kernel=kernel)
     instances, tasks = map(library.asarray, tables(kernel, "array"))
     train = cells(SEEN, KNOWN)
-    regressor = PairRegressor(model, instances=instances, tasks=tasks).fit(train, Y[train[:, 0], train[:, 1]])
+    values = Y[train[:, 0], train[:, 1]].astype(library.to_numpy(instances).dtype)
+    regressor = PairRegressor(model, instances=instances, tasks=tasks).fit(train, values)
     predicted = regressor.predict(CELLS)
     assert type(predicted) is type(instances)
     assert predicted.dtype == instances.dtype

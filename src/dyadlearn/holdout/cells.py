@@ -16,10 +16,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, epsilon, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, epsilon, namespace
+from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.solvers.columns import complete_columns
 from dyadlearn.solvers.incomplete import complete
@@ -44,17 +44,10 @@ def cells_holdout(problem: Problem, cells: Any) -> Array:
     -------
     array of shape (m, q)
     """
-    labels = to_numpy(cells)
-    if labels.shape != tuple(problem.Y.shape):
-        raise ValueError(
-            f"cells must give a fold for each cell of the {problem.Y.shape[0]} × {problem.Y.shape[1]} grid, found "
-            f"shape {labels.shape}."
-        )
+    codes = group_codes(cells, tuple(problem.Y.shape), "cells")
     operators = pair_operators(problem)
     xp = namespace(problem.Y)
     held_out = xp.zeros_like(problem.Y)
-    _, codes = np.unique(labels, return_inverse=True)
-    codes = codes.reshape(labels.shape)
     for fold in range(int(codes.max()) + 1):
         inside = as_array_of(codes == fold, problem.Y)
         held_out = xp.where(inside, _leave_fold_out(operators, problem.Y, inside), held_out)

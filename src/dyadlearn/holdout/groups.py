@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, namespace, take_rows
+from dyadlearn._pairs import group_codes
 from dyadlearn.spectrum import Smoother, leverage_error
 
 __all__ = ["check_group", "gather_groups", "group_members", "leave_out", "scatter_rows"]
@@ -35,12 +36,7 @@ def group_members(groups: Any, n_rows: int, name: str) -> list[np.ndarray] | Non
     """
     if groups is None:
         return None
-    labels = to_numpy(groups) if not isinstance(groups, list | tuple) else np.asarray(groups)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"{name} must give one label for each of {n_rows} rows, found shape {labels.shape}.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError(f"{name} contains NaN: give every row a group.")
-    _, codes = np.unique(labels, return_inverse=True)
+    codes = group_codes(groups, (n_rows,), name)
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     return None if len(members) == n_rows else members

@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
 from dyadlearn.holdout.groups import group_members
@@ -248,11 +249,9 @@ def _folds(problem: Problem, setting: Setting, groups: Any, task_groups: Any, ce
     """Yield what is used and what is predicted, one group (or row, or column) after the other."""
     m, q = problem.Y.shape
     if cells is not None:
-        labels = to_numpy(cells)
-        if labels.shape != (m, q):
-            raise ValueError(f"cells must give a fold for each cell of the {m} × {q} grid, found shape {labels.shape}.")
-        for label in np.unique(labels):
-            yield labels != label, labels == label
+        codes = group_codes(cells, (m, q), "cells")
+        for fold in range(int(codes.max()) + 1):
+            yield codes != fold, codes == fold
         return
     rows = group_members(groups, m, "groups") or [np.array([i]) for i in range(m)]
     columns = group_members(task_groups, q, "task_groups") or [np.array([j]) for j in range(q)]

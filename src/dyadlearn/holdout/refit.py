@@ -23,6 +23,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
 from dyadlearn._frames import in_order, read_table
+from dyadlearn._pairs import group_codes
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting, as_setting
@@ -475,10 +476,7 @@ def _codes(labels: Any, name: str, shape: tuple[int, ...], setting: Setting, hid
         return np.arange(np.prod(shape)).reshape(shape) if hides else np.full(shape, -1)
     if not hides:
         raise ValueError(f"{name} does not go with setting {setting}, which hides nothing by it.")
-    found = _as_numpy(labels, name)
-    if found.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, one label each, found shape {found.shape}.")
-    return np.unique(found, return_inverse=True)[1].reshape(shape)
+    return group_codes(read_table(labels, name).values, shape, name)
 
 
 def _vertex_groups(groups: Any, task_groups: Any, setting: Setting) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
 from dyadlearn.kernels.repair import is_finite
@@ -265,7 +265,7 @@ def _product(grams: Iterable[Array], weights: tuple[float, ...]) -> Array:
 def _block(K: Any, name: str) -> Array:
     """Return `K` as a floating-point matrix, or refuse what is none or not finite."""
     if not is_foreign(K):
-        K = np.asarray(K)
+        K = np.asarray(refuse_mask(K, name))
     xp = namespace(K)
     if K.ndim != 2 or 0 in K.shape:
         raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(K.shape)}.")

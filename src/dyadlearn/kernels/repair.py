@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, namespace, row_blocks
+from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, namespace, refuse_mask, row_blocks
 from dyadlearn.exceptions import KernelError
 
 __all__ = [
@@ -350,7 +350,7 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
     _check_option("symmetrize", symmetrize, ("mean", "error"))
     _check_option("psd", psd, ("clip", "shift", "error"))
     if not is_foreign(K):
-        K = np.asarray(K)
+        K = np.asarray(refuse_mask(K, "K"))
     n = _side(K, "K")
     xp = namespace(K)
     K = xp.astype(K, float_dtype(K), copy=False)

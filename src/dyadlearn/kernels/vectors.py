@@ -28,6 +28,7 @@ from dyadlearn._array import (
     library,
     matmul,
     namespace,
+    refuse_mask,
     row_blocks,
     to_numpy,
 )
@@ -347,7 +348,7 @@ def _matrix(features: Any, side: str) -> Array:
             short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
             features = csr_array((features.data, *short), shape=features.shape)
     elif not is_foreign(features):
-        features = np.asarray(features)
+        features = np.asarray(refuse_mask(features, side))
         if features.dtype.kind not in "biuf":
             try:
                 features = features.astype(np.float64)

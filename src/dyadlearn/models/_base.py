@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
 from dyadlearn._validation import (
     check_alpha,
@@ -23,7 +23,7 @@ from dyadlearn._validation import (
     check_labels,
     check_matrix,
     check_same_library,
-    naming_text,
+    reading_numbers,
 )
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.incomplete import complete_problem
@@ -37,6 +37,7 @@ from dyadlearn.models._inputs import (
     in_training_order,
     pair_columns,
     positions,
+    working_dtype,
 )
 from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_rows, fit_side
 from dyadlearn.models._solve import coefficients, dual_coefficients
@@ -121,7 +122,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             task_rows, task_names = check_rows(table.values, task_spec, "tasks"), table.column_ids
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
-        dtype = float_dtype(rows, task_rows)
+        dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
         rows = cast(rows, dtype)
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
@@ -297,6 +298,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if truth.task_ids and predicted.column_ids:
             order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
             values = values if order is None else values[:, order]
+        sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
         observed = ~np.isnan(values)
         if observed.all():
             return float(r2_score(values, F, sample_weight=sample_weight))
@@ -434,7 +436,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if not is_foreign(table.values):
             # Columns of a kernel are ids and were aligned as such; they are no feature names.
             values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-            with naming_text("X"):
+            with reading_numbers(values, "X"):
                 return validate_data(
                     self,
                     values,

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, read_table
-from dyadlearn._validation import naming_text
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
+from dyadlearn._frames import Ids, Table, in_order, is_whole, read_table
+from dyadlearn._validation import reading_numbers
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models._tasks import unwrap_tasks
 
 __all__ = [
     "align_side",
@@ -22,6 +23,7 @@ __all__ = [
     "in_training_order",
     "pair_columns",
     "positions",
+    "working_dtype",
 ]
 
 
@@ -75,7 +77,7 @@ def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: I
     if sample_weight is None:
         return None
     values = to_numpy(in_order(sample_weight, ids, task_ids, "sample_weight"))
-    with naming_text("sample_weight"):
+    with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
     m, q = labels.shape
     if values.shape not in ((), (m,), (m, 1), (m, q)):
@@ -98,6 +100,21 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
     if not isinstance(filter, SpectralFilter):
         raise TypeError(f"{name} must be a spectral filter such as Tikhonov(), found {filter!r}.")
     return filter
+
+
+def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
+    """Return the precision to compute in, the widest of some arrays.
+
+    Whole numbers and booleans have no say; where there is nothing else, it is double precision.
+
+    Parameters
+    ----------
+    *pairs : (array, given)
+        A checked array, or None, and what it was read from.
+    """
+    present = [(array, given) for array, given in pairs if array is not None]
+    floats = [array for array, given in present if not is_whole(unwrap_tasks(given))]
+    return float_dtype(*floats) if floats else namespace(*(array for array, _ in present)).float64
 
 
 def cast(array: Array, dtype: Any) -> Array:

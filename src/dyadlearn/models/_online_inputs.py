@@ -13,7 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_array, check_is_fi
 
 from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, namespace, take_rows
 from dyadlearn._frames import Ids, Table, read_table
-from dyadlearn._validation import check_matrix, check_same_library, naming_text
+from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LabelGrid, read_labels
 from dyadlearn.models._inputs import align_side, check_sizes
@@ -66,7 +66,7 @@ class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ig
 
     def _checked_instances(self, values: Any, *, reset: bool) -> Array:
         if not is_foreign(values):
-            with naming_text("X"):
+            with reading_numbers(values, "X"):
                 return validate_data(self, values, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         rows = check_matrix(values, "X")
         if reset:

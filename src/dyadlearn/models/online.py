@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, float_dtype, namespace, take_rows
+from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._frames import Ids, Table, write_table
 from dyadlearn._validation import check_alpha, check_choice, check_same_library
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import cast, check_sizes, positions
+from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
 from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
 from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
 from dyadlearn.models._online_tuning import OnlineTuning
@@ -158,7 +158,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks)
             self._learnt = Learnt(
                 OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
-                float_dtype(rows, task_rows),
+                working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 grid.task_ids if table is None else table.row_ids,
                 None if table is None else table.column_ids,

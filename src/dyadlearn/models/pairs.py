@@ -14,13 +14,13 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from dyadlearn._array import Array, as_array_of, is_foreign, is_sparse, take_rows, to_numpy
-from dyadlearn._frames import Ids, read_table
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
+from dyadlearn._frames import Ids, is_whole, read_table
 from dyadlearn._pairs import distinct, id_columns
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side
+from dyadlearn.models._inputs import align_side, cast
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models._tasks import unwrap_tasks
 
@@ -135,7 +135,11 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             columns = tasks.positions(found.tasks)
             T = tasks.take(columns, columns)
         given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, X)}
-        fitted = clone(model).fit(X, as_array_of(found.grid, X), tasks=T, **given)
+        grid = as_array_of(found.grid, X)
+        if is_whole(y):
+            # An average of whole numbers is as precise as what it stands beside.
+            grid = cast(grid, float_dtype(X, T))
+        fitted = clone(model).fit(X, grid, tasks=T, **given)
 
         self.model_ = fitted
         self.instance_ids_, self.task_ids_ = found.instances, found.tasks

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids, in_order, read_table
+from dyadlearn._pairs import group_codes
 from dyadlearn._validation import check_choice, check_labels, check_same_library
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.labels import read_labels
@@ -167,7 +168,9 @@ def nested_score(
     check_sizes(side.values, Y, task_rows)
     check_labels(Y)
     groups = in_order(groups, grid.instance_ids, None, "groups")
+    groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
+    task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
 
     folds = SettingKFold(setting, n_splits, random_state=random_state)
     predictions, tests, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
@@ -186,8 +189,8 @@ def nested_score(
                 side.take(seen, seen),
                 labels,
                 None if task_side is None else task_side.take(known, known),
-                groups=None if groups is None else to_numpy(groups)[seen],
-                task_groups=None if task_groups is None else to_numpy(task_groups)[known],
+                groups=None if groups is None else groups[seen],
+                task_groups=None if task_groups is None else task_groups[known],
             )
             if setting is Setting.A:
                 predictions[test] = to_numpy(inner.completed_)[test]

@@ -10,8 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from dyadlearn._array import to_numpy
-from dyadlearn._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn._pairs import Column, factorize, group_codes, id_columns, pair_numbers
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["SettingKFold"]
@@ -247,25 +246,16 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
 
 
-def _labels(groups: Any, n_rows: int, name: str) -> np.ndarray:
-    """Return the number of each label in `groups` (n,), a list, array or series."""
-    labels: Column = list(groups) if isinstance(groups, list | tuple) else to_numpy(groups)
-    shape = (len(labels),) if isinstance(labels, list) else labels.shape
-    if shape != (n_rows,):
-        raise ValueError(f"{name} must give one label for each of {n_rows} rows, found shape {shape}.")
-    return factorize([labels], name)[0]
-
-
 def _grid_units(groups: Any, n_rows: int, name: str) -> np.ndarray:
     """Return the number of the group of each row or column of a grid."""
-    return np.arange(n_rows) if groups is None else _labels(groups, n_rows, name)
+    return np.arange(n_rows) if groups is None else group_codes(groups, (n_rows,), name)
 
 
 def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str) -> np.ndarray:
     """Return what each row of a long table is held out with: its id, or the group of its id."""
     if groups is None:
         return codes
-    labels = _labels(groups, len(codes), name)
+    labels = group_codes(groups, (len(codes),), name)
     group_of = np.empty(int(codes.max()) + 1, dtype=labels.dtype)
     group_of[codes] = labels
     torn = np.flatnonzero(group_of[codes] != labels)

@@ -1,0 +1,87 @@
+"""Labels of groups: equal ones are together, others apart, and none is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn._pairs import group_codes
+from dyadlearn.holdout.refit import refit
+from dyadlearn.selection import SettingKFold, landscape, nested_score
+
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(6, 4))
+MODEL = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
+HOLES = Y.copy()
+HOLES[1, 2] = np.nan
+MIXED, APART = [1, "1", 2, 2, "b", "b"], [0, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("labels", [MIXED, pd.Series(MIXED, dtype=object), [(0, 1), (0, "1"), 2, 2, "b", "b"]])
+def test_a_number_and_its_text_are_two_groups(labels):
+    assert_array_equal(group_codes(labels, (6,), "groups"), APART)
+    assert_array_equal(MODEL.holdout("B", groups=labels), MODEL.holdout("B", groups=APART))
+
+
+def test_a_number_and_its_text_are_two_folds_of_cells():
+    labels, folds = [MIXED[:4], *([["x"] * 4] * 5)], [APART[:4], *([[9] * 4] * 5)]
+    for y in (Y, HOLES):
+        model = TwoStepRidge(0.1, 0.1).fit(X, y, tasks=T)
+        assert_allclose(model.holdout("A", cells=labels), model.holdout("A", cells=np.array(folds)), rtol=1e-12)
+    assert_allclose(refit(MODEL._problem(), "A", cells=labels), refit(MODEL._problem(), "A", cells=np.array(folds)))
+
+
+def test_searches_and_nested_folds_keep_them_apart():
+    def scores(groups):
+        search = TwoStepRidgeCV([0.1], [0.1], setting="B")
+        landscapes = landscape(MODEL, [0.1], [0.1], settings="B", groups=groups)["B"]
+        nested = nested_score(search, X, Y, T, n_splits=2, groups=groups, random_state=0).score
+        return landscapes, search.fit(X, Y, T, groups=groups).best_score_, nested
+
+    for found, expected in zip(scores(MIXED), scores(APART), strict=True):
+        assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, None, 1, 2, 2],
+        [0.0, 1.0, np.nan, 1.0, 2.0, 2.0],
+        ["a", "b", np.nan, "b", "c", "c"],
+        np.array(["a", "b", None, "b", "c", "c"], dtype=object),
+        np.array(["2020", "2021", "NaT", "2022", "2023", "2023"], dtype="M8[Y]"),
+        pd.Series([0, 1, None, 1, 2, 2], dtype="Int64"),
+        pd.Series(["a", "b", pd.NA, "b", "c", "c"], dtype=object),
+        pl.Series([0, 1, None, 1, 2, 2]),
+    ],
+)
+def test_a_group_that_is_missing_is_refused(labels):
+    rows = [(row, 0) for row in range(6)]
+    words = r"has a missing value in row 2 \(None or NaN; 1 in all\): give each of the rows a label\.$"
+    for call in (
+        lambda: MODEL.holdout("B", groups=labels),
+        lambda: TwoStepRidge().fit(X, HOLES, tasks=T).holdout("B", groups=labels),
+        lambda: IndependentTaskRidgeCV([1.0]).fit(X, Y, groups=labels),
+        lambda: next(SettingKFold("B", 2).split(rows, groups=labels)),
+        lambda: next(SettingKFold("B", 2).split_grid(6, 4, groups=labels)),
+        lambda: nested_score(TwoStepRidgeCV(setting="B"), X, Y, groups=labels),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_a_cell_without_a_fold_is_refused_also_where_labels_are_missing():
+    cells = np.arange(24.0).reshape(6, 4)
+    cells[1, 3] = np.nan
+    for y in (Y, HOLES):
+        with pytest.raises(ValueError, match=r"^cells has a missing value in row 1, column 3 .*each of the cells"):
+            TwoStepRidge().fit(X, y, tasks=T).holdout("A", cells=cells)
+
+
+def test_labels_that_cannot_be_compared_are_refused():
+    with pytest.raises(TypeError, match="groups holds something that cannot serve as an id or label"):
+        group_codes([[1], [2]], (2,), "groups")
