@@ -6,7 +6,7 @@ column names are ids too. What has ids is aligned by them and never by position.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +16,18 @@ import numpy as np
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn.exceptions import IdError
 
-__all__ = ["Ids", "Table", "as_text", "frame_library", "in_order", "is_whole", "read_table", "write_rows", "write_table"]
+__all__ = [
+    "Ids",
+    "Table",
+    "as_text",
+    "frame_library",
+    "in_order",
+    "is_whole",
+    "near_miss",
+    "read_table",
+    "write_rows",
+    "write_table",
+]
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,10 @@ class Ids:
         where = {label: position for position, label in enumerate(self.labels)}
         unknown = [label for label in wanted if label not in where]
         if unknown:
-            raise IdError(f"{_some(unknown)} not among the ids of {owner} (such as {_some(self.labels, 3)}).")
+            raise IdError(
+                f"{_some(unknown)} not among the ids of {owner} (such as {_some(self.labels, 3)})."
+                + _written_alike(unknown, self.labels)
+            )
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
     def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
@@ -55,7 +69,7 @@ class Ids:
                 parts.append(f"{len(extra)} of {own} not in {other} ({_some(extra)})")
             raise IdError(
                 f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
-                "Give both tables the same ids, in any order."
+                "Give both tables the same ids, in any order." + _written_alike(missing, extra)
             )
         return self.positions(target.labels, own)
 
@@ -63,6 +77,22 @@ class Ids:
 def _some(labels: Sequence[Any], limit: int = 5) -> str:
     shown = ", ".join(repr(label) for label in labels[:limit])
     return shown + (", …" if len(labels) > limit else "")
+
+
+def near_miss(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> tuple[Hashable, Hashable] | None:
+    """Return one of `unknown` and one of `known` ids that differ in type or blanks only, such as 1 and "1"."""
+    texts = {_bare_text(label): label for label in known}
+    return next(((label, texts[_bare_text(label)]) for label in unknown if _bare_text(label) in texts), None)
+
+
+def _bare_text(label: Hashable) -> str:
+    return str(int(label) if isinstance(label, float) and label.is_integer() else label).strip()
+
+
+def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> str:
+    """Return a sentence on ids that differ in type or blanks only, if there are any."""
+    found = near_miss(unknown, known)
+    return "" if found is None else f" {found[0]!r} and {found[1]!r} differ in type or blanks only: read both alike."
 
 
 def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:

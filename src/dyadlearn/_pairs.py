@@ -12,6 +12,7 @@ from dyadlearn._array import is_foreign, to_numpy, without_mask
 __all__ = [
     "Column",
     "distinct",
+    "ends_in_order",
     "factorize",
     "group_codes",
     "id_columns",
@@ -197,6 +198,11 @@ def _is_missing(value: Any) -> bool:
         return True  # of the missing value of pandas nobody knows
     except ValueError:
         return False  # an array, which is no id
+
+
+def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of numbers with the smaller one first, so that both directions of an edge are the same."""
+    return np.minimum(rows, columns), np.maximum(rows, columns)
 
 
 def pair_numbers(rows: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:

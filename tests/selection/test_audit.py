@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from dyadlearn.exceptions import IdError
 from dyadlearn.selection.audit import audit
+from dyadlearn.selection.splitters import SettingKFold
 
 
 def slow_settings(train, test):
@@ -73,7 +77,8 @@ def test_tables_may_be_of_different_forms():
     train, test = [(1, "a"), (2, "b")], pl.DataFrame({"i": [1, 3], "j": ["b", "b"]})
     assert audit(train, test).settings.tolist() == ["A", "B"]
     assert audit(np.array([[1, 7]]), np.array([[1.0, 8.0]])).settings.tolist() == ["C"]
-    assert audit(np.array([[1, 7]]), [("1", 7)]).settings.tolist() == ["B"]
+    with pytest.raises(IdError, match="differ in type"):
+        audit(np.array([[1, 7]]), [("1", 7)])
     # Through floating point, these two would be one.
     assert audit(np.array([[2**53, 0]]), np.array([[2**53 + 1, 0]], dtype=np.uint64)).settings.tolist() == ["B"]
 
@@ -150,3 +155,84 @@ def test_splits_that_are_none(train, test, message):
 def test_an_unknown_setting():
     with pytest.raises(ValueError, match="Unknown setting 'E'"):
         audit([(1, 1)], [(1, 1)], "E")
+
+
+# --- networks, masks in frames, ids of two types ------------------------------------------------
+
+edges = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(train=edges, test=edges)
+def test_a_network_is_audited_by_edges_and_nodes(train, test):
+    nodes, seen = {node for pair in train for node in pair}, {frozenset(pair) for pair in train}
+    new = [[node not in nodes for node in pair] for pair in test]
+    repeated = [frozenset(pair) in seen for pair in test]
+    report = audit(train, test, network=True)
+    assert report.settings.tolist() == ["ACBD"[2 * first + second] for first, second in new]
+    assert report.is_repeated.tolist() == report.is_leak.tolist() == repeated
+    for claimed, wanted in (("A", 0), ("B", 1), ("C", 1), ("D", 2)):
+        report = audit(train, test, claimed, network=True)
+        assert report.is_leak.tolist() == (repeated if claimed == "A" else [sum(pair) < wanted for pair in new])
+        assert report.is_harder.tolist() == [sum(pair) > wanted for pair in new]
+        assert ("does not hold" in report.message) == bool(report.leaks or report.harder)
+
+
+@pytest.mark.parametrize(
+    ("test", "setting", "words"),
+    [
+        ([("b", "a")], "A", "1 leaks, being in training"),
+        ([("b", "c")], "B", "1 leaks, both nodes being in training"),
+        ([("x", "y")], "C", "1 is harder, both nodes being new"),
+        ([("x", "a"), ("a", "c")], "D", "2 leak, 1 by one node in training, 1 by both"),
+        ([("x", "a")], "A", "1 is harder, a node being new"),
+    ],
+)
+def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
+    report = audit([("a", "b"), ("c", "a")], test, setting, network=True)
+    assert words in report.message
+    assert "both nodes" in str(report)
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame, lambda mask: pl.DataFrame(mask)])
+def test_booleans_throughout_are_a_mask_however_they_come(make):
+    train = np.array([[True, True], [True, True], [True, False]])
+    expected, found = audit(train, ~train, "A"), audit(make(train), make(~train), "A")
+    assert (found.n_train, found.n_test, found.message) == (5, 1, expected.message)
+
+
+def test_masks_in_frames_are_matched_by_their_ids():
+    train = pd.DataFrame([[True, False], [True, True], [False, False]], index=list("abc"), columns=list("xy"))
+    test = ~train
+    expected = audit(train.to_numpy(), test.to_numpy(), "A").message
+    assert audit(train, test.loc[["c", "a", "b"], ["y", "x"]], "A").message == expected
+    polars = [pl.DataFrame({"id": list("abc"), **frame.to_dict("list")}) for frame in (train, test)]
+    assert audit(*polars, "A").message == expected
+    with pytest.raises(IdError, match="the rows of test"):
+        audit(train, test.rename(index={"a": "z"}))
+    with pytest.raises(ValueError, match="test has missing values"):
+        audit(train, test.astype("boolean").where(train, pd.NA))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "words"),
+    [
+        (np.array([[1, 2]]), np.array([["1", "9"]]), r"^Instances of train and test differ.*1 and '1'.*alike"),
+        ([("a", 2.0)], [("b", "2")], r"^Tasks of train and test differ in type or blanks only, such as 2\.0 and '2'"),
+        ([("a", "x ")], [("b", "x")], r"^Tasks .*'x ' and 'x'"),
+    ],
+)
+def test_ids_that_differ_in_type_or_blanks_only_are_no_strangers(train, test, words):
+    with pytest.raises(IdError, match=words):
+        audit(train, test, "D")
+    with pytest.raises(IdError, match=r"^Nodes of train and test"):
+        audit(train, test, "D", network=True)
+
+
+def test_nodes_of_two_types_are_refused_in_a_network():
+    for call in (
+        lambda: audit([(1, "2"), (2, "3")], [(2, "3")], network=True),
+        lambda: next(SettingKFold("A", 2, network=True).split([(1, "2"), (2, "3")])),
+    ):
+        with pytest.raises(IdError, match="Instances and tasks of a network differ in type"):
+            call()

@@ -298,7 +298,8 @@ def test_scikit_learn_routes_groups_of_tasks():
 
 
 def test_it_shows_its_parameters():
-    assert repr(SettingKFold("vertices", 3)) == "SettingKFold(n_splits=3, random_state=None, setting='D', shuffle=True)"
+    words = "SettingKFold(n_splits=3, network=False, random_state=None, setting='D', shuffle=True)"
+    assert " ".join(repr(SettingKFold("vertices", 3)).split()) == words
 
 
 # -- bad input ----------------------------------------------------------------------------------------------
@@ -395,3 +396,75 @@ def test_groups_that_are_none(setting, labels, message):
 def test_groups_of_a_grid_need_a_label_for_each_row():
     with pytest.raises(ValueError, match="groups must give one label for each of 3 rows"):
         next(SettingKFold("B", 2).split_grid(3, 4, groups=[0, 1, 2, 3]))
+
+
+# --- networks -----------------------------------------------------------------------------------
+
+
+def edges_of(n, seed, both_ways):
+    """Some edges of a network, in one direction or both, loops among them."""
+    rng = np.random.default_rng(seed)
+    pairs = [(f"n{i}", f"n{j}") for i in range(n) for j in range(i, n) if rng.random() < 0.7]
+    return pairs + [(j, i) for i, j in pairs if i != j] if both_ways else pairs
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
+    pairs = edges_of(9, 0, both_ways)
+    folds = SettingKFold(setting, 3, random_state=0, network=True)
+    tested, unused = Counter(), []
+    for train, test in folds.split(pairs):
+        kept, asked = [pairs[row] for row in train], [pairs[row] for row in test]
+        report = audit(kept, asked, network=True)
+        assert report.repeated == 0
+        nodes = {node for pair in kept for node in pair}
+        if setting == "D":
+            assert report.counts["D"] == len(asked)
+        elif setting != "A":
+            # One end is new wherever it stands, and no more is left out of training than its fold.
+            end = "BC".index(setting)
+            assert not nodes & {pair[end] for pair in asked}
+            left_out = {node for pair in pairs for node in pair} - nodes
+            assert all(left_out & set(pair) for row, pair in enumerate(pairs) if row not in set(train.tolist()))
+            assert len(left_out) <= 3
+        tested.update(test.tolist())
+        unused.append(len(pairs) - len(train) - len(test))
+    assert folds.get_n_splits(pairs) == len(unused)
+    assert folds.unused(pairs).tolist() == unused
+    assert max(tested.values()) == 1
+    if setting in "AD":
+        assert len(tested) == len(pairs)
+    assert folds.get_n_splits() == (6 if setting == "D" else 3)
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+def test_the_grid_of_a_network_is_cut_like_its_table(setting):
+    cells = np.argwhere(np.ones((6, 6), dtype=bool))
+    folds = SettingKFold(setting, 3, random_state=0, network=True)
+    table, grid = list(folds.split(cells)), list(folds.split_grid(6, 6))
+    assert len(table) == len(grid)
+    for (train, test), (train_mask, test_mask) in zip(table, grid, strict=True):
+        assert_array_equal(np.flatnonzero(train_mask), train)
+        assert_array_equal(np.flatnonzero(test_mask), test)
+        assert_array_equal(train_mask, train_mask.T)
+        if setting in "AD":
+            assert_array_equal(test_mask, test_mask.T)
+
+
+def test_nodes_of_one_group_are_hidden_together():
+    pairs = edges_of(8, 1, True)
+    group = {f"n{i}": i % 4 for i in range(8)}
+    groups, task_groups = ([group[pair[end]] for pair in pairs] for end in (0, 1))
+    for train, test in SettingKFold("D", 3, random_state=0, network=True).split(pairs, None, groups, task_groups):
+        kept, asked = ({group[node] for row in rows for node in pairs[row]} for rows in (train, test))
+        assert not kept & asked
+    folds = SettingKFold("B", 2, network=True)
+    with pytest.raises(ValueError, match="give groups, those of the first node of each row, and task_groups"):
+        next(folds.split(pairs, None, groups))
+    with pytest.raises(ValueError, match="must be the same in all rows of one node"):
+        next(folds.split(pairs, None, groups, [0] * len(pairs)))
+    with pytest.raises(ValueError, match="leave task_groups out"):
+        next(folds.split_grid(8, 8, groups=list(range(8)), task_groups=list(range(8))))
+    with pytest.raises(ValueError, match="square, found 8 × 7"):
+        next(folds.split_grid(8, 7))

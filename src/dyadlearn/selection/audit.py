@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import is_foreign, to_numpy
-from dyadlearn._pairs import Column, factorize, id_columns, pair_numbers
+from dyadlearn._array import is_foreign, namespace, refuse_mask, to_numpy
+from dyadlearn._frames import Table, read_table
+from dyadlearn._pairs import Column, ends_in_order, factorize, id_columns, pair_numbers
+from dyadlearn.selection.splitters import check_writing
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Audit", "audit"]
 
 _NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
+_NEW_NODES = {"A": "only the edge", "B": "first node", "C": "second node", "D": "both nodes"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +39,8 @@ class Audit:
         the repeated ones.
     is_harder : array of bool of shape (n_test,)
         Which test pairs have a new instance or task where a known one was claimed.
+    network : bool
+        Whether the pairs are edges of an undirected network.
 
     Examples
     --------
@@ -58,6 +63,7 @@ class Audit:
     is_repeated: np.ndarray
     is_leak: np.ndarray
     is_harder: np.ndarray
+    network: bool = False
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -109,17 +115,25 @@ class Audit:
         else:
             verdict = f"Setting {self.claimed} does not hold for all {pairs} ({tally})"
             if self.leaks:
-                reason = {
-                    "A": "being in training",
-                    "B": "the instance being in training",
-                    "C": "the task being in training",
-                    "D": f"{self.instances_seen} by an instance in training, {self.tasks_seen} by a task",
-                }[self.claimed]
-                findings.append(f"{self.leaks} {_verb(self.leaks, 'leak')}, {reason}")
+                findings.append(f"{self.leaks} {_verb(self.leaks, 'leak')}, {self._leak_reason()}")
             if self.harder:
-                reason = {"A": "instance or task", "B": "task", "C": "instance"}[self.claimed]
-                findings.append(f"{self.harder} {_verb(self.harder, 'is')} harder, the {reason} being new")
+                reason = {"A": "the instance or task", "B": "the task", "C": "the instance"}[self.claimed]
+                if self.network:
+                    reason = "a node" if self.claimed == "A" else "both nodes"
+                findings.append(f"{self.harder} {_verb(self.harder, 'is')} harder, {reason} being new")
         return verdict + (": " if findings else "") + "; ".join(findings) + "."
+
+    def _leak_reason(self) -> str:
+        """Say what the test pairs that leak share with training."""
+        if self.claimed == "A":
+            return "being in training"
+        if self.claimed == "D":
+            if self.network:
+                return f"{self.counts['B'] + self.counts['C']} by one node in training, {self.counts['A']} by both"
+            return f"{self.instances_seen} by an instance in training, {self.tasks_seen} by a task"
+        if self.network:
+            return "both nodes being in training"
+        return f"the {'instance' if self.claimed == 'B' else 'task'} being in training"
 
     def __repr__(self) -> str:
         claim = "" if self.claimed is None else f", claimed={self.claimed!r}"
@@ -128,7 +142,8 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
-        lines += [f"  {letter:<9}{_NEW[letter]:<17}{count:>12}" for letter, count in self.counts.items()]
+        new = _NEW_NODES if self.network else _NEW
+        lines += [f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()]
         lines.append(f"  {_number(self.n_train, 'training pair')}, {_number(self.repeated, 'test pair')} among them")
         return "\n".join(lines)
 
@@ -143,19 +158,29 @@ def _verb(count: int, verb: str) -> str:
     return verb + ("s" if count == 1 else "")
 
 
-def audit(train: Any, test: Any, setting: str | Setting | None = None) -> Audit:
+def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
     """Tell which setting a split of pairs really is, and what leaks from training into test.
 
     Parameters
     ----------
-    train, test : array-like or frame of shape (n, 2), or boolean arrays of shape (m, q)
-        Tables of pairs, an instance id and a task id in each row; or masks of the cells of one grid.
+    train, test : array-like or frame of shape (n, 2), or of booleans of shape (m, q)
+        Tables of pairs, an instance id and a task id in each row; or masks of the cells of one grid, matched by
+        their ids where both are frames that have them. Whatever is of booleans throughout is a mask.
     setting : str, Setting or None, default=None
         The setting that the split is claimed to be.
+    network : bool, default=False
+        Whether the pairs are edges of an undirected network, whose nodes are instances and tasks at once: (b, a) is
+        then the same pair as (a, b), a node is known wherever it stands, and B and C both ask for one new node.
 
     Returns
     -------
     Audit
+
+    Raises
+    ------
+    IdError
+        If ids of training and test differ in type or blanks only, such as 1 and "1": they would be taken for
+        strangers, and the split for a clean one.
 
     Examples
     --------
@@ -168,16 +193,31 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None) -> Audit:
     ({'A': 0, 'B': 0, 'C': 1, 'D': 1}, 1)
     >>> report.message
     'Setting D does not hold for all 2 test pairs (1 C, 1 D): 1 leaks, 1 by an instance in training, 0 by a task.'
+    >>> audit([("ann", "bob"), ("bob", "eve")], [("eve", "bob")], setting="A", network=True).message
+    'Setting A does not hold for all 1 test pair (1 A): 1 leaks, being in training.'
     """
     claimed = None if setting is None else as_setting(setting)
     (instances, tasks), (test_instances, test_tasks) = _read(train, test)
-    rows, test_rows = factorize([instances, test_instances], "train or test")
-    columns, test_columns = factorize([tasks, test_tasks], "train or test")
+    if network:
+        known = [instances, tasks, test_instances, test_tasks]
+        rows, columns, test_rows, test_columns = factorize(known, "train or test")
+        nodes = np.concatenate([rows, columns])
+        instance_seen, task_seen = _is_in(test_rows, nodes), _is_in(test_columns, nodes)
+        check_writing([instances, tasks], [test_instances, test_tasks], "Nodes of train and test")
+        check_writing([instances], [tasks], "Instances and tasks of a network")
+        rows, columns, test_rows, test_columns = *ends_in_order(rows, columns), *ends_in_order(test_rows, test_columns)
+    else:
+        rows, test_rows = factorize([instances, test_instances], "train or test")
+        columns, test_columns = factorize([tasks, test_tasks], "train or test")
+        instance_seen, task_seen = _is_in(test_rows, rows), _is_in(test_columns, columns)
+        check_writing([instances], [test_instances], "Instances of train and test")
+        check_writing([tasks], [test_tasks], "Tasks of train and test")
     n_tasks = int(max(columns.max(), test_columns.max())) + 1
-    instance_seen, task_seen = _is_in(test_rows, rows), _is_in(test_columns, columns)
     is_repeated = np.isin(pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks))
     is_leak, is_harder = is_repeated, np.zeros_like(is_repeated)
-    if claimed is not None:
+    if network and claimed in (Setting.B, Setting.C):
+        is_leak, is_harder = instance_seen & task_seen, ~(instance_seen | task_seen)
+    elif claimed is not None:
         is_harder = (~instance_seen & (not claimed.new_instance)) | (~task_seen & (not claimed.new_task))
         if claimed is not Setting.A:
             is_leak = (instance_seen & claimed.new_instance) | (task_seen & claimed.new_task)
@@ -189,6 +229,7 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None) -> Audit:
         is_repeated=is_repeated,
         is_leak=is_leak,
         is_harder=is_harder,
+        network=network,
     )
 
 
@@ -201,11 +242,45 @@ def _is_in(codes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
     """Return the columns of two tables of pairs, or the positions of the cells in two masks."""
-    train, test = (to_numpy(part) if is_foreign(part) else part for part in (train, test))
-    is_mask = [isinstance(part, np.ndarray) and part.dtype == bool for part in (train, test)]
-    if any(is_mask):
-        if not all(is_mask) or train.shape != test.shape or train.ndim != 2:
-            found = " and ".join(str(getattr(part, "shape", type(part).__name__)) for part in (train, test))
-            raise ValueError(f"A mask of a grid needs a mask of the same grid beside it: train and test are {found}.")
-        train, test = np.argwhere(train), np.argwhere(test)
-    return id_columns(train, "train"), id_columns(test, "test")
+    masks = [_mask(part, name) for part, name in ((train, "train"), (test, "test"))]
+    if all(mask is None for mask in masks):
+        return id_columns(train, "train"), id_columns(test, "test")
+    first, second = masks
+    if first is None or second is None:
+        found = " and ".join(str(getattr(part, "shape", type(part).__name__)) for part in (train, test))
+        raise ValueError(f"A mask of a grid needs a mask of the same grid beside it: train and test are {found}.")
+    rows = columns = None
+    if first.row_ids and second.row_ids:
+        rows = second.row_ids.order_as(first.row_ids, "the rows of test", "the rows of train")
+    if first.column_ids and second.column_ids:
+        columns = second.column_ids.order_as(first.column_ids, "the columns of test", "the columns of train")
+    cells, test_cells = to_numpy(first.values), to_numpy(second.take(rows, columns).values)
+    if cells.shape != test_cells.shape or cells.ndim != 2:
+        raise ValueError(
+            "A mask of a grid needs a mask of the same grid beside it: train and test are "
+            f"{cells.shape} and {test_cells.shape}."
+        )
+    for name, mask in (("train", cells), ("test", test_cells)):
+        if mask.dtype != bool:
+            raise ValueError(f"The mask {name} has missing values: say True or False for each cell.")
+    return id_columns(np.argwhere(cells), "train"), id_columns(np.argwhere(test_cells), "test")
+
+
+def _mask(part: Any, name: str) -> Table | None:
+    """Return what is of booleans throughout as a mask with its ids, and None for a table of pairs."""
+    if isinstance(part, list | tuple):
+        found = np.array(part, dtype=object)
+        is_mask = found.ndim == 2 and all(isinstance(value, bool | np.bool) for value in found.flat)
+        return Table(found.astype(bool)) if is_mask and found.size else None
+    if isinstance(part, np.ndarray):
+        return Table(refuse_mask(part, name)) if part.dtype == bool else None
+    if is_foreign(part):
+        return Table(to_numpy(part)) if namespace(part).isdtype(part.dtype, "bool") else None
+    import narwhals as nw
+
+    frame = nw.from_native(part, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or not frame.columns:
+        return None
+    kinds = [isinstance(dtype, nw.Boolean) for dtype in frame.schema.values()]
+    # A polars frame may have ids in its first column; with one more column it is a table of pairs.
+    return read_table(part, name) if all(kinds) or (len(kinds) > 2 and all(kinds[1:])) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,16 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from dyadlearn._pairs import Column, factorize, group_codes, id_columns, pair_numbers
+from dyadlearn._array import to_numpy
+from dyadlearn._frames import near_miss
+from dyadlearn._pairs import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
+from dyadlearn.exceptions import IdError
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["SettingKFold"]
 
 # What is dealt out, for messages.
-_INSTANCES, _TASKS = "instances or groups of them", "tasks or groups of them"
+_INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
 
 
 class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
@@ -45,6 +48,9 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
     random_state : int, RandomState or None, default=None
         Seed of the shuffle. Only an int makes all calls agree; give one where a table in setting D is so
         sparse that blocks may be empty, for the number of splits then depends on the shuffle.
+    network : bool, default=False
+        Whether the pairs are edges of an undirected network, whose nodes are instances and tasks at once. See the
+        notes.
 
     See Also
     --------
@@ -54,8 +60,17 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
     -----
     Rows of a table that repeat a pair stay together, also in setting A. Folds have equally many pairs,
     instances or tasks (or groups of them), give or take one, not equally many rows. In setting A the instance
-    or task of a test pair may have no other pair and thus be new: `audit` counts such pairs. Instances and
-    tasks are cut separately, also where both are the nodes of one network.
+    or task of a test pair may have no other pair and thus be new: `audit` counts such pairs.
+
+    In a **network** (a, b) and (b, a) are the same pair and stay together, and the nodes are cut once: with the folds
+    :math:`N_1 \dots N_k` a split hides its nodes on both sides,
+
+    .. math:: \text{B: test } i \in N_a,\ j \notin N_a; \quad \text{C: test } j \in N_a,\ i \notin N_a; \quad
+              \text{D: test one end in } N_a \text{, the other in } N_b,
+
+    and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2`` splits. Pairs within
+    one fold have two new nodes or two known ones, so that B and C test them in no split, and leave out folds without a
+    pair to test; there `cross_val_predict` does not work.
 
     Under metadata routing of scikit-learn `groups` and `task_groups` are requested; without it only `groups`
     gets here.
@@ -78,7 +93,13 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
     __metadata_request__split = {"pairs": UNUSED, "groups": True, "task_groups": True}  # noqa: RUF012
 
     def __init__(
-        self, setting: str | Setting, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None
+        self,
+        setting: str | Setting,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = True,
+        random_state: Any = None,
+        network: bool = False,
     ) -> None:
         if not isinstance(n_splits, int | np.integer) or isinstance(n_splits, bool) or n_splits < 2:
             raise ValueError(f"n_splits must be a whole number of at least 2, found {n_splits!r}.")
@@ -88,6 +109,7 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         self.n_splits = int(n_splits)
         self.shuffle = shuffle
         self.random_state = random_state
+        self.network = bool(network)
 
     def split(
         self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
@@ -103,7 +125,8 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
             In settings B and D: a label for each row, the same in all rows of an instance. Instances of one
             group are held out together.
         task_groups : array-like of shape (n,), default=None
-            The same for the tasks, in settings C and D.
+            The same for the tasks, in settings C and D. A network takes both or neither: the groups of the first and
+            of the second node of each row, which must agree.
 
         Yields
         ------
@@ -131,7 +154,8 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         n_instances, n_tasks : int
             Rows m and columns q of the grid.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Labels of instances, in settings B and D, and of tasks, in C and D, that are held out together.
+            Labels of instances, in settings B and D, and of tasks, in C and D, that are held out together. For a
+            network `groups` are those of the nodes, and there are no others.
 
         Yields
         ------
@@ -149,11 +173,24 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         array([[0, 0, 0, 0],
                [0, 0, 1, 1]])
         """
-        self._check_groups(groups, task_groups)
         rows, columns = np.indices((n_instances, n_tasks)).reshape(2, -1)
-        instance_units = _grid_units(groups, n_instances, "groups")[rows]
-        task_units = _grid_units(task_groups, n_tasks, "task_groups")[columns]
-        for train, test in self._masks(rows * n_tasks + columns, instance_units, task_units):
+        if self.network:
+            if n_instances != n_tasks:
+                raise ValueError(f"The grid of a network is square, found {n_instances} × {n_tasks}.")
+            if task_groups is not None:
+                raise ValueError(
+                    "The nodes of a network have one grouping: give it as groups, and leave task_groups out."
+                )
+            units = _grid_units(groups, n_instances, "groups")
+            instance_units, task_units = units[rows], units[columns]
+            cells = np.minimum(rows, columns) * n_tasks + np.maximum(rows, columns)
+            cells = np.unique(cells, return_inverse=True)[1]
+        else:
+            self._check_groups(groups, task_groups)
+            instance_units = _grid_units(groups, n_instances, "groups")[rows]
+            task_units = _grid_units(task_groups, n_tasks, "task_groups")[columns]
+            cells = rows * n_tasks + columns
+        for train, test in self._masks(cells, instance_units, task_units):
             yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
 
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
@@ -162,17 +199,18 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         Parameters
         ----------
         pairs, groups, task_groups : as in `split`, default=None
-            Needed in setting D only, to leave out blocks that hold no pair.
+            Needed in setting D, and for a network in B and C, to leave out blocks that hold no pair.
         y : ignored
 
         Returns
         -------
         int
         """
-        if self.setting != Setting.D:
+        varies = self.setting == Setting.D or (self.network and self.setting != Setting.A)
+        if not varies or (pairs is None and self.setting != Setting.D):
             return self.n_splits
         if pairs is None:
-            return self.n_splits**2
+            return self.n_splits * (self.n_splits + 1) // 2 if self.network else self.n_splits**2
         return len(self.unused(pairs, groups, task_groups))
 
     def unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
@@ -185,16 +223,23 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         integer array of shape (number of splits,)
-            Zeros but in setting D. With a `random_state` that is no int, those of another shuffle than the
-            splits before.
+            Zeros but in setting D, and in a network in B and C. With a `random_state` that is no int, those of
+            another shuffle than the splits before.
         """
         masks = self._masks(*self._read(pairs, groups, task_groups))
         return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
 
     def _read(self, pairs: Any, groups: Any, task_groups: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return, for each row, the numbers of its pair and of what is held out together on each side."""
-        self._check_groups(groups, task_groups)
         first, second = id_columns(pairs, "pairs")
+        if self.network:
+            check_writing([first], [second], "Instances and tasks of a network")
+            rows, columns = factorize([first, second], "pairs")
+            instance_units, task_units = _node_units(groups, task_groups, rows, columns, (first, second))
+            low, high = ends_in_order(rows, columns)
+            (cells,) = factorize([pair_numbers(low, high, int(high.max()) + 1)], "pairs")
+            return cells, instance_units, task_units
+        self._check_groups(groups, task_groups)
         (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
         instance_units = _row_units(groups, rows, first, "groups", "instance")
         task_units = _row_units(task_groups, columns, second, "task_groups", "task")
@@ -215,6 +260,10 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield boolean masks of training and test rows from what each row is held out with, all of shape (n,)."""
         random = check_random_state(self.random_state)
+        if self.network and self.setting != Setting.A:
+            fold = self._deal(np.concatenate([instance_units, task_units]), _NODES, random)
+            yield from self._network_masks(*np.split(fold, 2))
+            return
         if self.setting == Setting.D:
             instance_fold = self._deal(instance_units, _INSTANCES, random)
             task_fold = self._deal(task_units, _TASKS, random)
@@ -234,6 +283,18 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
         for a in range(self.n_splits):
             yield fold != a, fold == a
 
+    def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""
+        for a in range(self.n_splits):
+            for b in range(a, self.n_splits) if self.setting == Setting.D else (a,):
+                if self.setting == Setting.D:
+                    test = ((first == a) & (second == b)) | ((first == b) & (second == a))
+                else:
+                    new, known = (first, second) if self.setting == Setting.B else (second, first)
+                    test = (new == a) & (known != a)
+                if test.any():
+                    yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
+
     def _deal(self, units: np.ndarray, words: str, random: np.random.RandomState) -> np.ndarray:
         """Return the fold of each row, dealing out the numbered units evenly."""
         n_units = int(units.max(initial=-1)) + 1
@@ -244,6 +305,22 @@ class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
+
+
+def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:
+    """Refuse ids of some columns that are like ids of others but for their type or blanks.
+
+    They would be taken for different ones, and a leak for a clean split.
+    """
+    if all(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in (*known, *asked)):
+        return
+    found, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
+    alike = near_miss(found - others, others)
+    if alike is not None:
+        raise IdError(
+            f"{words} differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}: read both alike, or they "
+            "are taken for different ones."
+        )
 
 
 def _grid_units(groups: Any, n_rows: int, name: str) -> np.ndarray:
@@ -265,3 +342,26 @@ def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str
             f"(one of them in row {torn[0]})."
         )
     return labels
+
+
+def _node_units(
+    groups: Any, task_groups: Any, rows: np.ndarray, columns: np.ndarray, ids: tuple[Column, Column]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what both nodes of each row are held out with: themselves, or the groups of them."""
+    if groups is None and task_groups is None:
+        return rows, columns
+    if groups is None or task_groups is None:
+        raise ValueError(
+            "The nodes of a network have one grouping: give groups, those of the first node of each row, and "
+            "task_groups, those of the second."
+        )
+    n_rows = len(rows)
+    labels = [*_as_list(groups), *_as_list(task_groups)]
+    for side, name in ((groups, "groups"), (task_groups, "task_groups")):
+        group_codes(side, (n_rows,), name)
+    units = _row_units(labels, np.concatenate([rows, columns]), [*ids[0], *ids[1]], "groups or task_groups", "node")
+    return units[:n_rows], units[n_rows:]
+
+
+def _as_list(labels: Any) -> list[Any]:
+    return list(labels) if isinstance(labels, list | tuple) else to_numpy(labels).tolist()
