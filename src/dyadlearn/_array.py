@@ -29,6 +29,7 @@ __all__ = [
     "epsilon",
     "float_dtype",
     "is_foreign",
+    "is_missing",
     "is_sparse",
     "is_transposed",
     "itemsize",
@@ -52,6 +53,19 @@ __all__ = [
 def is_sparse(array: Any) -> bool:
     """Tell whether `array` is a scipy sparse matrix or array."""
     return bool(sparse.issparse(array))
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a single value stands for a missing one: None, NaN, or what another library has for it."""
+    if isinstance(value, str):
+        return False
+    try:
+        # NaN and the missing date differ from themselves.
+        return value is None or bool(value != value)
+    except TypeError:
+        return True  # of the missing value of pandas nobody knows
+    except ValueError:
+        return False  # an array
 
 
 def is_foreign(array: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, refuse_mask, take_rows
+from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn.exceptions import IdError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "frame_library",
     "in_order",
     "is_whole",
+    "lies_on_its_side",
     "near_miss",
     "read_table",
     "write_rows",
@@ -79,6 +80,25 @@ def _some(labels: Sequence[Any], limit: int = 5) -> str:
     return shown + (", …" if len(labels) > limit else "")
 
 
+def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
+    """Tell, by their ids, whether labels have instances in their columns rather than in their rows.
+
+    Parameters
+    ----------
+    rows, columns : Ids or None
+        Of the labels.
+    instances, tasks : Ids or None
+        Of the two sides.
+    """
+    if rows is None or columns is None or instances is None or rows.labels == columns.labels:
+        return False
+    if columns.labels == tuple(range(len(columns))):
+        return False  # numbers that a frame has of its own, and nobody's ids
+    across, own = set(rows.labels), set(instances.labels)
+    others = set() if tasks is None else set(tasks.labels)
+    return not across & own and bool(set(columns.labels) & own) and (not others or bool(across & others))
+
+
 def near_miss(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> tuple[Hashable, Hashable] | None:
     """Return one of `unknown` and one of `known` ids that differ in type or blanks only, such as 1 and "1"."""
     texts = {_bare_text(label): label for label in known}
@@ -96,8 +116,11 @@ def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> st
 
 
 def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
-    """Return `Ids` after checking that no label repeats."""
+    """Return `Ids` after checking that none is missing or empty, and that no label repeats."""
     ids = Ids(tuple(labels), None if name is None else str(name))
+    for position, label in enumerate(ids.labels):
+        if is_missing(label) or (isinstance(label, str) and not label.strip()):
+            raise IdError(f"{owner} has no id at position {position} ({label!r}): give it one, or leave it out.")
     if len(set(ids.labels)) < len(ids.labels):
         seen: set[Hashable] = set()
         repeated = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import is_foreign, to_numpy, without_mask
+from dyadlearn._array import is_foreign, is_missing, to_numpy, without_mask
 
 __all__ = [
     "Column",
@@ -16,6 +16,7 @@ __all__ = [
     "factorize",
     "group_codes",
     "id_columns",
+    "lacks_id",
     "missing",
     "pair_numbers",
     "series_column",
@@ -181,23 +182,19 @@ def missing(column: Column) -> np.ndarray:
         # Whole numbers, booleans and text have no missing value.
         return np.asarray(column != column)
     try:
-        if not any(map(_is_missing, set(column))):  # far fewer than there are rows
+        if not any(map(is_missing, set(column))):  # far fewer than there are rows
             return np.zeros(len(column), dtype=bool)
     except TypeError:
         pass  # what has no hash is refused where values are numbered
-    return np.fromiter(map(_is_missing, column), dtype=bool, count=len(column))
+    return np.fromiter(map(is_missing, column), dtype=bool, count=len(column))
 
 
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, str):
-        return False
-    try:
-        # NaN and the missing date differ from themselves.
-        return value is None or bool(value != value)
-    except TypeError:
-        return True  # of the missing value of pandas nobody knows
-    except ValueError:
-        return False  # an array, which is no id
+def lacks_id(column: Column) -> np.ndarray:
+    """Tell which rows of a column of ids have none: what is missing, or text without a letter."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biufmM":
+        return missing(column)
+    empty = [isinstance(label, str) and not label.strip() for label in column]
+    return np.asarray(missing(column) | np.array(empty, dtype=bool))
 
 
 def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -40,6 +41,8 @@ def check_alpha(value: Any, name: str) -> float:
     number = float(value)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} must be a finite number of at least 0, found {number}.")
+    if 0 < number < sys.float_info.min:
+        raise ValueError(f"{name} is too small to be computed with: use 0 or at least 1e-300, found {number}.")
     return number
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "LeverageError",
     "ModelFileError",
     "NotEnoughMemoryError",
+    "PrecisionWarning",
     "UndefinedScoreWarning",
 ]
 
@@ -58,3 +59,7 @@ class UndefinedScoreWarning(UserWarning):
 
 class KernelRepairWarning(UserWarning):
     """A similarity matrix was symmetrised or made positive semi-definite before use, with all its rows at once."""
+
+
+class PrecisionWarning(UserWarning):
+    """So few digits are left, of a singular kernel or of what was forgotten, that answers may be wrong."""

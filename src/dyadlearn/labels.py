@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy, without_mask
 from dyadlearn._frames import Ids, as_text, make_ids, read_table, write_rows, write_table
-from dyadlearn._pairs import Column, distinct, missing, pair_numbers, series_column, table_columns
+from dyadlearn._pairs import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
 
 __all__ = [
@@ -222,7 +222,7 @@ def to_grid(
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
 
-    Rows without an id or a value, or of weight zero, are dropped. Everything is counted.
+    Rows without an id (empty text is none) or a value, or of weight zero, are dropped. Everything is counted.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ def averaged_grid(
     if not (np.isfinite(given) & (given >= 0)).all():
         row = int(np.argmin(np.isfinite(given) & (given >= 0)))
         raise ValueError(f"{weights_name} must be finite and at least 0, found {given[row]} in row {row}.")
-    no_id = missing(first) | missing(second)
+    no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
     no_weight = (given == 0) & ~no_id & ~no_value
     kept = ~(no_id | no_value | no_weight)

@@ -35,7 +35,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn.exceptions import KernelRepairWarning, LeverageError
+from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels.repair import (
     definiteness_tolerance,
@@ -86,7 +86,8 @@ class Spectrum:
 
         An asymmetric matrix is averaged with its transpose and an indefinite one is clipped
         (``repair="clip"``) or shifted (``"shift"``), with one warning that gives the figures; with
-        ``"error"`` either raises `KernelError`. `name` is how messages call the matrix.
+        ``"error"`` either raises `KernelError`, as does one of which clipping leaves nothing. `name` is how messages
+        call the matrix.
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
         raw, vectors = eigh(symmetric)
@@ -95,8 +96,15 @@ class Spectrum:
         if gap > symmetry_tolerance(gram):
             flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
         if lowest < -definiteness_tolerance(raw, gram.shape[0]):
+            if largest(values) == 0:
+                raise KernelError(
+                    f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(raw):.3g}, and clipping "
+                    "them leaves nothing of it. Entities that are alike have large values in a kernel: give minus the "
+                    "matrix, or exp(-D) for distances D."
+                )
             verb = "clipped to zero" if repair == "clip" else "shifted up to zero"
-            flaws.append(f"indefinite (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
+            word = "indefinite" if largest(raw) > 0 else "negative"
+            flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
         if flaws:
             warnings.warn(
                 f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
@@ -107,20 +115,24 @@ class Spectrum:
         return cls(values, gram.shape[0], None, vectors)
 
     @classmethod
-    def from_features(cls, features: Array) -> Spectrum:
+    def from_features(cls, features: Array, *, name: str = "the features") -> Spectrum:
         r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d) with d < n.
 
         Dense features go through an economy singular value decomposition. Sparse ones are
         never made dense: their d × d Gram matrix is decomposed instead, which resolves
-        eigenvalues down to :math:`\varepsilon\,\sigma_{\max}`, as the dual does.
+        eigenvalues down to :math:`\varepsilon\,\sigma_{\max}`, as the dual does. `name` is how messages call them.
         """
         if is_sparse(features):
-            values, components = eigh(matmul(features.T, features))
+            gram = matmul(features.T, features)
+            _check_range(float(abs(features).max()), float(gram.trace()), gram, name)
+            values, components = eigh(gram)
             kept = values > rank_threshold(values, features.shape[0])
             return cls(values[kept], features.shape[0], components[:, kept], None, features)
         xp = namespace(features)
         vectors, roots, rows = svd(features)
-        values = roots**2
+        with np.errstate(over="ignore", under="ignore"):
+            values = roots**2
+        _check_range(largest(roots), largest(values), values, name)
         # Singular values come in descending order, so the kept ones are the leading ones.
         rank = int(xp.sum(xp.astype(values > rank_threshold(values, features.shape[0]), xp.int64)))
         return cls(values[:rank], features.shape[0], rows[:rank, :].T, vectors[:, :rank])
@@ -142,6 +154,16 @@ class Spectrum:
         """Whether the kernel has a null space, kept or left out."""
         xp = namespace(self.values)
         return self.is_truncated or not bool(xp.all(self.values > 0))
+
+    @property
+    def uncertainty(self) -> float:
+        """How much of the smallest eigenvalue that is not taken for zero may be rounding, between 0 and 1."""
+        xp = namespace(self.values)
+        top = largest(self.values)
+        if top == 0 or (self.components is not None and self._features is None):
+            return 0.0  # singular values of features are exact enough for their squares
+        least = float(xp.min(xp.where(self.values > 0, self.values, xp.full_like(self.values, top))))
+        return epsilon(self.values) * top / least
 
     @cached_property
     def basis(self) -> Array:
@@ -440,6 +462,16 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     precision = spectrum.n_rows * epsilon(spectrum.values)
     floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
     return min(floor, 1e-6)
+
+
+def _check_range(size: float, square: float, like: Array, name: str) -> None:
+    """Refuse features of some size whose squares leave the range of their dtype."""
+    xp = namespace(like)
+    if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= square < float("inf"):
+        raise ValueError(
+            f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
+            f"{str(like.dtype).rpartition('.')[2]}: scale them."
+        )
 
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError
 
 M, Q = 6, 4
@@ -342,3 +342,69 @@ def test_complex_numbers_are_refused():
         TwoStepRidge().fit(X + 0j, Y)
     with pytest.raises(ValueError, match="Complex data not supported"):
         TwoStepRidge().fit(X, Y + 0j)
+
+
+# --- the wrong way round -----------------------------------------------------------------------
+
+
+@every_model
+def test_labels_on_their_side_are_told_by_their_ids(Model):
+    features, labels = pd.DataFrame(X, index=ROWS), pd.DataFrame(Y, index=ROWS, columns=TASKS)
+    tasks = pd.DataFrame(T, index=TASKS)
+    with pytest.raises(IdError, match=r"^Y lies on its side: its columns are the ids of X.* Transpose Y\.$"):
+        Model().fit(features, labels.T)
+    with pytest.raises(IdError, match=r"^Y lies on its side.* Transpose Y, or exchange X and tasks\.$"):
+        Model().fit(features, labels.T, tasks=tasks)
+    with pytest.raises(IdError, match="exchange X and tasks"):
+        Model().fit(tasks, labels, tasks=features)
+    # As many instances as tasks: sizes would tell nothing.
+    with pytest.raises(IdError, match=r"^Y lies on its side"):
+        Model().fit(features.iloc[:4], labels.iloc[:4].T, tasks=tasks)
+    with pytest.raises(IdError, match=r"^Y lies on its side"):
+        OnlineTwoStepRidge().fit(features, labels.T)
+
+
+def test_arrays_that_fit_the_other_way_round_are_told_by_their_sizes():
+    with pytest.raises(ValueError, match=r"^X has 6 instances, but Y has 4 rows: .* other way round: transpose Y\.$"):
+        TwoStepRidge().fit(X, Y.T)
+    with pytest.raises(ValueError, match=r"other way round: transpose Y, or exchange X and tasks\.$"):
+        TwoStepRidge().fit(T, Y, tasks=X)
+
+
+def test_a_block_of_a_kernel_on_its_side_is_told():
+    model = precomputed().fit(
+        pd.DataFrame(K, index=ROWS, columns=ROWS),
+        pd.DataFrame(Y, index=ROWS, columns=TASKS),
+        pd.DataFrame(G, TASKS, TASKS),
+    )
+    block, task_block = (pd.DataFrame(part[:2], index=["u", "v"], columns=ids) for part, ids in ((K, ROWS), (G, TASKS)))
+    with pytest.raises(IdError, match=r"^X lies on its side: the ids of training are in its rows.*Transpose it\.$"):
+        model.predict(block.T)
+    with pytest.raises(IdError, match=r"^tasks lies on its side"):
+        model.predict(block, tasks=task_block.T)
+
+
+def test_features_in_another_order_are_refused_with_a_remedy():
+    features, tasks = pd.DataFrame(X, columns=list("abc")), pd.DataFrame(T, columns=list("de"))
+    for model in (TwoStepRidge().fit(features, Y, tasks=tasks), OnlineTwoStepRidge().fit(features, Y, tasks=tasks)):
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+            model.predict(features[["b", "a", "c"]])
+        with pytest.raises(ValueError, match=r"names of tasks .*; put its columns in the order that they had\.$"):
+            model.predict(features, tasks=tasks[["e", "d"]])
+        with pytest.raises(ValueError, match=r"names of tasks .*; give it the features that it had\.$"):
+            model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
+
+
+@pytest.mark.parametrize("label", ["", "  ", None, float("nan"), pd.NA])
+def test_an_id_that_is_missing_or_empty_is_refused(label):
+    ids = [*ROWS[:-1], label]
+    with pytest.raises(IdError, match=r"^The index of X has no id at position 5"):
+        TwoStepRidge().fit(pd.DataFrame(X, index=pd.Index(ids, dtype=object)), Y)
+    with pytest.raises(IdError, match=r"^The columns of Y has no id at position 3"):
+        TwoStepRidge().fit(X, pd.DataFrame(Y, columns=pd.Index([*TASKS[:-1], label], dtype=object)))
+
+
+def test_ids_that_differ_in_type_only_are_told():
+    features, labels = pd.DataFrame(X, index=range(6)), pd.DataFrame(Y, index=list("012345"))
+    with pytest.raises(IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"):
+        TwoStepRidge().fit(features, labels)

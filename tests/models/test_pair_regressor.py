@@ -29,6 +29,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.labels import to_grid
 
 M, Q = 14, 11
 RNG = np.random.default_rng(0)
@@ -239,7 +240,9 @@ def test_a_table_with_other_features_is_refused():
     regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, "pandas"), VALUES)
     for name, table in (("instances", instances[["y", "x", "z"]]), ("tasks", tasks[["v", "u"]])):
         changed = pickle.loads(pickle.dumps(regressor)).set_params(**{name: table})
-        with pytest.raises(ValueError, match=rf"^The features of {name} should be those it had during fit, in the sa"):
+        with pytest.raises(
+            ValueError, match=rf"^The feature names of {name} should match those that were passed during fit, in the sa"
+        ):
             changed.predict([("p0", "d0")])
 
 
@@ -562,7 +565,6 @@ NAMED = tables("linear", "pandas")
         ({"model": TwoStepRidge(task_kernel="precomputed")}, KernelError, r"^tasks must be a square matrix for a p"),
         ({"pairs": np.ones((4, 3))}, ValueError, r"^pairs must have two columns .* found shape \(4, 3\)\.$"),
         ({"pairs": []}, ValueError, r"^pairs is empty\.$"),
-        ({"pairs": [(None, "d0"), ("p0", "d0")], "y": [1.0, 2.0]}, ValueError, r"^pairs has 1 rows without an id"),
         ({"y": None}, ValueError, r"^PairRegressor requires y to be passed, but the target y is None"),
         ({"y": VALUES[:-1]}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(153,\)\.$"),
         ({"y": Y}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(14, 11\)\.$"),
@@ -607,3 +609,13 @@ def test_positions_lie_inside_the_table():
     for wrong in (-1, M, 0.5, "p0"):
         with pytest.raises(IdError, match=rf"^1 of 2 instances are not in the table instances=: {wrong!r}; "):
             regressor.predict([(wrong, 0), (0, 0)])
+
+
+def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
+    pairs = [*map(tuple, CELLS.tolist()), (None, 0), (0, float("nan")), ("", 1), (2, " ")]
+    values = [*VALUES, 9.0, 9.0, 9.0, 9.0]
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, values)
+    assert regressor.n_dropped_ == to_grid(pairs, values).n_missing_ids == 4
+    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9)
+    with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
+        regressor.predict([(0, 0), (None, 1)])

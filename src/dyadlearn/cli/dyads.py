@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._frames import Ids, lies_on_its_side, make_ids
 from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
 from dyadlearn.cli.sides import Entities, Source, open_source, training_side
 from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, is_missing, read_cells, read_sheet, shown, suffix_of
@@ -234,11 +234,7 @@ def _check_headings(grid: Sheet, sources: tuple[Source, Source | None]) -> None:
 
 def _check_orientation(grid: Sheet, instances: Source, tasks: Source | None) -> None:
     """Tell somebody whose labels lie on their side."""
-    if grid.rows is None or grid.columns is None or instances.ids is None or grid.rows.labels == grid.columns.labels:
-        return
-    rows, columns, own = set(grid.rows.labels), set(grid.columns.labels), set(instances.ids.labels)
-    others = set() if tasks is None or tasks.ids is None else set(tasks.ids.labels)
-    if not rows & own and columns & own and (not others or rows & others):
+    if lies_on_its_side(grid.rows, grid.columns, instances.ids, None if tasks is None else tasks.ids):
         raise IdError(
             f"{grid.path} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
             "rows. Add --transpose."

@@ -33,14 +33,17 @@ from dyadlearn.models._inputs import (
     align_side,
     cast,
     cell_weights,
+    check_names,
+    check_orientation,
     check_sizes,
+    in_range,
     in_training_order,
     pair_columns,
     positions,
     working_dtype,
 )
 from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_rows, fit_side
-from dyadlearn.models._solve import coefficients, dual_coefficients
+from dyadlearn.models._solve import check_regularisation, coefficients, dual_coefficients
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solvers.incomplete import Completion
@@ -78,8 +81,8 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels Y; NaN where a label is not observed. The ids of its rows and columns, where it
-            has any, are matched with those of `X` and `tasks`.
+            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
+            columns, where it has any, are matched with those of `X` and `tasks`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without it there is no task
             step, and the model equals `IndependentTaskRidge`.
@@ -113,13 +116,14 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             )
         spec, task_spec = self._spec(), self._task_spec()
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
+        task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+        check_orientation(grid, instances, task_table)
         instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
         rows = self._validated_instances(instances, spec, reset=True)
         task_rows, task_ids, task_names = None, grid.task_ids, None
-        if tasks is not None:
-            table = read_table(unwrap_tasks(tasks), "tasks")
-            table, task_ids = align_side(table, grid.task_ids, task_spec, "tasks", "the columns of Y")
-            task_rows, task_names = check_rows(table.values, task_spec, "tasks"), table.column_ids
+        if task_table is not None:
+            task_table, task_ids = align_side(task_table, grid.task_ids, task_spec, "tasks", "the columns of Y")
+            task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
         dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
@@ -152,6 +156,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _solved(self) -> Self:
         """Complete the labels where some are missing, and keep the problem and its coefficients."""
         problem = self._posed()
+        check_regularisation(problem)
         if problem.is_complete:
             self._completion, closed = None, problem
         else:
@@ -299,6 +304,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
             values = values if order is None else values[:, order]
         sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
+        values, F = in_range(values, F)
         observed = ~np.isnan(values)
         if observed.all():
             return float(r2_score(values, F, sample_weight=sample_weight))
@@ -471,16 +477,8 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             )
         side = self._task_side
         table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side, "tasks")
-        if (
-            table.column_ids
-            and side.names
-            and not side.spec.is_precomputed
-            and table.column_ids.labels != side.names.labels
-        ):
-            raise ValueError(
-                "The feature names of tasks should match those that were passed during fit, in the same order: "
-                f"expected {list(side.names.labels)[:5]}, found {list(table.column_ids.labels)[:5]}."
-            )
+        if not side.spec.is_precomputed:
+            check_names(side.names, table.column_ids, "tasks")
         rows = check_rows(table.values, side.spec, "tasks")
         if rows.shape[1] != side.n_columns:
             what = "kernel values with the training tasks" if side.spec.is_precomputed else "features"

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, is_whole, read_table
+from dyadlearn._frames import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
 from dyadlearn._validation import reading_numbers
+from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.labels import LabelGrid
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._tasks import unwrap_tasks
 
@@ -18,8 +20,11 @@ __all__ = [
     "align_side",
     "cast",
     "cell_weights",
+    "check_names",
+    "check_orientation",
     "check_sizes",
     "checked_filter",
+    "in_range",
     "in_training_order",
     "pair_columns",
     "positions",
@@ -48,14 +53,46 @@ def in_training_order(table: Table, side: Side, name: str) -> Table:
     """Bring the columns of a precomputed kernel block into the order of the training ids."""
     if not side.spec.is_precomputed or table.column_ids is None or side.ids is None:
         return table
+    known = set(side.ids.labels)
+    if table.row_ids is not None and not known & set(table.column_ids.labels) and known <= set(table.row_ids.labels):
+        raise IdError(
+            f"{name} lies on its side: the ids of training are in its rows, and belong in its columns, with a row for "
+            "each that is predicted for. Transpose it."
+        )
     order = table.column_ids.order_as(side.ids, f"the columns of {name}", "the training data")
     return table.take(None, order)
 
 
+def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
+    """Refuse features that are called otherwise than in training, or stand in another order, as scikit-learn does."""
+    if expected is None or found is None or expected.labels == found.labels:
+        return
+    remedy = "give it the features that it had"
+    if set(expected.labels) == set(found.labels):
+        remedy = "put its columns in the order that they had"
+    raise ValueError(
+        f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
+        f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}; {remedy}."
+    )
+
+
+def check_orientation(grid: LabelGrid, instances: Table, tasks: Table | None) -> None:
+    """Tell somebody whose labels lie on their side, where ids show it."""
+    if lies_on_its_side(grid.instance_ids, grid.task_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+        raise IdError(
+            "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
+            + ("." if tasks is None else ", or exchange X and tasks.")
+        )
+
+
 def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
+    """Refuse labels that are not one for each instance and task; what fits the other way round is told."""
+    turned = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
+    hint = " It fits the other way round: transpose Y" + ("." if task_rows is None else ", or exchange X and tasks.")
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} instances, but Y has {labels.shape[0]} rows: give one row of labels per instance."
+            + (hint if turned else "")
         )
     if task_rows is not None and task_rows.shape[0] != labels.shape[1]:
         raise ValueError(
@@ -121,6 +158,13 @@ def cast(array: Array, dtype: Any) -> Array:
     if array.dtype == dtype:
         return array
     return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
+
+
+def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels and predictions in units whose squares do not overflow, for a score that units do not change."""
+    size = float(np.nanmax(np.abs(labels), initial=0.0))
+    safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
+    return (labels, predicted) if size <= safe else (labels / size, predicted / size)
 
 
 def pair_columns(pairs: Any) -> tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]:

@@ -16,7 +16,7 @@ from dyadlearn._frames import Ids, Table, read_table
 from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LabelGrid, read_labels
-from dyadlearn.models._inputs import align_side, check_sizes
+from dyadlearn.models._inputs import align_side, check_names, check_orientation, check_sizes
 from dyadlearn.models._online_state import Learnt, copied
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models._tasks import unwrap_tasks
@@ -81,6 +81,7 @@ class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ig
     def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, LabelGrid]:
         """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
+        check_orientation(grid, table, None)
         table, _ = align_side(table, grid.instance_ids, _LINEAR, "X", "the rows of Y")
         rows = self._checked_instances(table.values, reset=reset)
         check_sizes(rows, grid.values, None)
@@ -119,11 +120,7 @@ class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ig
         table = read_table(unwrap_tasks(tasks), "tasks")
         table, ids = align_side(table, target, _LINEAR, "tasks", "the columns of Y")
         rows = check_matrix(table.values, "tasks", accept_sparse=True)
-        if names is not None and table.column_ids is not None and names.labels != table.column_ids.labels:
-            raise ValueError(
-                "The feature names of tasks should match those that were passed during fit, in the same order: "
-                f"expected {list(names.labels)[:5]}, found {list(table.column_ids.labels)[:5]}."
-            )
+        check_names(names, table.column_ids, "tasks")
         if width is not None and rows.shape[1] != width:
             raise ValueError(f"tasks has {rows.shape[1]} columns, expected {width} features.")
         return Table(rows, ids, table.column_ids, table.kind), rows

@@ -125,7 +125,7 @@ def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, 
     if runs_in_primal(rows, spec):
         # Dense features are decomposed and let go; sparse ones are kept.
         kept = rows.copy() if is_sparse(rows) else rows
-        return Side(spec, Spectrum.from_features(kept), ids, names, None, d)
+        return Side(spec, Spectrum.from_features(kept, name=f"The {name} features"), ids, names, None, d)
     kernel = gram(rows, kernel=spec.kernel, params=spec.params)
     # Predictions must not change when the caller's array does.
     kept = rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)

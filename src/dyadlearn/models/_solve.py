@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dyadlearn._array import Array
+import warnings
+
+from dyadlearn._array import Array, largest, namespace
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.solvers import (
     independent_coefficients,
@@ -13,7 +16,45 @@ from dyadlearn.solvers import (
     two_step_dual,
 )
 
-__all__ = ["coefficients", "dual_coefficients"]
+__all__ = ["check_regularisation", "coefficients", "dual_coefficients"]
+
+#: Where alpha is 0: how much of the smallest eigenvalue may be rounding.
+_UNSURE = 1e-4
+
+
+def check_regularisation(problem: Problem) -> None:
+    """Refuse a regularisation that vanishes beside the kernels, and warn where none makes a poor solution.
+
+    Raises
+    ------
+    ValueError
+        If alpha is above 0, but too small for the precision of the kernels to divide by.
+
+    Warns
+    -----
+    PrecisionWarning
+        If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding.
+    """
+    sides = [(problem.spectrum, problem.alpha, "alpha", "instance")]
+    if problem.task_spectrum is not None and problem.method != "network":
+        sides.append((problem.task_spectrum, problem.task_alpha, "task_alpha", "task"))
+    for spectrum, alpha, name, word in sides:
+        size = largest(spectrum.values)
+        if problem.method == "kronecker" and problem.task_spectrum is not None:
+            size, name = largest(problem.spectrum.values) * largest(problem.task_spectrum.values), "alpha"
+        finfo = namespace(spectrum.values).finfo(spectrum.values.dtype)
+        least = size * float(finfo.smallest_normal) / float(finfo.eps)
+        if 0 < alpha < least:
+            raise ValueError(
+                f"{name} = {alpha:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {least:.1g}."
+            )
+        if alpha == 0 and spectrum.uncertainty > _UNSURE:
+            warnings.warn(
+                f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
+                f"{spectrum.uncertainty:.0e} of it, and with {name} = 0 answers as much. Use a larger {name}.",
+                PrecisionWarning,
+                stacklevel=2,
+            )
 
 
 def coefficients(problem: Problem) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import reduce
 from numbers import Integral
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._frames import Ids, Table, write_table
 from dyadlearn._validation import check_alpha, check_choice, check_same_library
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
 from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
@@ -21,10 +23,13 @@ from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
 from dyadlearn.models._online_tuning import OnlineTuning
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import SOLVERS
-from dyadlearn.solvers.statistics import Statistics, collect, merge
+from dyadlearn.solvers.statistics import Statistics, collect, digits_lost, merge
 from dyadlearn.vectrick import sandwich
 
 __all__ = ["OnlineTwoStepRidge"]
+
+#: How much of what is left may be rounding of what was forgotten, before that is said.
+_LOST = 1e-8
 
 
 class OnlineTwoStepRidge(OnlineTuning):
@@ -207,11 +212,16 @@ class OnlineTwoStepRidge(OnlineTuning):
         Returns
         -------
         self
+
+        Warns
+        -----
+        PrecisionWarning
+            If the instances were so much larger than those that are left that their rounding shows.
         """
         learnt = self._current()
         learnt.check_settled("forget instances")
         rows, grid, Phi = self._known_rows(X, y)
-        self._learnt = learnt.forgetting_rows(rows, Phi, grid.values)
+        self._forgotten(learnt, learnt.forgetting_rows(rows, Phi, grid.values))
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any, X: Any = None) -> Self:
@@ -285,7 +295,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         if pending is not None and not (pending.positions is not None and np.array_equal(pending.positions, where)):
             learnt.check_settled("forget other tasks")
         if known.per_task:
-            self._learnt = learnt.forgetting_tasks(where)
+            self._forgotten(learnt, learnt.forgetting_tasks(where))
             return self
         if y is None:
             raise ValueError(
@@ -297,7 +307,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
         seen = _gathered(pending, chunks, take_rows(known.tasks, where), per_task=False)
-        self._learnt = learnt.with_pending(Pending(seen, ids, where))
+        self._forgotten(learnt, learnt.with_pending(Pending(seen, ids, where)))
         return self
 
     def abandon_tasks(self) -> Self:
@@ -418,6 +428,19 @@ class OnlineTwoStepRidge(OnlineTuning):
         check_choice(self.solver, "solver", SOLVERS)
         if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
             raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
+
+    def _forgotten(self, before: Learnt, after: Learnt) -> None:
+        """Take over what is left, and warn where much of it is rounding."""
+        lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
+        if lost > _LOST:
+            warnings.warn(
+                "What was forgotten was so much larger than what is left that its rounding may change that by "
+                f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
+                "learnt.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+        self._learnt = after
 
     def _current(self) -> Learnt:
         """Return what is known, under the regularisation that is set now."""

@@ -20,7 +20,7 @@ from dyadlearn._pairs import distinct, id_columns
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, cast
+from dyadlearn.models._inputs import align_side, cast, check_names, in_range
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models._tasks import unwrap_tasks
 
@@ -56,7 +56,7 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     instance_ids_, task_ids_ : tuple of shape (m,) and (q,)
         Their ids, in the order they first appear.
     n_dropped_ : int
-        Training rows without a value, or with a weight of zero, that were left out.
+        Training rows without an id or a value, or with a weight of zero, that were left out.
     n_repeated_, n_contradicting_ : int
         Training pairs that stand in more than one row, and those of them whose values differ.
     n_features_in_ : int
@@ -110,7 +110,7 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row.
+            An instance id and a task id in each row. A row that lacks one is left out, and counted.
         y : array, list or series of shape (n,)
             Their values, row by row; a row with NaN is left out, and counted.
         sample_weight : array, list or series of shape (n,), default=None
@@ -126,8 +126,6 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("PairRegressor requires y to be passed, but the target y is None: give a value per pair.")
         first, second = id_columns(pairs, "pairs")
         found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
-        if found.n_missing_ids:
-            raise ValueError(f"pairs has {found.n_missing_ids} rows without an id: leave them out.")
         instances, tasks = self._entities(model)
         rows = instances.positions(found.instances)
         X, T = instances.take(rows, rows), None
@@ -190,9 +188,8 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         truth = read_numbers(y, "y", len(predicted))
         weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", len(predicted))
         observed = ~np.isnan(truth)
-        return float(
-            r2_score(truth[observed], predicted[observed], sample_weight=None if weights is None else weights[observed])
-        )
+        truth, predicted = in_range(truth[observed], predicted[observed])
+        return float(r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed]))
 
     def __sklearn_clone__(self) -> Self:
         # The tables may be large, and every fold of a cross-validation makes a clone: all share them.
@@ -280,11 +277,8 @@ class _Entities:
 
     def check_names(self, expected: tuple[Hashable, ...] | None) -> Self:
         """Refuse a table that was exchanged for one with other features."""
-        if self.names is not None and expected is not None and self.names != expected:
-            raise ValueError(
-                f"The features of {self.side} should be those it had during fit, in the same order: expected "
-                f"{list(expected[:5])}, found {list(self.names[:5])}."
-            )
+        if self.names is not None and expected is not None:
+            check_names(Ids(expected), Ids(self.names), self.side)
         return self
 
 

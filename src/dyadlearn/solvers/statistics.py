@@ -15,13 +15,24 @@ precision whatever the data come in, since they add up what may be millions of r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_sparse, matmul, namespace, row_blocks, to_numpy, with_diagonal
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    is_sparse,
+    largest,
+    matmul,
+    namespace,
+    row_blocks,
+    to_numpy,
+    with_diagonal,
+)
 
 __all__ = [
     "Statistics",
@@ -29,6 +40,7 @@ __all__ = [
     "add_tasks",
     "collect",
     "cross_product",
+    "digits_lost",
     "double",
     "merge",
     "plus_diagonal",
@@ -127,7 +139,11 @@ def collect(
     tasks = None if tasks is None else double(tasks)
     if tasks is not None and task_gram is None:
         task_gram = matmul(tasks.T, tasks)
-    gram, cross = _products(Phi, Y, None if per_task else tasks)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram, cross = _products(Phi, Y, None if per_task else tasks)
+        total = float(namespace(gram).linalg.trace(gram)) + float(namespace(gram).sum(cross))
+    if not math.isfinite(total):
+        raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
     return Statistics(int(Phi.shape[0]), gram, cross, tasks, task_gram, per_task)
 
 
@@ -204,6 +220,35 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
             "one. Give the rows to forget exactly as they were learnt; nothing was changed."
         )
     return rest
+
+
+def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
+    r"""Return how much of some statistics may be rounding left over from what was subtracted, relative to them.
+
+    A difference keeps the rounding of what it was made from: for each feature that of the sum of squares, beside what
+    is left of it and :math:`\lambda`, and for the labels that of the largest sum of products.
+
+    Parameters
+    ----------
+    before, after : Statistics
+        Before and after instances or tasks were forgotten.
+    alpha : float
+        :math:`\lambda_d`.
+
+    Returns
+    -------
+    float
+    """
+    if after.n_rows == 0:
+        return 0.0
+    xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
+    old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
+    # What is nothing but rounding counts as gone, as it does where equations are solved.
+    left = new + alpha
+    gone = left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left)
+    lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
+    labels = [float(xp.max(xp.abs(state.cross))) for state in (before, after)]
+    return max(lost, eps * labels[0] / labels[1] if labels[1] > 0 else 0.0)
 
 
 def add_tasks(state: Statistics, tasks: Array | None, cross: Array) -> Statistics:

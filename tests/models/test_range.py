@@ -1,0 +1,134 @@
+"""Numbers so large, so small or so alike that digits are lost: right answers or one clear sentence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.linalg import hilbert
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
+from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
+
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 2)), RNG.normal(size=(8, 5))
+K = X @ X.T + np.eye(8)
+
+
+def test_a_regularisation_too_small_to_divide_by_is_refused():
+    for Model in (IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge):
+        with pytest.raises(ValueError, match=r"^alpha is too small .* use 0 or at least 1e-300, found 1e-320\.$"):
+            Model(1e-320).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"^alpha = 1e-305 vanishes beside eigenvalues of up to .*: use 0, or at least"
+    ):
+        KroneckerRidge(1e-305).fit(X, Y, tasks=T)
+    single = [part.astype(np.float32) for part in (X, Y, T)]
+    with pytest.raises(ValueError, match=r"^task_alpha = 1e-40 vanishes"):
+        TwoStepRidge(1.0, 1e-40).fit(single[0], single[1], tasks=single[2])
+    model = KroneckerRidge(1e-285).fit(X, Y, tasks=T)
+    for setting in "ABCD":
+        assert np.isfinite(model.holdout(setting)).all()
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="vanishes"):
+        model.set_alpha(1e-305)
+    assert_allclose(model.predict(X), before, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e300])
+def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
+    holes = np.where(np.arange(40).reshape(8, 5) == 7, np.nan, Y)
+    for y in (Y, holes):
+        small, large = TwoStepRidge().fit(X, y, tasks=T), TwoStepRidge().fit(X, y * scale, tasks=T)
+        assert_allclose(large.predict(X) / scale, small.predict(X), rtol=1e-9)
+        assert_allclose(large.score(X, y * scale), small.score(X, y), rtol=1e-9)
+    pairs = np.argwhere(np.ones((8, 5), dtype=bool))
+    small, large = (PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y.ravel()) for y in (Y, Y * scale))
+    assert_allclose(large.score(pairs, Y.ravel() * scale), small.score(pairs, Y.ravel()), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("scale", "word"), [(1e200, "large"), (1e-200, "small")])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
+    sentence = rf"features are so {word} .*the kernel leaves the range of float64: scale them\.$"
+    with pytest.raises(ValueError, match="^The instance " + sentence):
+        TwoStepRidge().fit(form(X * scale), Y)
+    with pytest.raises(ValueError, match="^The task " + sentence):
+        KroneckerRidge().fit(X, Y, tasks=form(T * scale))
+    assert not TwoStepRidge().fit(form(X * 0.0), Y).predict(X).any()
+
+
+def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    before = model.coef_.copy()
+    for rows, labels in ((X * 1e200, Y), (X * 1e150, Y * 1e200)):
+        with pytest.raises(ValueError, match=r"^Sums of products .* overflow: scale X, Y or tasks down\.$"):
+            model.partial_fit(rows, labels)
+    assert_allclose(model.coef_, before, rtol=0)
+
+
+def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
+    with pytest.warns(PrecisionWarning, match=r"^The instance kernel is close to singular.*larger alpha\.$") as caught:
+        IndependentTaskRidge(0.0, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))
+    assert len(caught) == 1
+    model = IndependentTaskRidge(1e-6, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))
+    with pytest.warns(PrecisionWarning, match="instance kernel"):
+        model.set_alpha(0.0)
+    with pytest.warns(PrecisionWarning, match=r"^The task kernel .* with task_alpha = 0"):
+        TwoStepRidge(1.0, 0.0, task_kernel="precomputed").fit(X, RNG.normal(size=(8, 12)), tasks=hilbert(12))
+
+
+def test_a_kernel_of_low_rank_needs_no_warning_without_regularisation():
+    # Nothing here is close to singular: the null space is one, and left out.
+    IndependentTaskRidge(0.0, kernel="precomputed").fit(X @ X.T, Y)
+    IndependentTaskRidge(0.0).fit(np.column_stack([X, X[:, 0]]), Y)
+    IndependentTaskRidge(0.0).fit(X * [1.0, 1e-5, 1e-6], Y)
+    KroneckerRidge(0.0, kernel="rbf").fit(X, Y, tasks=np.eye(5))
+
+
+def test_a_negative_kernel_has_a_sentence_of_its_own():
+    with pytest.raises(KernelError, match=r"^The instance kernel is negative: its eigenvalues .*minus the matrix"):
+        IndependentTaskRidge(kernel="precomputed").fit(-K, Y)
+    with pytest.warns(KernelRepairWarning, match="is negative .*shifted up to zero"):
+        model = IndependentTaskRidge(kernel="precomputed", repair="shift").fit(-K, Y)
+    assert model.predict(-K).any()
+
+
+def test_forgetting_what_was_far_larger_is_warned_of():
+    for rows, labels in ((X[:1] * 1e8, Y[:1]), (X[:1], Y[:1] * 1e12), (X[:1] * [1.0, 1e8, 1.0], Y[:1])):
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        before = model.coef_.copy()
+        model.partial_fit(rows, labels)
+        with pytest.warns(PrecisionWarning, match="fit a new model on the data that are left") as caught:
+            model.forget(rows, labels)
+        assert len(caught) == 1
+        assert np.abs(model.coef_ - before).max() > 1e-9 * np.abs(before).max()
+
+
+def test_a_warning_of_lost_digits_that_is_an_error_changes_nothing():
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(X[:1] * 1e8, Y[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrecisionWarning)
+        with pytest.raises(PrecisionWarning):
+            model.forget(X[:1] * 1e8, Y[:1])
+    assert model.n_seen_ == 9
+
+
+def test_ordinary_forgetting_is_not_warned_of():
+    rng = np.random.default_rng(1)
+    rows, labels = rng.normal(size=(2000, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0], rng.normal(size=(2000, 3))
+    rows[:1990, 3] = 0.0  # a feature that comes late, and one that goes early
+    rows[1000:, 4] = 0.0
+    for alpha in (0.0, 1e-3, 1.0):
+        model = OnlineTwoStepRidge(alpha).fit(rows, labels)
+        for start in range(0, 1980, 20):
+            model.forget(rows[start : start + 20], labels[start : start + 20])
+        model.forget(rows[1980:1995], labels[1980:1995])
+        twin = OnlineTwoStepRidge(alpha).fit(rows[1995:], labels[1995:])
+        assert_allclose(model.predict(rows[1995:]), twin.predict(rows[1995:]), rtol=1e-6, atol=1e-6)
+        assert model.forget(rows[1995:], labels[1995:]).n_seen_ == 0
+    tasks = OnlineTwoStepRidge(keep_tasks=True).fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
+    assert tasks.forget_tasks([4]).n_tasks_ == 4
