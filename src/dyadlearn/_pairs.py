@@ -191,10 +191,14 @@ def missing(column: Column) -> np.ndarray:
 
 def lacks_id(column: Column) -> np.ndarray:
     """Tell which rows of a column of ids have none: what is missing, or text without a letter."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biufmM":
-        return missing(column)
-    empty = [isinstance(label, str) and not label.strip() for label in column]
-    return np.asarray(missing(column) | np.array(empty, dtype=bool))
+    absent = missing(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "OUST":
+        return absent
+    try:
+        blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
+    except TypeError:
+        return absent  # what has no hash is refused where values are numbered
+    return absent | np.array([label in blank for label in column], dtype=bool) if blank else absent
 
 
 def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

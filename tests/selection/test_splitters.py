@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 
+from dyadlearn import IndependentTaskRidgeCV, load, save
 from dyadlearn.selection.audit import audit
 from dyadlearn.selection.splitters import SettingKFold
 
@@ -468,3 +469,14 @@ def test_nodes_of_one_group_are_hidden_together():
         next(folds.split_grid(8, 8, groups=list(range(8)), task_groups=list(range(8))))
     with pytest.raises(ValueError, match="square, found 8 × 7"):
         next(folds.split_grid(8, 7))
+
+
+def test_folds_of_a_network_are_refused_where_a_grid_is_cut_and_kept_in_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 4))
+    with pytest.raises(ValueError, match=r"^cv cuts instances and tasks of a grid.*leave network out"):
+        IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2, network=True)).fit(X, Y)
+    search = IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2)).fit(X, Y)
+    search.cv = SettingKFold("B", 2, network=True)
+    save(search, tmp_path / "model.dyad")
+    assert load(tmp_path / "model.dyad").cv.network is True

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dyadlearn._array import row_blocks
+from dyadlearn._array import refuse_mask, row_blocks
 from dyadlearn.models._online_inputs import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
@@ -144,7 +144,9 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         array of shape (n, k), with an intercept (n, k + 1)
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rows = validate_data(
+            self, refuse_mask(X, "X"), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
         V = self._seen.directions[0]
         # Of one precision with V: a product of two would make a copy of all of V.
         features = rows.astype(V.dtype, copy=False) @ V
@@ -200,9 +202,13 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        labels = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
+        labels = check_array(
+            refuse_mask(y, "y"), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y"
+        )
         labels = labels.reshape(-1, 1) if labels.ndim == 1 else labels
-        rows = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rows = validate_data(
+            self, refuse_mask(X, "X"), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
         if rows.shape[0] != labels.shape[0]:
             raise ValueError(f"X has {rows.shape[0]} rows, but y has {labels.shape[0]}: give labels for every row.")
         if not reset and labels.shape[1] != self._seen.y_sum.shape[0]:

@@ -133,6 +133,11 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold:
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
             raise ValueError(f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}.")
+        if cv.network:
+            raise ValueError(
+                "cv cuts instances and tasks of a grid, and hides no node on both sides: leave network out. A model of "
+                "a network leaves out one edge or node at a time, without cv."
+            )
         return cv
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")

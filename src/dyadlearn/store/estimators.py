@@ -223,7 +223,7 @@ ESTIMATORS = (
 
 
 def _write_folds(writer: Writer, folds: SettingKFold, path: str) -> dict[str, Any]:
-    names = ("setting", "n_splits", "shuffle", "random_state")
+    names = ("setting", "n_splits", "shuffle", "random_state", "network")
     return writer.fields({name: getattr(folds, name) for name in names}, path)
 
 
