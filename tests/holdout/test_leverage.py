@@ -207,10 +207,14 @@ def test_alpha_zero_with_groups(cases, method, setting):
 
 @pytest.mark.parametrize("method", ["independent", *PAIRED])
 def test_alpha_zero_with_folds_of_cells(cases, method):
-    """As with groups: at full rank the limit exists, and the two alphas of two-step vanish together."""
-    cells = np.random.default_rng(0).integers(0, 5, size=(7, 5))
+    """As with groups: at full rank the limit exists, and the two alphas of two-step vanish together.
+
+    Small folds and large ones: independent tasks solve the smaller of two systems.
+    """
     problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
-    assert cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells)) <= 1e-8
+    for n_folds in (5, 2):
+        cells = np.random.default_rng(0).integers(0, n_folds, size=(7, 5))
+        assert cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells)) <= 1e-8, n_folds
 
 
 @pytest.mark.parametrize("kinds", [("singular", "singular"), ("primal", "primal"), ("full", "singular")])

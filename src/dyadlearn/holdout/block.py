@@ -52,7 +52,7 @@ def leave_one_out_beside_block(
     """
     xp = namespace(completed)
     operators = TwoStepPairs(rows, columns)
-    rows, columns = operators.rows, operators.columns or columns
+    rows, columns = operators.rows, operators.columns
     residual, task_residual = _residual(rows), _residual(columns)
     identity = xp.eye(completed.shape[1], dtype=completed.dtype, device=completed.device)
     if operators.vanishing:

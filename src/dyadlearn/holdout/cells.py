@@ -14,6 +14,7 @@ size of the grid.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -45,21 +46,20 @@ def cells_holdout(problem: Problem, cells: Any) -> Array:
     array of shape (m, q)
     """
     codes = group_codes(cells, tuple(problem.Y.shape), "cells")
-    operators = pair_operators(problem)
+    if problem.task_spectrum is None:
+        leave_out = partial(complete_columns, problem.spectrum.smoother(problem.filter, problem.alpha))
+    else:
+        leave_out = partial(_complete_pairs, pair_operators(problem))
     xp = namespace(problem.Y)
-    held_out = xp.zeros_like(problem.Y)
+    held_out, missing = xp.zeros_like(problem.Y), xp.full_like(problem.Y, float("nan"))
     for fold in range(int(codes.max()) + 1):
         inside = as_array_of(codes == fold, problem.Y)
-        held_out = xp.where(inside, _leave_fold_out(operators, problem.Y, inside), held_out)
+        held_out = xp.where(inside, leave_out(xp.where(inside, missing, problem.Y)), held_out)
     return held_out
 
 
-def _leave_fold_out(operators: PairOperators, Y: Array, inside: Array) -> Array:
-    xp = namespace(Y)
-    hidden = xp.where(inside, xp.full_like(Y, float("nan")), Y)
-    if isinstance(operators, TwoStepPairs) and operators.columns is None:
-        return complete_columns(operators.rows, hidden)
-    found = complete(operators, hidden, form="missing", max_direct=_DIRECT_CELLS, tol=100 * epsilon(Y))
+def _complete_pairs(operators: PairOperators, Y: Array) -> Array:
+    found = complete(operators, Y, form="missing", max_direct=_DIRECT_CELLS, tol=100 * epsilon(Y))
     if not found.solution.converged:
         warnings.warn(
             f"Leaving out a fold of cells: conjugate gradients stopped after {found.solution.n_iter} iterations at a "
@@ -71,11 +71,9 @@ def _leave_fold_out(operators: PairOperators, Y: Array, inside: Array) -> Array:
 
 
 def pair_operators(problem: Problem) -> PairOperators:
-    """Return the operators of a model on grids of pairs."""
+    """Return the operators of a model with tasks on grids of pairs."""
+    assert problem.task_spectrum is not None
     if problem.method == "kronecker":
-        assert problem.task_spectrum is not None
         return KroneckerPairs(problem.spectrum, problem.task_spectrum, problem.alpha)
     rows = problem.spectrum.smoother(problem.filter, problem.alpha)
-    if problem.task_spectrum is None:
-        return TwoStepPairs(rows, None)
     return TwoStepPairs(rows, problem.task_spectrum.smoother(problem.task_filter, problem.task_alpha))

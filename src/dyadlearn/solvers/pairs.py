@@ -65,8 +65,8 @@ class PairOperators(Protocol):
         """See above."""
 
     @property
-    def task_spectrum(self) -> Spectrum | None:
-        """Spectrum of the tasks; None for independent tasks."""
+    def task_spectrum(self) -> Spectrum:
+        """Spectrum of the tasks."""
 
     @property
     def remainder(self) -> Array:
@@ -126,41 +126,36 @@ def _rotation_cost(spectrum: Spectrum, task_spectrum: Spectrum) -> int:
 
 
 class TwoStepPairs:
-    """H = H_g ⊗ H_k, and R = R_k ⊗ I + H_k ⊗ R_g; without tasks H_g is the identity."""
+    """H = H_g ⊗ H_k, and R = R_k ⊗ I + H_k ⊗ R_g."""
 
-    def __init__(self, rows: Smoother, columns: Smoother | None) -> None:
-        # At λ = 0 on every side the hats are identities and only residuals, up to scale, are left.
-        self.vanishing = rows.contrast is not None and (columns is None or columns.contrast is not None)
+    def __init__(self, rows: Smoother, columns: Smoother) -> None:
+        # At λ = 0 on both sides the hats are identities and only residuals, up to scale, are left.
+        self.vanishing = rows.contrast is not None and columns.contrast is not None
         self.ridge = 0.0 if self.vanishing else 1.0
         if self.vanishing:
-            rows, columns = rows.scaled(), None if columns is None else columns.scaled()
+            rows, columns = rows.scaled(), columns.scaled()
         self.rows, self.columns = rows, columns
         self.spectrum = rows.spectrum
-        self.prefers_residual = rows.prefers_residual and (columns is None or columns.prefers_residual)
-        self.floor = common_floor(rows) if columns is None else common_floor(rows, columns)
-        (m, k), q = rows.spectrum.vectors.shape, 1 if columns is None else columns.spectrum.n_rows
-        self.residual_cost = min(m, 2 * k) * m * q
-        self.kernel_cost = 2 * k * m * q
-        if columns is not None:
-            self.residual_cost += min(q, 2 * columns.spectrum.vectors.shape[1]) * q * m
-            self.kernel_cost = _rotation_cost(rows.spectrum, columns.spectrum)
+        self.prefers_residual = rows.prefers_residual and columns.prefers_residual
+        self.floor = common_floor(rows, columns)
+        (m, k), (q, r) = rows.spectrum.vectors.shape, columns.spectrum.vectors.shape
+        self.residual_cost = (min(m, 2 * k) + min(q, 2 * r)) * m * q
+        self.kernel_cost = _rotation_cost(rows.spectrum, columns.spectrum)
 
     @property
-    def task_spectrum(self) -> Spectrum | None:
+    def task_spectrum(self) -> Spectrum:
         """Spectrum of the tasks."""
-        return None if self.columns is None else self.columns.spectrum
+        return self.columns.spectrum
 
     @cached_property
     def remainder(self) -> Array:
         r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
-        assert self.columns is not None
         kept = 1.0 if self.vanishing else self.rows.shrinkage[:, None]
         return self.rows.remainder[:, None] + kept * self.columns.remainder[None, :]
 
     @cached_property
     def kernel_values(self) -> Array:
         r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l)."""
-        assert self.columns is not None
         return self.rows.shrinkage[:, None] * self.columns.shrinkage[None, :] / self.remainder
 
     @cached_property
@@ -169,43 +164,35 @@ class TwoStepPairs:
 
     @cached_property
     def _column_product(self) -> SideProduct:
-        assert self.columns is not None
         return _smaller_part(self.columns)
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
         if self.vanishing:
             return grid
-        return self.rows.smooth(grid if self.columns is None else self.columns.smooth(grid.T).T)
+        return self.rows.smooth(self.columns.smooth(grid.T).T)
 
     def residual(self, grid: Array) -> Array:
         """Return the grid less the fitted grid, without the digits that this difference would lose."""
-        if self.columns is None:
-            rest, kept = None, grid
-        else:
-            product = self._column_product.right(grid)
-            difference = grid - product
-            rest, kept = (product, difference) if self.columns.prefers_residual else (difference, product)
-            kept = grid if self.vanishing else kept
+        product = self._column_product.right(grid)
+        difference = grid - product
+        rest, kept = (product, difference) if self.columns.prefers_residual else (difference, product)
+        kept = grid if self.vanishing else kept
         image = self._row_product.left(kept)
         if not self.rows.prefers_residual:
             image *= -1.0
             image += kept
-        if rest is not None:
-            image += rest
+        image += rest
         return image
 
     def kernel(self, grid: Array) -> Array:
         """Return the pairwise kernel times a grid."""
-        assert self.columns is not None
         return _rotated_product(self.rows.spectrum, self.columns.spectrum, self.kernel_values, grid)
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
         residual = _between(self.rows.residual_block, rows)
         same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
-        if self.columns is None:
-            return residual * same_task
         if self.vanishing:
             kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
@@ -214,7 +201,6 @@ class TwoStepPairs:
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
-        assert self.columns is not None
         return _rotated_block(self.rows.spectrum, self.columns.spectrum, self.kernel_values, rows, columns)
 
 
