@@ -41,6 +41,7 @@ __all__ = [
     "product_like",
     "refuse_mask",
     "row_blocks",
+    "solve",
     "svd",
     "take_rows",
     "to_numpy",
@@ -225,6 +226,16 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     xp = namespace(matrix)
     inverse = xp.linalg.inv(xp.triu(matrix) + xp.triu(matrix, k=1).T)
     return lambda right: inverse @ right
+
+
+def solve(matrix: Array, right: Array) -> Array:
+    """Return the solution (…, n, p) of systems (…, n, n); raises `numpy.linalg.LinAlgError` if one is singular."""
+    try:
+        return namespace(matrix).linalg.solve(matrix, right)
+    except RuntimeError as error:  # torch has an error of its own for it
+        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+            raise
+        raise np.linalg.LinAlgError(str(error)) from None
 
 
 def svd(matrix: Array) -> tuple[Array, Array, Array]:

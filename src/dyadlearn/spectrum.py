@@ -29,6 +29,7 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
+    solve,
     svd,
     take_rows,
     to_numpy,
@@ -45,7 +46,7 @@ from dyadlearn.kernels.repair import (
     symmetry_tolerance,
 )
 
-__all__ = ["Smoother", "Spectrum", "leverage_error", "slack_floor"]
+__all__ = ["Smoother", "Spectrum", "is_graded", "leverage_error", "slack_floor", "solve_block"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,9 +420,16 @@ class Smoother:
         kept = to_numpy(self.remainder) == 0
         if not kept.any():
             return 0.0
+        if kept.all():
+            return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
         values = to_numpy(self.spectrum.values)
-        gap = values[kept].min() - (values[~kept].max() if not kept.all() else 0.0)
+        gap = values[kept].min() - values[~kept].max()
         return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether directions are kept whole, or so nearly that blocks of the residual operator may be singular."""
+        return is_graded(self.spectrum, self.remainder[:, None])
 
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
@@ -457,7 +465,8 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
 
     The diagonal of a projector on a null space is a sum of squares of components, and these are as wrong as
     the two spaces are mixed: by :math:`\varepsilon` times the `condition`, the largest eigenvalue over the gap
-    between kept and dropped ones. Of a truncated spectrum it comes by subtraction from 1 instead.
+    between kept and dropped ones. Of a truncated spectrum it comes by subtraction from 1 instead. It is no floor for
+    eigenvalues of blocks, which are known less well: `solve_block` has theirs.
     """
     precision = spectrum.n_rows * epsilon(spectrum.values)
     floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
@@ -472,6 +481,59 @@ def _check_range(size: float, square: float, like: Array, name: str) -> None:
             f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
             f"{str(like.dtype).rpartition('.')[2]}: scale them."
         )
+
+
+def is_graded(spectrum: Spectrum, remainders: Array) -> bool:
+    r"""Tell whether a residual filter, one of shape (k, p), spans more than the precision resolves.
+
+    Its smallest value is then lost beside the largest in the entries of a block
+    :math:`\mathbf{R}_{II} = \mathbf{U}_I\,\mathrm{diag}(1-f)\,\mathbf{U}_I^\top`, which may be singular.
+    """
+    xp = namespace(remainders)
+    if 0 in remainders.shape:
+        return False
+    top = xp.ones_like(remainders[0, :]) if spectrum.is_truncated else xp.max(remainders, axis=0)
+    return bool(xp.any(xp.min(remainders, axis=0) <= spectrum.n_rows * epsilon(remainders) * top))
+
+
+def solve_block(block: Array, right: Array, floor: float, graded: bool, culprits: tuple[np.ndarray, int, str]) -> Array:
+    r"""Solve systems of blocks of a residual operator, refusing those that cannot be told from singular ones.
+
+    The entries of a block are rounded, so that its eigenvalues are known up to :math:`\varepsilon` times the largest.
+    Where directions are kept whole, six digits must be left beside that and the `floor` of slacks; elsewhere one.
+
+    Parameters
+    ----------
+    block : array of shape (…, n, n)
+        Positive or, all of them, negative semidefinite.
+    right : array of shape (…, n, p)
+    floor : float
+        What slacks must exceed; 0 if no direction is kept whole.
+    graded : bool
+        Whether a block may be singular at all, see `is_graded`: nothing is checked otherwise.
+    culprits : (positions, total, what)
+        As `leverage_error` takes them.
+
+    Returns
+    -------
+    array of shape (…, n, p)
+
+    Raises
+    ------
+    LeverageError
+        If a block is singular.
+    """
+    xp = namespace(block)
+    if graded:
+        values = xp.abs(xp.linalg.eigvalsh(block))
+        rounding = (1e6 if floor else 1.0) * culprits[1] * epsilon(block) * xp.max(values, axis=-1)
+        least = xp.min(values, axis=-1)
+        if bool(xp.any((least <= floor) | (least <= rounding))):
+            raise leverage_error(*culprits)
+    try:
+        return solve(block, right)
+    except np.linalg.LinAlgError:
+        raise leverage_error(*culprits) from None
 
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:

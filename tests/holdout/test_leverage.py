@@ -235,3 +235,85 @@ def test_alpha_zero_of_iterated_tikhonov(cases):
         nearly = holdout(replace(problem, alpha=1e-6, task_alpha=1e-6), setting)
         assert cases.error(nearly, exact) <= 1e-3
         assert cases.error(exact, holdout(replace(problem, alpha=1.0, task_alpha=1.0), setting)) > 1e-2
+
+
+# ---- blocks that are singular though no single row is
+
+
+def twins(rng, n):
+    """Return features (n, n + 1) of which the first rows are alike, in pairs."""
+    features = rng.normal(size=(n, n + 1))
+    features[1] = features[0]
+    features[3] = features[2]
+    return features
+
+
+@pytest.mark.parametrize("method", ["independent", *PAIRED])
+def test_groups_of_a_singular_kernel_are_refused_or_right(method):
+    """Eigenvalues of a block are known less well than slacks: noise of 1e-16 is no slack of 1e-16."""
+    outcomes = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 8))
+        features = twins(rng, n) if seed % 3 == 0 else rng.normal(size=(n, n // 2))
+        groups = [0, 0, *range(1, n - 1)] if seed % 3 == 0 else np.arange(n) >= seed % 2 + 1
+        tasks = None if method == "independent" else Spectrum.from_gram(np.eye(3) + 0.2)
+        problem = Problem(method, rng.normal(size=(n, 3)), Spectrum.from_gram(features @ features.T), 0.0, tasks, 0.3)
+        try:
+            found = holdout(problem, "B", groups=groups)
+        except LeverageError:
+            outcomes.append("refused")
+        else:
+            assert_allclose(found, refit(problem, "B", groups=groups), rtol=1e-5, atol=1e-5)
+            outcomes.append("right")
+    assert set(outcomes) == {"refused", "right"}
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6])
+def test_twins_in_a_network_are_refused_or_right(cases, alpha):
+    """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
+    outcomes = set()
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        for features in (twins(rng, 6), rng.normal(size=(6, 4)), rng.normal(size=(6, 6))):
+            for spectrum in (Spectrum.from_gram(features @ features.T), Spectrum.from_features(features)):
+                labels = rng.normal(size=(6, 6))
+                problem = Problem("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
+                try:
+                    found = holdout(problem, "D")
+                except LeverageError:
+                    outcomes.add("refused")
+                else:
+                    tolerance = 1e-6 if alpha != 1e-12 else 0.1
+                    assert cases.error(found, refit(problem, "D")) < tolerance
+                    outcomes.add("right")
+    assert outcomes == ({"refused", "right"} if alpha == 0 else {"right"})
+
+
+def test_an_alpha_below_the_precision_is_refused_where_a_group_needs_it():
+    """Twins at λ = 1e-12 beside a kernel of size 1e9: their block is singular to sixteen digits."""
+    rng = np.random.default_rng(0)
+    features, task_features = twins(rng, 5), rng.normal(size=(3, 6))
+    task_features[:, 0] *= 1e4
+    sides = (Spectrum.from_gram(side @ side.T) for side in (features, task_features))
+    problem = Problem("kronecker", np.ones((5, 3)), next(sides), 1e-12, next(sides))
+    for setting, labels in (("B", {"groups": [0, 0, 1, 1, 2]}), ("D", {"groups": [0, 0, 1, 1, 2]})):
+        with pytest.raises(LeverageError, match="group"):
+            holdout(problem, setting, **labels)
+    assert np.isfinite(holdout(problem, "B")).all()
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_a_side_of_zeros_predicts_zeros(empty, alpha):
+    """In the primal such a side has no direction at all."""
+    features = [np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [4.0]])]
+    features[empty] = np.zeros((3, 1))
+    for method in PAIRED:
+        sides = [Spectrum.from_features(side) for side in features]
+        problem = Problem(method, np.ones((3, 3)), sides[0], alpha, sides[1], 0.1)
+        for setting in "ABCD":
+            labels = {"groups": [0, 0, 1]} if setting in "BD" else {}
+            labels |= {"task_groups": [0, 1, 1]} if setting in "CD" else {}
+            for given in ({}, labels, {"cells": [[0, 1, 2]] * 3} if setting == "A" else {}):
+                assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)

@@ -156,21 +156,6 @@ def test_two_step_under_any_filters(grids, filter, task_filter, kinds):
     grids.close(block, (np.eye(30) - hat)[np.ix_(cells, cells)], 1e-12)
 
 
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_tasks_every_column_is_smoothed_alike(grids, filter, kind):
-    rng = np.random.default_rng(3)
-    features = grids.features(kind, 7, rng)
-    side = grids.spectrum(kind, features).smoother(filter, 0.8)
-    operators, grid = TwoStepPairs(side, None), rng.normal(size=(7, 4))
-    assert operators.task_spectrum is None
-    grids.close(operators.hat(grid), side.hat() @ grid, 1e-12)
-    grids.close(operators.residual(grid), grid - side.hat() @ grid, 1e-12)
-    cells = rng.permutation(28)[:9]
-    expected = np.kron(np.eye(7) - side.hat(), np.eye(4))[np.ix_(cells, cells)]
-    grids.close(operators.residual_block(*np.divmod(cells, 4)), expected, 1e-12)
-
-
 # --- no regularisation ----------------------------------------------------------------------------------------
 
 
@@ -217,7 +202,6 @@ def test_floors(grids):
     )
     assert common_floor(whole, task_whole) == max(whole.slack_floor, task_whole.slack_floor) > 0
     assert TwoStepPairs(whole, task_whole).floor == common_floor(whole, task_whole)
-    assert TwoStepPairs(whole, None).floor == whole.slack_floor
     thin = Spectrum.from_features(rng.normal(size=(6, 2)))
     assert interpolation_floor(0.1, thin, other) == interpolation_floor(0.0, one, other) == 0
     assert 0 < interpolation_floor(0.0, thin, other) <= 1e-6

@@ -18,9 +18,12 @@ import numpy as np
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._pairs import group_codes
-from dyadlearn.spectrum import Smoother, leverage_error
+from dyadlearn.spectrum import Smoother, solve_block
 
-__all__ = ["check_group", "gather_groups", "group_members", "leave_out", "scatter_rows"]
+__all__ = ["GROUP", "gather_groups", "group_members", "leave_out", "scatter_rows"]
+
+#: What messages call rows that are left out together.
+GROUP = "rows form a group that"
 
 
 def group_members(groups: Any, n_rows: int, name: str) -> list[np.ndarray] | None:
@@ -79,31 +82,14 @@ def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | Non
         hat = (vectors * smoother.shrinkage) @ vectors.T
         truncated = spectrum.is_truncated
         residual = _identity(hat) - hat if truncated else (vectors * smoother.remainder) @ vectors.T
-        check_group(residual, rows, smoother.slack_floor, spectrum.n_rows)
         part = take_rows(product, rows)
-        solve = namespace(part).linalg.solve
-        pieces.append(own - solve(residual, part) if smoother.prefers_residual else solve(residual, part - hat @ own))
+        right = part if smoother.prefers_residual else part - hat @ own
+        culprits = rows, spectrum.n_rows, GROUP
+        solved = solve_block(residual, right, smoother.slack_floor, smoother.is_graded, culprits)
+        pieces.append(own - solved if smoother.prefers_residual else solved)
     return scatter_rows(pieces, members)
 
 
 def _identity(like: Array) -> Array:
     xp = namespace(like)
     return xp.eye(like.shape[0], dtype=like.dtype, device=like.device)
-
-
-def check_group(residual: Array, rows: np.ndarray, floor: float, total: int) -> None:
-    """Raise if a group is fitted exactly whatever its labels.
-
-    Parameters
-    ----------
-    residual : array of shape (…, n, n)
-        Residual operator of the n rows among themselves, up to its sign.
-    rows : integer array of shape (n,)
-    floor : float
-        What its eigenvalues must exceed; nothing is checked against 0.
-    total : int
-        How many rows there are in all.
-    """
-    xp = namespace(residual)
-    if floor and float(xp.min(xp.abs(xp.linalg.eigvalsh(residual)))) <= floor:
-        raise leverage_error(rows, total, "rows form a group that")

@@ -20,16 +20,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy
-from dyadlearn.holdout.groups import check_group, scatter_rows
+from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy, zeros
+from dyadlearn.holdout.groups import GROUP, scatter_rows
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.settings import Setting
 from dyadlearn.solvers.pairs import interpolation_floor, vanishing_residual
-from dyadlearn.spectrum import Spectrum, leverage_error
+from dyadlearn.spectrum import Spectrum, is_graded, leverage_error, solve_block
 from dyadlearn.vectrick import sandwich
 
-__all__ = ["column_weights", "kronecker_holdout", "leave_out_columns"]
+__all__ = ["column_weights", "is_zero", "kronecker_holdout", "leave_out_columns"]
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
 # keeps the loop out of Python for small grids and costs nothing for large ones.
@@ -54,11 +54,18 @@ def kronecker_holdout(
     """
     assert problem.task_spectrum is not None
     sides = (problem.spectrum, problem.task_spectrum)
+    if is_zero(*sides):
+        return zeros(tuple(problem.Y.shape), problem.Y)
     if setting is Setting.A:
         return _new_pairs(*sides, problem.Y, problem.alpha)
     if setting is Setting.B:
         return _new_rows(*sides, problem.Y, problem.alpha, members)
     return _new_rows(*sides[::-1], problem.Y.T, problem.alpha, task_members).T
+
+
+def is_zero(*spectra: Spectrum) -> bool:
+    """Tell whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
+    return any(spectrum.values.shape[0] == 0 for spectrum in spectra)
 
 
 def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float) -> Array:
@@ -239,6 +246,7 @@ def _leave_groups_out_columns(
 ) -> Array:
     """Leave groups out: the division of a single row becomes one small solve per group and column."""
     xp = namespace(columns)
+    graded = is_graded(spectrum, xp.abs(weights - direct[None, :]))
     pieces = []
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)
@@ -251,7 +259,7 @@ def _leave_groups_out_columns(
             inner = (vectors[None, :, :] * weights[:, here].T[:, None, :]) @ vectors.T
             right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
             matrix = inner - direct[here][:, None, None] * eye
-            check_group(matrix, rows, floor, spectrum.n_rows)
-            solved.append(xp.linalg.solve(matrix, right[:, :, None])[:, :, 0].T)
+            culprits = rows, spectrum.n_rows, GROUP
+            solved.append(solve_block(matrix, right[:, :, None], floor, graded, culprits)[:, :, 0].T)
         pieces.append(xp.concat(solved, axis=1))
     return scatter_rows(pieces, members)

@@ -20,7 +20,7 @@ import numpy as np
 from dyadlearn._array import Array, eigh, namespace, svd, take_rows, to_numpy, zeros
 from dyadlearn._threads import for_each
 from dyadlearn.holdout.groups import gather_groups
-from dyadlearn.holdout.kronecker import column_weights, leave_out_columns
+from dyadlearn.holdout.kronecker import column_weights, is_zero, leave_out_columns
 from dyadlearn.holdout.two_step import Members
 from dyadlearn.kernels.repair import rank_threshold
 from dyadlearn.solvers.pairs import interpolation_floor
@@ -61,6 +61,8 @@ def kronecker_new_both(
     groups = gather_groups(members, spectrum.n_rows)
     task_groups = gather_groups(task_members, task_spectrum.n_rows)
     xp = namespace(Y)
+    if is_zero(spectrum, task_spectrum):
+        return zeros((len(alphas), *Y.shape), Y)
     if len(groups) < len(task_groups):
         swapped = kronecker_new_both(task_spectrum, spectrum, Y.T, alphas, task_members, members)
         return xp.permute_dims(swapped, (0, 2, 1))

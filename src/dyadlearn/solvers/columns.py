@@ -35,7 +35,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn.solvers.reduced import check_hidden, reduced
-from dyadlearn.spectrum import Smoother, leverage_error
+from dyadlearn.spectrum import Smoother, leverage_error, solve_block
 
 __all__ = ["complete_columns", "leave_one_out_columns"]
 
@@ -284,10 +284,11 @@ def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
     if not column.missing.size:
         return column.labels[:0, :]
-    xp = namespace(column.labels)
     system = matrices.residual(column.missing)
     check_hidden(side, column.missing)
-    return xp.linalg.solve(system, matrices.from_others(column.missing, column.rows, column.labels))
+    right = matrices.from_others(column.missing, column.rows, column.labels)
+    culprits = column.missing, side.spectrum.n_rows, "rows are missing and"
+    return solve_block(system, right, 0.0, side.is_graded, culprits)
 
 
 def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:

@@ -27,7 +27,7 @@ from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row
 from dyadlearn.solvers.deflation import Deflation, choose_rank
 from dyadlearn.solvers.iterative import Solution, conjugate_gradients
 from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
-from dyadlearn.spectrum import leverage_error
+from dyadlearn.spectrum import leverage_error, solve_block
 from dyadlearn.vectrick import sandwich_at
 
 __all__ = ["Completion", "complete"]
@@ -185,10 +185,9 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     xp = namespace(right)
     system = operators.residual_block(*np.nonzero(mask))
     flat = np.flatnonzero(mask)
-    # The floor is meant for sums of squares: an eigenvalue is wrong by ε where they are by its square.
-    if operators.floor and float(xp.min(xp.linalg.eigvalsh(system))) <= min(operators.floor**0.5, 1e-6):
-        raise leverage_error(flat, mask.size, "cells form a set that")
-    solved = xp.linalg.solve(system, take_rows(xp.reshape(right, (-1,)), flat)[:, None])
+    culprits = flat, mask.size, "cells form a set that"
+    known = take_rows(xp.reshape(right, (-1,)), flat)[:, None]
+    solved = solve_block(system, known, operators.floor, operators.floor > 0, culprits)
     # Cells outside the mask take the zero at the end.
     padded = xp.concat([solved[:, 0], xp.zeros_like(solved[:1, 0])])
     back = np.full(mask.size, flat.size)

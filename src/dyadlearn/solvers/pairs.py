@@ -318,9 +318,11 @@ def common_floor(*sides: Smoother) -> float:
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
     """Return what slacks must exceed: 0 unless directions are kept whole, at λ = 0 with a null space."""
-    if alpha > 0 or not any(spectrum.is_singular for spectrum in spectra):
+    if alpha > 0:
         return 0.0
-    return max(slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra)
+    # Only a side that has a null space can mix it with what is kept.
+    floors = [slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra if spectrum.is_singular]
+    return max(floors, default=0.0)
 
 
 def _condition(spectrum: Spectrum) -> float:
