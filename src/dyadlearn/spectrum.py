@@ -29,13 +29,13 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
-    solve,
     svd,
     take_rows,
     to_numpy,
     with_diagonal,
     zeros,
 )
+from dyadlearn._rounding import is_graded, rounding_level, settle
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels.repair import (
@@ -46,7 +46,7 @@ from dyadlearn.kernels.repair import (
     symmetry_tolerance,
 )
 
-__all__ = ["Smoother", "Spectrum", "is_graded", "leverage_error", "slack_floor", "solve_block"]
+__all__ = ["Smoother", "Spectrum", "leverage_error", "slack_floor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,17 +366,17 @@ class Smoother:
         if self.contrast is not None:
             return labels
         product = self.product(labels, rotated)
-        return labels - product if self.prefers_residual else product
+        return settle(labels - product, self.level(labels)) if self.prefers_residual else product
 
     def smooth_others(self, labels: Array, rotated: Array | None = None) -> tuple[Array, Array]:
         r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p).
 
         `rotated` is as in `product`.
         """
-        product = self.product(labels, rotated)
+        product, level = self.product(labels, rotated), self.level(labels)
         if self.prefers_residual:
-            return labels - product, self.slack[:, None] * labels - product
-        return product, product - self.leverage[:, None] * labels
+            return settle(labels - product, level), settle(self.slack[:, None] * labels - product, level)
+        return product, settle(product - self.leverage[:, None] * labels, level)
 
     def leave_one_out(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return :math:`\mathbf{LY}` with :math:`\mathbf{L} = \mathrm{diag}(1/\mathbf{e})\mathbf{H}^\circ`.
@@ -403,12 +403,18 @@ class Smoother:
         self.check_slack()
         product = self.product(labels, rotated)
         if self.prefers_residual:
-            product /= -self.slack[:, None]
-            product += labels
+            held_out = self.slack[:, None] * labels
+            held_out -= product
         else:
-            product -= self.leverage[:, None] * labels
-            product /= self.slack[:, None]
-        return product
+            held_out = product
+            held_out -= self.leverage[:, None] * labels
+        settle(held_out, self.level(labels))
+        held_out /= self.slack[:, None]
+        return held_out
+
+    def level(self, labels: Array) -> Array:
+        """Return what rounding may leave of `product` where it cancels, for each column of labels, shape (p,)."""
+        return rounding_level(labels, largest(self.remainder if self.prefers_residual else self.shrinkage))
 
     def scaled(self) -> Smoother:
         """Return operators whose residual does not vanish at λ = 0: what is held out does not feel its scale."""
@@ -429,7 +435,7 @@ class Smoother:
     @cached_property
     def is_graded(self) -> bool:
         """Whether directions are kept whole, or so nearly that blocks of the residual operator may be singular."""
-        return is_graded(self.spectrum, self.remainder[:, None])
+        return is_graded(self.remainder[:, None], self.spectrum.n_rows, self.spectrum.is_truncated)
 
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
@@ -466,7 +472,7 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     The diagonal of a projector on a null space is a sum of squares of components, and these are as wrong as
     the two spaces are mixed: by :math:`\varepsilon` times the `condition`, the largest eigenvalue over the gap
     between kept and dropped ones. Of a truncated spectrum it comes by subtraction from 1 instead. It is no floor for
-    eigenvalues of blocks, which are known less well: `solve_block` has theirs.
+    eigenvalues of blocks, which are known less well.
     """
     precision = spectrum.n_rows * epsilon(spectrum.values)
     floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
@@ -481,59 +487,6 @@ def _check_range(size: float, square: float, like: Array, name: str) -> None:
             f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
             f"{str(like.dtype).rpartition('.')[2]}: scale them."
         )
-
-
-def is_graded(spectrum: Spectrum, remainders: Array) -> bool:
-    r"""Tell whether a residual filter, one of shape (k, p), spans more than the precision resolves.
-
-    Its smallest value is then lost beside the largest in the entries of a block
-    :math:`\mathbf{R}_{II} = \mathbf{U}_I\,\mathrm{diag}(1-f)\,\mathbf{U}_I^\top`, which may be singular.
-    """
-    xp = namespace(remainders)
-    if 0 in remainders.shape:
-        return False
-    top = xp.ones_like(remainders[0, :]) if spectrum.is_truncated else xp.max(remainders, axis=0)
-    return bool(xp.any(xp.min(remainders, axis=0) <= spectrum.n_rows * epsilon(remainders) * top))
-
-
-def solve_block(block: Array, right: Array, floor: float, graded: bool, culprits: tuple[np.ndarray, int, str]) -> Array:
-    r"""Solve systems of blocks of a residual operator, refusing those that cannot be told from singular ones.
-
-    The entries of a block are rounded, so that its eigenvalues are known up to :math:`\varepsilon` times the largest.
-    Where directions are kept whole, six digits must be left beside that and the `floor` of slacks; elsewhere one.
-
-    Parameters
-    ----------
-    block : array of shape (…, n, n)
-        Positive or, all of them, negative semidefinite.
-    right : array of shape (…, n, p)
-    floor : float
-        What slacks must exceed; 0 if no direction is kept whole.
-    graded : bool
-        Whether a block may be singular at all, see `is_graded`: nothing is checked otherwise.
-    culprits : (positions, total, what)
-        As `leverage_error` takes them.
-
-    Returns
-    -------
-    array of shape (…, n, p)
-
-    Raises
-    ------
-    LeverageError
-        If a block is singular.
-    """
-    xp = namespace(block)
-    if graded:
-        values = xp.abs(xp.linalg.eigvalsh(block))
-        rounding = (1e6 if floor else 1.0) * culprits[1] * epsilon(block) * xp.max(values, axis=-1)
-        least = xp.min(values, axis=-1)
-        if bool(xp.any((least <= floor) | (least <= rounding))):
-            raise leverage_error(*culprits)
-    try:
-        return solve(block, right)
-    except np.linalg.LinAlgError:
-        raise leverage_error(*culprits) from None
 
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:

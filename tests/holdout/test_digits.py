@@ -12,7 +12,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.spectrum import Spectrum
 
-ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10]
+ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10, 1e12]
 SHAPE = (6, 5)
 # Refitting pairs costs a system of the size of the grid for every cell: a few cells are enough.
 SOME_CELLS = [(0, 0), (2, 3), (5, 4)]

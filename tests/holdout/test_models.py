@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import refit, transductive
@@ -262,3 +262,51 @@ def test_arrays_of_any_library(data, library, setting):
     assert type(found) is type(Y)
     assert found.dtype == Y.dtype
     assert verify_holdout(model, setting, random_state=0) < 20 * library.rtol
+
+
+@pytest.mark.parametrize("hole", [False, True])
+def test_a_fold_that_leaves_nothing_is_refused(hole):
+    """One sentence, with and without a hole, for all models: noise of 1e-15 is no prediction."""
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), rng.normal(size=(4, 3))
+    if hole:
+        Y[1, 1] = np.nan
+    models = [
+        (IndependentTaskRidge().fit(X, Y), [("B", {"groups": np.zeros(4)}), ("A", {"cells": np.zeros((4, 3))})]),
+        *(
+            (
+                model.fit(X, Y, tasks=T),
+                [
+                    ("A", {"cells": np.zeros((4, 3))}),
+                    ("B", {"groups": np.zeros(4)}),
+                    ("C", {"task_groups": np.zeros(3)}),
+                    ("D", {"groups": [0, 1, 2, 3], "task_groups": np.zeros(3)}),
+                ],
+            )
+            for model in (KroneckerRidge(), TwoStepRidge())
+        ),
+    ]
+    for model, folds in models:
+        for setting, labels in folds:
+            with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from: use more folds"):
+                model.holdout(setting, **labels)
+
+
+def test_what_stands_alone_cannot_be_left_out():
+    X, T = np.array([[1.0, 2.0]]), np.array([[1.0], [2.0], [3.0]])
+    row, column = np.array([[1.0, 2.0, 3.0]]), np.array([[1.0], [2.0], [3.0]])
+    network = TwoStepRidge(symmetry="symmetric").fit(np.eye(2), np.ones((2, 2)))
+    refused = [
+        *((model.fit(X, row, tasks=T), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "BD"),
+        *((model.fit(T, column, tasks=X), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "CD"),
+        (IndependentTaskRidge().fit(X, row), "B"),
+        (network, "D"),
+    ]
+    for model, setting in refused:
+        with pytest.raises(ValueError, match="^A fold leaves no observed label"):
+            model.holdout(setting)
+    # Other pairs are left, or were never there, and tell nothing of this one where tasks are independent.
+    assert_allclose(IndependentTaskRidge().fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
+    assert_allclose(IndependentTaskRidge().fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
+    with pytest.raises(ValueError, match="^A fold leaves no observed label"):
+        landscape(TwoStepRidge().fit(X, row, tasks=T), [1.0], [1.0], "D", "neg_mean_squared_error")

@@ -407,7 +407,7 @@ def test_a_search_weighs_all_cells_alike(Search):
 def test_folds_without_a_label_to_learn_from(Search):
     X, Y, T = make_data()
     Y[1:] = np.nan
-    with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from: use more folds, or fewer"):
+    with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from: use more folds, or smaller"):
         make_search(Search, cv=3).fit(X, Y + 0.0, tasks=T)
 
 

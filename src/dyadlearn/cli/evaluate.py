@@ -122,7 +122,7 @@ def scores_of(
         settings = [setting for setting in settings if not setting.new_task]
     rows: list[dict[str, Any]] = []
     for setting in settings:
-        prepared = {judge.name: judge.prepare(problem.Y, setting=setting) for judge in judges}
+        prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
         with talk.working(f"Setting {setting.value}: hold-out"):
             values, method = held_out(model, setting, cv)
         rows.append(

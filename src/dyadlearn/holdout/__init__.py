@@ -6,7 +6,7 @@ from typing import Any
 
 from dyadlearn._array import Array
 from dyadlearn.holdout.cells import cells_holdout
-from dyadlearn.holdout.groups import group_members
+from dyadlearn.holdout.groups import check_something_is_left, group_members
 from dyadlearn.holdout.incomplete import complete_problem, incomplete_holdout
 from dyadlearn.holdout.kronecker import kronecker_holdout
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
@@ -46,6 +46,13 @@ def holdout(
     Returns
     -------
     array of shape (m, q)
+
+    Raises
+    ------
+    LeverageError
+        If something is fitted exactly whatever its labels, so that nothing else predicts it.
+    ValueError
+        If a fold leaves no label to learn from, or the setting does not take the groups that are given.
     """
     setting = as_setting(setting)
     check_arguments(problem, setting, groups, task_groups, cells)
@@ -57,6 +64,7 @@ def holdout(
         return part.extend(holdout(part.problem, setting), complete_problem(problem).labels, setting)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
+    check_something_is_left(setting, problem.Y.shape, members, task_members)
     if cells is not None:
         return cells_holdout(problem, cells)
     if problem.method == "network":

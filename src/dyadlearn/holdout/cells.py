@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, epsilon, namespace
 from dyadlearn._pairs import group_codes
+from dyadlearn.holdout.groups import nothing_left
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.solvers.columns import complete_columns
 from dyadlearn.solvers.incomplete import complete
@@ -52,6 +53,8 @@ def cells_holdout(problem: Problem, cells: Any) -> Array:
         leave_out = partial(_complete_pairs, pair_operators(problem))
     xp = namespace(problem.Y)
     held_out, missing = xp.zeros_like(problem.Y), xp.full_like(problem.Y, float("nan"))
+    if not codes.any():
+        raise nothing_left()
     for fold in range(int(codes.max()) + 1):
         inside = as_array_of(codes == fold, problem.Y)
         held_out = xp.where(inside, leave_out(xp.where(inside, missing, problem.Y)), held_out)

@@ -2,7 +2,7 @@ r"""Leave-group-out on one side.
 
 For a group of rows I the predictions of a model that saw none of them are
 
-.. math:: \mathbf{Y}_I - \mathbf{R}_{II}^{-1}(\mathbf{RY})_I
+.. math:: \mathbf{R}_{II}^{-1}\left[\mathbf{R}_{II}\mathbf{Y}_I - (\mathbf{RY})_I\right]
           = \mathbf{R}_{II}^{-1}\left[(\mathbf{HY})_I - \mathbf{H}_{II}\mathbf{Y}_I\right],
 
 the first form where the residual operator is small, the second where the hat is. Groups of one
@@ -12,15 +12,26 @@ row are leave-one-out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._pairs import group_codes
-from dyadlearn.spectrum import Smoother, solve_block
+from dyadlearn._rounding import settle, solve_block
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, leverage_error
 
-__all__ = ["GROUP", "gather_groups", "group_members", "leave_out", "scatter_rows"]
+__all__ = [
+    "GROUP",
+    "check_something_is_left",
+    "gather_groups",
+    "group_members",
+    "leave_out",
+    "nothing_left",
+    "scatter_rows",
+]
 
 #: What messages call rows that are left out together.
 GROUP = "rows form a group that"
@@ -43,6 +54,33 @@ def group_members(groups: Any, n_rows: int, name: str) -> list[np.ndarray] | Non
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     return None if len(members) == n_rows else members
+
+
+def nothing_left() -> ValueError:
+    """Return the error for a fold of all observed labels."""
+    return ValueError(
+        "A fold leaves no observed label to learn from: use more folds, or smaller groups (1 sample alone cannot be "
+        "left out)."
+    )
+
+
+def check_something_is_left(
+    setting: Setting, shape: tuple[int, int], members: Sequence[Any] | None, task_members: Sequence[Any] | None
+) -> None:
+    """Refuse to leave out every instance or every task of a complete grid at once.
+
+    Parameters
+    ----------
+    setting : Setting
+    shape : (m, q)
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks; None leaves out one at a time.
+    """
+    m, q = shape
+    n_groups = m if members is None else len(members)
+    n_task_groups = q if task_members is None else len(task_members)
+    if (setting.new_instance and n_groups < 2) or (setting.new_task and n_task_groups < 2):
+        raise nothing_left()
 
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:
@@ -75,7 +113,7 @@ def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | Non
         return smoother.leave_one_out(labels)
     spectrum = smoother.spectrum
     smoother = smoother.scaled()
-    product = smoother.product(labels)
+    product, level = smoother.product(labels), smoother.level(labels)
     pieces = []
     for rows in members:
         vectors, own = take_rows(spectrum.vectors, rows), take_rows(labels, rows)
@@ -83,10 +121,9 @@ def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | Non
         truncated = spectrum.is_truncated
         residual = _identity(hat) - hat if truncated else (vectors * smoother.remainder) @ vectors.T
         part = take_rows(product, rows)
-        right = part if smoother.prefers_residual else part - hat @ own
-        culprits = rows, spectrum.n_rows, GROUP
-        solved = solve_block(residual, right, smoother.slack_floor, smoother.is_graded, culprits)
-        pieces.append(own - solved if smoother.prefers_residual else solved)
+        right = residual @ own - part if smoother.prefers_residual else part - hat @ own
+        refusal = partial(leverage_error, rows, spectrum.n_rows, GROUP)
+        pieces.append(solve_block(residual, settle(right, level), smoother.slack_floor, smoother.is_graded, refusal))
     return scatter_rows(pieces, members)
 
 

@@ -30,7 +30,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy,
 from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
-from dyadlearn.holdout.groups import group_members
+from dyadlearn.holdout.groups import group_members, nothing_left
 from dyadlearn.holdout.labelled import part_of
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import smoothers
@@ -167,7 +167,7 @@ class Folds:
         problem, xp = self.problem, namespace(self.problem.Y)
         Y = xp.where(as_array_of(train, problem.Y), problem.Y, xp.full_like(problem.Y, float("nan")))
         if bool(xp.all(xp.isnan(Y))):
-            raise ValueError("A fold leaves no observed label to learn from: use more folds, or fewer groups.")
+            raise nothing_left()
         if not self.apart:
             return replace(problem, Y=Y), None, test
         rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))

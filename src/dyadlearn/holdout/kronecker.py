@@ -17,16 +17,18 @@ Columns that are mostly kept are computed from :math:`\rho`, columns that are mo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy, zeros
+from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
 from dyadlearn.holdout.groups import GROUP, scatter_rows
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.settings import Setting
 from dyadlearn.solvers.pairs import interpolation_floor, vanishing_residual
-from dyadlearn.spectrum import Spectrum, is_graded, leverage_error, solve_block
+from dyadlearn.spectrum import Spectrum, leverage_error
 from dyadlearn.vectrick import sandwich
 
 __all__ = ["column_weights", "is_zero", "kronecker_holdout", "leave_out_columns"]
@@ -79,9 +81,11 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
         slack = _pair_diagonal(spectrum, task_spectrum, residual)
         check_cells(slack, floor)
         rotated *= residual
-        held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+        held_out = slack * Y
+        held_out -= sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+        settle(held_out, _pair_level(Y, residual))
         held_out /= slack
-        return Y - held_out
+        return held_out
     shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
     leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
     if truncated or largest(leverage) <= 0.9:  # the difference keeps all digits but one
@@ -94,8 +98,14 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
     held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
     leverage *= Y
     held_out -= leverage
+    settle(held_out, _pair_level(Y, shrinkage))
     held_out /= slack
     return held_out
+
+
+def _pair_level(Y: Array, weights: Array) -> Array:
+    """Return what rounding may leave of U (w ∘ UᵀYV) Vᵀ where it cancels, one number for the whole grid."""
+    return rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
 
 
 def _count_above(values: Array, task_values: Array, alpha: float) -> int:
@@ -225,6 +235,8 @@ def leave_out_columns(
     else:
         held_out = diagonal * columns
     held_out -= product
+    top = xp.reshape(xp.max(weights, axis=0), (n, c))
+    settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
     if bool(xp.any(direct > 0)):
         diagonal -= direct[None, :]
     if floor:
@@ -246,7 +258,8 @@ def _leave_groups_out_columns(
 ) -> Array:
     """Leave groups out: the division of a single row becomes one small solve per group and column."""
     xp = namespace(columns)
-    graded = is_graded(spectrum, xp.abs(weights - direct[None, :]))
+    graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
+    level = rounding_level(columns, xp.max(weights, axis=0))
     pieces = []
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)
@@ -259,7 +272,8 @@ def _leave_groups_out_columns(
             inner = (vectors[None, :, :] * weights[:, here].T[:, None, :]) @ vectors.T
             right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
             matrix = inner - direct[here][:, None, None] * eye
-            culprits = rows, spectrum.n_rows, GROUP
-            solved.append(solve_block(matrix, right[:, :, None], floor, graded, culprits)[:, :, 0].T)
+            right = settle(right, level[here][:, None])[:, :, None]
+            refusal = partial(leverage_error, rows, spectrum.n_rows, GROUP)
+            solved.append(solve_block(matrix, right, floor, graded, refusal)[:, :, 0].T)
         pieces.append(xp.concat(solved, axis=1))
     return scatter_rows(pieces, members)

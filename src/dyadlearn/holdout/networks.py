@@ -16,6 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._rounding import rounding_level, settle
+from dyadlearn.holdout.groups import nothing_left
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import check_cells, vanishing_pairs
 from dyadlearn.settings import Setting
@@ -47,6 +49,8 @@ def network_holdout(problem: Problem, setting: Setting) -> Array:
     if side.contrast is None:
         side.check_slack()
     if setting is Setting.D:
+        if Y.shape[0] == 2:
+            raise nothing_left()
         return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
     held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
     return held_out if setting is Setting.B else problem.sign * held_out.T
@@ -80,6 +84,8 @@ def _new_edges(side: Smoother, Y: Array, sign: int) -> Array:
     held_out = side.smooth_others(smoothed)[1]
     held_out += h * half
     held_out -= twins * Y
+    top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
+    settle(held_out, top)
     held_out /= slack
     return held_out
 
@@ -93,7 +99,9 @@ def _new_vertices(side: Smoother, Y: Array) -> Array:
         smoothed, own = left - product, _diagonal(product)
     else:
         smoothed, own = product, _diagonal(left) - _diagonal(product)
-    return smoothed - side.off_diagonal() * (own / side.slack)[:, None]
+    held_out = smoothed - side.off_diagonal() * (own / side.slack)[:, None]
+    # Rows of LY differ in size, and so does what rounding leaves of them.
+    return settle(held_out, rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None])
 
 
 def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
@@ -157,6 +165,7 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
 
 def _between_loose_vertices(side: Smoother, Y: Array, r: Array, delta: Array) -> Array:
     e_i, e_j = side.slack[:, None], side.slack[None, :]
+    xp, top = namespace(Y), largest(side.remainder if side.prefers_residual else side.shrinkage)
     if side.prefers_residual:
         left = side.product(Y)
         right = side.product(Y.T).T
@@ -165,7 +174,8 @@ def _between_loose_vertices(side: Smoother, Y: Array, r: Array, delta: Array) ->
         double = (
             e_i * e_j * both - r * e_j * _diagonal(both)[:, None] - r * e_i * _diagonal(both)[None, :] + r**2 * both.T
         )
-        return Y - single / delta + double / delta**2
+        held_out = Y - single / delta + double / delta**2
+        return settle(held_out, xp.max(side.level(Y)) * top * ((e_i + e_j) / delta) ** 2)
     # Large λ: from the hat, summing over vertices other than i and j only.
     H = with_diagonal(-r, side.leverage)
     h_i, h_j = side.leverage[:, None], side.leverage[None, :]
@@ -185,4 +195,5 @@ def _between_loose_vertices(side: Smoother, Y: Array, r: Array, delta: Array) ->
         - (_diagonal(left)[:, None] * h_i + left * H)
         + (h_i * y_i * h_i + h_i * Y * H + H * Y.T * h_i + H * y_j * H)
     )
-    return (e_i * e_j * across + r**2 * across.T - r * e_j * own - r * e_i * own.T) / delta**2
+    held_out = (e_i * e_j * across + r**2 * across.T - r * e_j * own - r * e_i * own.T) / delta**2
+    return settle(held_out, xp.max(side.level(Y)) * top * e_i * e_j / delta**2)

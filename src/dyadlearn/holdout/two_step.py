@@ -26,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn._array import Array, namespace, to_numpy
+from dyadlearn._rounding import settle
 from dyadlearn.holdout.groups import leave_out
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting
@@ -92,7 +93,10 @@ def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     """Return setting A as both regularisations vanish together, at full rank: the hats become identities."""
     rows, columns = rows.scaled(), columns.scaled()
     residual = rows.product(Y) + columns.product(Y.T).T
-    return Y - residual / (rows.slack[:, None] + columns.slack[None, :])
+    slack = rows.slack[:, None] + columns.slack[None, :]
+    held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
+    held_out /= slack
+    return held_out
 
 
 def _new_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn.metrics.cells import Cells, Metric
-from dyadlearn.settings import Setting
 
 __all__ = ["AveragePrecision", "ConcordanceIndex", "Ranked", "RocAuc", "positives"]
 
@@ -63,6 +62,7 @@ class Ranked(Metric):
         ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
         self._positions = place(cells.positions[chosen])
         self._row = row
+        self._row_place = place(row)
         self._cells_in_row = place(cells.counts[row])
         self._start = place(row * cells.labels.shape[1])
         self._ragged = place(ragged)
@@ -79,26 +79,35 @@ class Ranked(Metric):
         slices = self._cells.place(np.arange(stack.shape[0]) * size)
         return xp.reshape(slices[:, None] + start[None, :], (-1,))
 
-    def _below(self, F: Array) -> tuple[Array, Array, Array]:
-        """Return the sorted rows (s, R, n), the chosen values (s, p) and how many of its row are below each."""
-        xp = namespace(F)
+    def _ties(self, F: Array) -> tuple[Array, Array, Array]:
+        """Return the sorted rows (s, R, n), and from where to where (s, p) they tie with each chosen value."""
         values, rows = self._values(F), self._cells.sort(F)
+        if self._tie_tolerance == 0:
+            return rows, values, values
+        width = self._cells.tie_width(rows, self._tie_tolerance)
+        width = namespace(F).take(width, self._row_place, axis=1)
+        return rows, values - width, values + width
+
+    def _below(self, rows: Array, values: Array) -> Array:
+        """Return how many of its sorted row (s, R, n) are below each of the values (s, p)."""
+        xp = namespace(values)
         below = count_below(rows, self._starts(self._start, rows), xp.reshape(values, (-1,)))
-        return rows, values, xp.reshape(below, values.shape)
+        return xp.reshape(below, values.shape)
 
     def _bounds(self, F: Array) -> tuple[Array, Array]:
         """Return how many predictions of its row are smaller, and not greater, than each chosen one, both (s, p)."""
         xp = namespace(F)
-        rows, values, below = self._below(F)
+        rows, lowest, highest = self._ties(F)
+        below = self._below(rows, lowest)
         flat, n = xp.reshape(rows, (-1,)), rows.shape[-1]
-        start, value = self._starts(self._start, rows), xp.reshape(values, (-1,))
+        start, value = self._starts(self._start, rows), xp.reshape(highest, (-1,))
         # A value without a tie is followed by a greater one: mostly there is no need to bisect again.
         after = xp.reshape(below, (-1,)) + 1
         inside = after < n
         following = xp.take(flat, start + xp.where(inside, after, after - 1))
-        if bool(xp.any(inside & (following == value))):
+        if bool(xp.any(inside & (following <= value))):
             after = count_below(rows, start, value, or_equal=True)
-        return below, xp.reshape(after, values.shape)
+        return below, xp.reshape(after, below.shape)
 
     def _by_row(self, values: Array, none: float = 0) -> Array:
         """Return what belongs to the chosen cells (s, p) row by row (s, R, k), filled up with `none`."""
@@ -176,10 +185,11 @@ class AveragePrecision(Ranked):
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
-        _, values, below = self._below(F)
-        ranked = xp.sort(self._by_row(values, float("nan")), axis=-1)
-        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(values, (-1,)))
-        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, values.shape), xp.float64)
+        rows, lowest, _ = self._ties(F)
+        below = self._below(rows, lowest)
+        ranked = xp.sort(self._by_row(self._values(F), float("nan")), axis=-1)
+        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(lowest, (-1,)))
+        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, lowest.shape), xp.float64)
         return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
 
 
@@ -197,12 +207,12 @@ class ConcordanceIndex(Metric):
     title = "The concordance index"
     needs = "two observed labels that differ"
 
-    def __init__(self, Y: Any, *, average: str | None = None, setting: str | Setting | None = None) -> None:
-        super().__init__(Y, average=average, setting=setting)
+    def __init__(self, Y: Any, **options: Any) -> None:
+        super().__init__(Y, **options)
         values = to_numpy(self._cells.grid.values)
         # With two labels it is the area under the ROC curve, which needs no sorting by index.
         is_binary = np.unique(values[~np.isnan(values)]).size == 2
-        self._binary = RocAuc(Y, average=average, setting=setting) if is_binary else None
+        self._binary = RocAuc(Y, **options) if is_binary else None
 
     def _defined(self, cells: Cells) -> np.ndarray:
         return cells.vary
@@ -231,7 +241,10 @@ class ConcordanceIndex(Metric):
         rows = _take_along_rows(rows, order)
         self._cells.check_last(rows)
         ranks = _take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
-        tied = rows[..., 1:] == rows[..., :-1]
+        if self._tie_tolerance == 0:
+            tied = rows[..., 1:] == rows[..., :-1]
+        else:
+            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_tolerance)[..., None]
         if bool(xp.any(tied)):
             # Half of a tied pair is right: count it as right, then as wrong.
             runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (self._highest + 1)

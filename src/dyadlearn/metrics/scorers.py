@@ -91,7 +91,14 @@ class Scorer:
     metric: type[Metric] | Callable[[Any, Any], float]
     options: dict[str, Any] = field(default_factory=dict)
 
-    def prepare(self, Y: Any, *, average: str | None = None, setting: str | Setting | None = None) -> PreparedScorer:
+    def prepare(
+        self,
+        Y: Any,
+        *,
+        average: str | None = None,
+        setting: str | Setting | None = None,
+        tie_tolerance: float | None = 0.0,
+    ) -> PreparedScorer:
         """Compute what depends on the labels alone, for any number of predictions to come.
 
         Parameters
@@ -101,6 +108,9 @@ class Scorer:
         average : {"micro", "instance", "task"}, default="micro"
         setting : str or Setting, default=None
             Chooses the average instead. A callable sees the whole grids and averages as it likes.
+        tie_tolerance : float or None, default=0.0
+            For a metric of order, the share of the largest prediction up to which two tie; None is the rounding of
+            hold-out predictions. A callable has its own idea of ties.
 
         Returns
         -------
@@ -109,14 +119,15 @@ class Scorer:
             ``n_undefined`` is the number of rows or columns that are left out. Threads may share it.
         """
         if isinstance(self.metric, type):
-            prepared: PreparedScorer = self.metric(Y, average=average, setting=setting, **self.options)
+            options = {"tie_tolerance": tie_tolerance, **self.options}
+            prepared: PreparedScorer = self.metric(Y, average=average, setting=setting, **options)
             return prepared
         as_average(average, setting)
         return _GridByGrid(self.metric, read_labels(Y))
 
-    def __call__(self, Y: Any, F: Any, *, average: str | None = None, setting: str | Setting | None = None) -> Any:
-        """Return the score of predictions (…, m, q): a float, or an array of shape (…) for a stack."""
-        return self.prepare(Y, average=average, setting=setting)(F)
+    def __call__(self, Y: Any, F: Any, **options: Any) -> Any:
+        """Return the score of predictions (…, m, q): a float, or an array of shape (…); options as in `prepare`."""
+        return self.prepare(Y, **options)(F)
 
 
 def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) -> Scorer:
@@ -175,14 +186,14 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
-    """Return a function that scores every column of predictions (m, q) by itself.
+    """Return a function that scores every column of held-out predictions (m, q) by itself.
 
     Its answer, of shape (q,), is NaN for a column where the score is undefined; if it is so for all of them, that is
     an error.
     """
     judge, q = scorer(scoring), Y.shape[1]
     if isinstance(judge.metric, type):
-        metric = judge.metric(Y, average="task", **judge.options)
+        metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
 
         def by_metric(F: Any) -> np.ndarray:
             scores = np.full(q, np.nan)

@@ -34,6 +34,7 @@ def roc_auc(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
@@ -53,6 +54,9 @@ def roc_auc(
         without a positive or without a negative are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -74,7 +78,7 @@ def roc_auc(
     >>> roc_auc(Y, np.stack([F, -F]), setting="B")
     array([0.625, 0.375])
     """
-    return _answer(RocAuc(Y, average=average, setting=setting), F, return_undefined)
+    return _answer(RocAuc(Y, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined)
 
 
 def average_precision(
@@ -83,6 +87,7 @@ def average_precision(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the average precision: the precision at the place of each positive, averaged over them.
@@ -100,6 +105,9 @@ def average_precision(
         without a positive are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -117,7 +125,9 @@ def average_precision(
     >>> round(average_precision(Y, F, average="instance"), 4)
     0.9167
     """
-    return _answer(AveragePrecision(Y, average=average, setting=setting), F, return_undefined)
+    return _answer(
+        AveragePrecision(Y, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined
+    )
 
 
 def concordance_index(
@@ -126,6 +136,7 @@ def concordance_index(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
@@ -146,6 +157,9 @@ def concordance_index(
         in the same column, then the mean over the columns. Those of equal labels only are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -162,7 +176,9 @@ def concordance_index(
     >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
     0.7
     """
-    return _answer(ConcordanceIndex(Y, average=average, setting=setting), F, return_undefined)
+    return _answer(
+        ConcordanceIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined
+    )
 
 
 def mean_squared_error(
@@ -255,6 +271,7 @@ def precision_at_k(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the share of positives among the k best ranked cells.
@@ -278,6 +295,9 @@ def precision_at_k(
         precision is 0.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -293,7 +313,9 @@ def precision_at_k(
     >>> precision_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.5, 0.1]]), k=2)
     0.75
     """
-    return _answer(PrecisionAtK(Y, k=k, average=average, setting=setting), F, return_undefined)
+    return _answer(
+        PrecisionAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined
+    )
 
 
 def recall_at_k(
@@ -303,6 +325,7 @@ def recall_at_k(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the share of the positives that are among the k best ranked cells.
@@ -324,6 +347,9 @@ def recall_at_k(
         mean over the columns. Those without a positive are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -339,7 +365,9 @@ def recall_at_k(
     >>> recall_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=2)
     0.5
     """
-    return _answer(RecallAtK(Y, k=k, average=average, setting=setting), F, return_undefined)
+    return _answer(
+        RecallAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined
+    )
 
 
 def ndcg_at_k(
@@ -349,6 +377,7 @@ def ndcg_at_k(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return the normalised discounted cumulative gain of the k best ranked cells.
@@ -371,6 +400,9 @@ def ndcg_at_k(
         mean over the columns. Those without a label above 0 are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -386,7 +418,7 @@ def ndcg_at_k(
     >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
     0.9639
     """
-    return _answer(NdcgAtK(Y, k=k, average=average, setting=setting), F, return_undefined)
+    return _answer(NdcgAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance), F, return_undefined)
 
 
 def enrichment_factor(
@@ -396,6 +428,7 @@ def enrichment_factor(
     *,
     average: str | None = None,
     setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
     return_undefined: bool = False,
 ) -> Any:
     r"""Return how many times more frequent positives are among the best ranked cells than among all.
@@ -417,6 +450,9 @@ def enrichment_factor(
         mean over the columns. Those without a positive are left out.
     setting : str or Setting, default=None
         Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -432,4 +468,8 @@ def enrichment_factor(
     >>> enrichment_factor(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), fraction=0.25)
     2.0
     """
-    return _answer(EnrichmentFactor(Y, fraction=fraction, average=average, setting=setting), F, return_undefined)
+    return _answer(
+        EnrichmentFactor(Y, fraction=fraction, average=average, setting=setting, tie_tolerance=tie_tolerance),
+        F,
+        return_undefined,
+    )

@@ -19,7 +19,6 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn.metrics.cells import Cells
 from dyadlearn.metrics.ranks import Ranked, positives
-from dyadlearn.settings import Setting
 
 __all__ = ["EnrichmentFactor", "NdcgAtK", "PrecisionAtK", "RecallAtK"]
 
@@ -83,9 +82,9 @@ def check_k(k: Any) -> int:
 class HitsAtK(Hits):
     """What precision and recall at k have in common."""
 
-    def __init__(self, Y: Any, *, k: int, average: str | None = None, setting: str | Setting | None = None) -> None:
+    def __init__(self, Y: Any, *, k: int, **options: Any) -> None:
         self._k = check_k(k)
-        super().__init__(Y, average=average, setting=setting)
+        super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
         return np.asarray(np.minimum(self._k, counts))
@@ -120,15 +119,13 @@ class EnrichmentFactor(Hits):
 
     title = "The enrichment factor"
 
-    def __init__(
-        self, Y: Any, *, fraction: float = 0.01, average: str | None = None, setting: str | Setting | None = None
-    ) -> None:
+    def __init__(self, Y: Any, *, fraction: float = 0.01, **options: Any) -> None:
         if isinstance(fraction, bool) or not isinstance(fraction, Real):
             raise TypeError(f"fraction must be a number in (0, 1], found {fraction!r}.")
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction must be in (0, 1], found {fraction}.")
         self._fraction: float = float(fraction)
-        super().__init__(Y, average=average, setting=setting)
+        super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
         # 0.07 of 100 cells are 7, though the product of floats is a little more.
@@ -144,11 +141,9 @@ class NdcgAtK(Top):
     title = "NDCG"
     needs = "a label above 0"
 
-    def __init__(
-        self, Y: Any, *, k: int | None = None, average: str | None = None, setting: str | Setting | None = None
-    ) -> None:
+    def __init__(self, Y: Any, *, k: int | None = None, **options: Any) -> None:
         self._k = None if k is None else check_k(k)
-        super().__init__(Y, average=average, setting=setting)
+        super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
         lowest = cells.labels[cells.observed].min(initial=0)

@@ -14,10 +14,10 @@ from dyadlearn.holdout import Problem
 from dyadlearn.holdout.groups import group_members
 from dyadlearn.settings import Setting
 
-__all__ = ["check_something_is_left", "warn_of_undefined", "where_defined"]
+__all__ = ["check_enough_labels", "warn_of_undefined", "where_defined"]
 
 
-def check_something_is_left(problem: Problem, setting: Setting, groups: Any, task_groups: Any) -> None:
+def check_enough_labels(problem: Problem, setting: Setting, groups: Any, task_groups: Any) -> None:
     """Refuse labels of which nothing is left to learn from where one thing, or one group, is left out.
 
     Parameters

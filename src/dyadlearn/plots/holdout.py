@@ -210,7 +210,7 @@ class HoldoutDisplay:
                 display.scores[name] = float(r2(Y, F)) if distinct.size > 1 else float("nan")
                 display.averages[name] = "micro"
                 continue
-            metric = _RANKS[kind][0](Y, setting=setting)
+            metric = _RANKS[kind][0](Y, setting=setting, tie_tolerance=None)
             display.points[name] = _curve(kind, positive, observed, F, setting, metric.rows)
             display.scores[name] = float(metric(F))
             display.averages[name] = metric._cells.average

@@ -270,7 +270,7 @@ class _Parts:
         model = _model(self.problem).fit(self.rows[rows], Y, tasks=tasks, sample_weight=weights)
         F, _ = held_out(model, self.setting)
         try:
-            return float(self.judge(Y, F, setting=self.setting))
+            return float(self.judge(Y, F, setting=self.setting, tie_tolerance=None))
         except ValueError:  # the whole grid has a score, so that this part has too few labels for one
             return math.nan
 

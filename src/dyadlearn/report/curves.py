@@ -68,7 +68,7 @@ def curve(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting) -> Curve | 
     (0.75, array([0. , 0. , 0.5, 0.5, 1. ]), array([0. , 0.5, 0.5, 1. , 1. ]))
     """
     try:
-        metric = _METRICS[kind](Y, setting=setting)
+        metric = _METRICS[kind](Y, setting=setting, tie_tolerance=None)
     except ValueError:
         return None
     average, area = metric._cells.average, float(metric(F))

@@ -119,7 +119,7 @@ def _cell_setting(results: list[Result], labels: Labels) -> Setting | None:
     """Return the setting whose predictions are best over all cells: the better they are, the more they can object."""
     usable = {each.setting: each.held_out for each in results if each.held_out is not None}
     judge = scorer(usual_scoring(labels.values))
-    return max(usable, key=lambda setting: judge(labels.values, usable[setting]), default=None)
+    return max(usable, key=lambda setting: judge(labels.values, usable[setting], tie_tolerance=None), default=None)
 
 
 def _facts(question: Question, labels: Labels) -> list[tuple[str, str]]:

@@ -155,7 +155,7 @@ class Question:
             if name != self.judge.name:
                 others[name] = _score_or_nan(scorer(name), self.labels, held_out, setting)
         try:
-            prepared = self.judge.prepare(self.labels, setting=setting)
+            prepared = self.judge.prepare(self.labels, setting=setting, tie_tolerance=None)
         except ValueError as error:  # undefined for these labels
             return Result(setting, is_own, held_out, nothing, others, 0, method, str(error))
         return Result(setting, is_own, held_out, float(prepared(held_out)), others, prepared.n_undefined, method)
@@ -254,6 +254,6 @@ class Question:
 
 def _score_or_nan(judge: Scorer, Y: np.ndarray, F: np.ndarray, setting: Setting) -> float:
     try:
-        return float(judge(Y, F, setting=setting))
+        return float(judge(Y, F, setting=setting, tie_tolerance=None))
     except ValueError:
         return float("nan")

@@ -73,7 +73,7 @@ def evaluate(
     judge = scorer(scoring_of(model, scoring))
     scores, undefined, methods = [], [], []
     for setting in wanted:
-        prepared = judge.prepare(problem.Y, setting=setting)
+        prepared = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
         held_out, method = model_holdout(model, setting, cv)
         scores.append(float(prepared(held_out)))
         undefined.append(prepared.n_undefined)

@@ -203,7 +203,7 @@ def nested_score(
             bar.advance()
     _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
-    score = float(judge(Y, F, setting=setting))
+    score = float(judge(Y, F, setting=setting, tie_tolerance=None))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
@@ -283,7 +283,7 @@ def bootstrap_interval(
         if over != spared and count < 2:
             raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
     judge = scorer(scoring)
-    prepared = judge.prepare(labels, average=where)
+    prepared = judge.prepare(labels, average=where, tie_tolerance=None)
     score, each = float(prepared(predicted)), None
     if isinstance(prepared, Metric) and (where, over) in (("instance", "instances"), ("task", "tasks")):
         # The score of a row does not depend on the other rows: it is computed once.
@@ -357,7 +357,7 @@ def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
 def _score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> float:
     """Return the score of a part of a grid, NaN where it is undefined; the whole grid is known to have one."""
     try:
-        return float(judge(Y, F, **average))
+        return float(judge(Y, F, tie_tolerance=None, **average))
     except ValueError:
         return float("nan")
 

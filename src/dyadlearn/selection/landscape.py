@@ -38,7 +38,7 @@ from dyadlearn.holdout.groups import group_members, leave_out
 from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
-from dyadlearn.metrics.undefined import check_something_is_left, warn_of_undefined, where_defined
+from dyadlearn.metrics.undefined import check_enough_labels, warn_of_undefined, where_defined
 from dyadlearn.selection._one_alpha import one_alpha
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.incomplete import fold_groups, incomplete_landscape
@@ -158,7 +158,7 @@ def scored(
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         check_arguments(problem, setting, *used, None)
         if cv is None:  # folds are counted as they are made
-            check_something_is_left(problem, setting, *used)
+            check_enough_labels(problem, setting, *used)
     for filter in (problem.filter, problem.task_filter):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
@@ -166,7 +166,9 @@ def scored(
         return _with_folds(problem, alphas, task_alphas, settings, scoring, labels, options)
     members = group_members(groups, problem.Y.shape[0], "groups")
     task_members = group_members(task_groups, problem.Y.shape[1], "task_groups")
-    prepared = {setting: scorer(scoring).prepare(problem.Y, setting=setting) for setting in settings}
+    prepared = {
+        setting: scorer(scoring).prepare(problem.Y, setting=setting, tie_tolerance=None) for setting in settings
+    }
     grid_bytes = 4 * itemsize(problem.Y) * problem.Y.shape[0] * problem.Y.shape[1]
     per_grid = max(1, options["max_memory"] // max(1, grid_bytes))
     has_two = problem.method == "two_step" and problem.task_spectrum is not None
@@ -222,7 +224,7 @@ def _with_folds(
             folds = fold_groups(cv, setting, problem.Y.shape, groups, task_groups)
             scores |= scored(problem, alphas, task_alphas, [setting], scoring, (*folds, None), options)
         else:
-            prepared = scorer(scoring).prepare(problem.Y, setting=setting)
+            prepared = scorer(scoring).prepare(problem.Y, setting=setting, tie_tolerance=None)
             n_points = len(alphas) * (len(task_alphas) if problem.method == "two_step" else 1)
             with Progress(n_points, f"Landscape {setting.value}", options["progress"]) as bar:
                 scores[setting.value] = incomplete_landscape(

@@ -18,7 +18,7 @@ from dyadlearn.holdout.incomplete import complete_problem
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.scorers import each_column
-from dyadlearn.metrics.undefined import check_something_is_left, warn_of_undefined, where_defined
+from dyadlearn.metrics.undefined import check_enough_labels, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._solve import coefficients, dual_coefficients
@@ -370,7 +370,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
         problem = self._posed()
         if self.cv is not None:
             raise ValueError("alpha_per_task=True leaves out one instance or group at a time: leave cv out.")
-        check_something_is_left(problem, Setting.B, groups, None)
+        check_enough_labels(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:

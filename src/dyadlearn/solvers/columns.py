@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -34,8 +34,9 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._rounding import solve_block
 from dyadlearn.solvers.reduced import check_hidden, reduced
-from dyadlearn.spectrum import Smoother, leverage_error, solve_block
+from dyadlearn.spectrum import Smoother, leverage_error
 
 __all__ = ["complete_columns", "leave_one_out_columns"]
 
@@ -287,8 +288,8 @@ def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array
     system = matrices.residual(column.missing)
     check_hidden(side, column.missing)
     right = matrices.from_others(column.missing, column.rows, column.labels)
-    culprits = column.missing, side.spectrum.n_rows, "rows are missing and"
-    return solve_block(system, right, 0.0, side.is_graded, culprits)
+    refusal = partial(leverage_error, column.missing, side.spectrum.n_rows, "rows are missing and")
+    return solve_block(system, right, 0.0, side.is_graded, refusal)
 
 
 def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:

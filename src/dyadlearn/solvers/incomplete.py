@@ -19,15 +19,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
+from dyadlearn._rounding import solve_block
 from dyadlearn.solvers.deflation import Deflation, choose_rank
 from dyadlearn.solvers.iterative import Solution, conjugate_gradients
 from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
-from dyadlearn.spectrum import leverage_error, solve_block
+from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
 __all__ = ["Completion", "complete"]
@@ -185,9 +187,9 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     xp = namespace(right)
     system = operators.residual_block(*np.nonzero(mask))
     flat = np.flatnonzero(mask)
-    culprits = flat, mask.size, "cells form a set that"
+    refusal = partial(leverage_error, flat, mask.size, "cells form a set that")
     known = take_rows(xp.reshape(right, (-1,)), flat)[:, None]
-    solved = solve_block(system, known, operators.floor, operators.floor > 0, culprits)
+    solved = solve_block(system, known, operators.floor, operators.floor > 0, refusal)
     # Cells outside the mask take the zero at the end.
     padded = xp.concat([solved[:, 0], xp.zeros_like(solved[:1, 0])])
     back = np.full(mask.size, flat.size)

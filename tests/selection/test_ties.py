@@ -1,0 +1,121 @@
+"""Scores of hold-out predictions where refitting gives ties: rounding is no order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, evaluate, landscape
+from dyadlearn.holdout.refit import refit
+from dyadlearn.metrics import average_precision, concordance_index, precision_at_k, roc_auc
+
+ALPHAS = [1e-3, 0.1, 1.0, 10.0, 1e6]
+
+
+def sparse_labels(rng, m, q):
+    """Return labels of which many columns and rows have a single one, and some none."""
+    Y = np.zeros((m, q))
+    Y[rng.integers(m, size=q - 2), np.arange(q - 2)] = 1.0
+    return Y
+
+
+def gram(rng, n, twins):
+    X = rng.normal(size=(n, 3))
+    if twins:
+        X[n // 2 :] = X[: n - n // 2]
+    return np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
+
+
+def refitted(model, setting):
+    """Return what models fitted again predict, of which differences below 1e-12 of the largest are rounding."""
+    found = refit(model._problem(), setting)
+    return np.round(found / np.abs(found).max(), 12) + 0.0
+
+
+@pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        (IndependentTaskRidge(kernel="precomputed"), "AB"),
+        (TwoStepRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
+        (KroneckerRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
+    ],
+    ids=["independent", "two-step", "kronecker"],
+)
+def test_areas_are_those_of_models_fitted_again(model, settings, twins):
+    rng = np.random.default_rng(3)
+    K, G, Y = gram(rng, 6, twins), gram(rng, 8, twins), sparse_labels(rng, 6, 8)
+    tasks = {} if settings == "AB" else {"tasks": G}
+    model.fit(K, Y, **tasks)
+    found = {key: np.empty(len(ALPHAS)) for key in settings}
+    for index, alpha in enumerate(ALPHAS):
+        model.set_alpha(alpha, alpha) if isinstance(model, TwoStepRidge) else model.set_alpha(alpha)
+        for setting in settings:
+            expected = roc_auc(Y, refitted(model, setting), setting=setting)
+            found[setting][index] = expected
+            assert_allclose(roc_auc(Y, model.holdout(setting), setting=setting, tie_tolerance=None), expected)
+        assert_allclose(evaluate(model, settings, "roc_auc")["score"], [found[setting][index] for setting in settings])
+    for wanted in (settings, *settings):
+        scores = landscape(model, ALPHAS, ALPHAS, wanted, "roc_auc")
+        for setting in wanted:
+            along = np.diagonal(scores[setting]) if scores[setting].ndim == 2 else scores[setting]
+            assert_allclose(along, found[setting], err_msg=setting)
+
+
+def test_what_is_zero_when_fitted_again_is_zero():
+    """The only one of its task, left out, leaves zeros; a row that is like no other is predicted to be zero."""
+    rng = np.random.default_rng(0)
+    K, Y = gram(rng, 12, False), sparse_labels(rng, 12, 20)
+    alone = (Y == 1) & (Y.sum(axis=0) == 1)
+    for alpha in (1e-10, 1e-3, 1.0, 1e10):
+        held_out = IndependentTaskRidge(alpha, kernel="precomputed").fit(K, Y).holdout("B")
+        assert (held_out[alone] == 0).all()
+        assert (held_out[~alone & (Y.sum(axis=0) > 0)] != 0).all()
+    K[3, :] = K[:, 3] = 0.0
+    G = gram(rng, 20, False)
+    for model in (KroneckerRidge(0.5), TwoStepRidge(0.5, 0.5)):
+        model.set_params(kernel="precomputed", task_kernel="precomputed").fit(K, rng.normal(size=(12, 20)), tasks=G)
+        assert (model.holdout("B")[3] == 0).all(), model
+    single = np.zeros((12, 20))
+    single[5, 7] = 1.0
+    for model in (KroneckerRidge(0.5), TwoStepRidge(0.5, 0.5)):
+        model.set_params(kernel="precomputed", task_kernel="precomputed").fit(K, single, tasks=G)
+        for setting in "ABCD":
+            assert model.holdout(setting)[5, 7] == 0, (model, setting)
+        groups, task_groups = np.arange(12) // 3, np.arange(20) // 4
+        assert (model.holdout("D", groups=groups, task_groups=task_groups)[3:6, 4:8] == 0).all(), model
+        assert (model.holdout("B", groups=groups)[3:6] == 0).all(), model
+
+
+def test_a_tolerance_makes_ties():
+    """Each metric of order scores predictions that are noisy up to rounding as those without the noise."""
+    rng = np.random.default_rng(1)
+    Y = rng.integers(0, 2, size=(7, 9)).astype(float)
+    F = rng.integers(0, 4, size=(5, 7, 9)) / 7
+    noisy = F + 1e-14 * rng.normal(size=F.shape)
+    graded = Y + rng.integers(0, 3, size=Y.shape)
+    for metric, labels, options in (
+        (roc_auc, Y, {}),
+        (average_precision, Y, {}),
+        (precision_at_k, Y, {"k": 3}),
+        (concordance_index, graded, {}),
+        (concordance_index, Y, {}),
+    ):
+        for average in ("micro", "instance", "task"):
+            expected = metric(labels, F, average=average, **options)
+            for tolerance in (None, 1e-12):
+                found = metric(labels, noisy, average=average, tie_tolerance=tolerance, **options)
+                assert_allclose(found, expected, rtol=1e-14)
+            exact = metric(labels, noisy, average=average, **options)
+            assert np.abs(exact - expected).max() > 1e-3, metric
+
+
+def test_a_tolerance_is_a_share():
+    Y, F = np.array([[1.0, 0.0]]), np.array([[1.0, 2.0]])
+    assert roc_auc(Y, F, tie_tolerance=0.6) == 0.5
+    assert roc_auc(Y, np.array([[1.0, np.inf]]), tie_tolerance=None) == 0.0
+    with pytest.raises(ValueError, match=r"in \[0, 1\)"):
+        roc_auc(Y, F, tie_tolerance=1.5)
+    with pytest.raises(TypeError, match="tie_tolerance must be a number"):
+        roc_auc(Y, F, tie_tolerance="1")
