@@ -37,8 +37,6 @@ from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.holdout import Problem
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
-from dyadlearn.metrics import Scorer
-from dyadlearn.metrics.ranks import RocAuc
 from dyadlearn.spectrum import Spectrum
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -78,23 +76,6 @@ def read_table(text: str) -> dict[Key, tuple[float | None, str]]:
 
 
 PAPER = read_table(TABLE_2)
-
-
-class RocAucUpToRounding(RocAuc):
-    """The area under the ROC curve, predictions being tied where they differ by no more than rounding.
-
-    Some drugs have the same similarities to all others, so every model predicts the same for them. Computed values
-    differ in their last digits, by chance, and in setting B on nr this chance is worth up to 0.002, of which a search
-    takes the best. Rounding to 10⁻¹² of the largest prediction restores the ties. It must not be much coarser: with
-    next to no regularisation real differences are as small as 10⁻⁹.
-    """
-
-    def each(self, F: np.ndarray) -> np.ndarray:
-        """Return the area (…, R) for every row, column or whole grid of predictions (…, m, q)."""
-        scale = np.abs(F).max(axis=(-2, -1), keepdims=True)
-        rounded = F * (1e12 / np.where(scale > 0, scale, 1.0))
-        result: np.ndarray = super().each(np.rint(rounded, out=rounded))
-        return result
 
 
 @dataclass(frozen=True)
@@ -157,8 +138,7 @@ def compute(name: str, method: str, setting: str, data: tuple[np.ndarray, np.nda
     K, G, Y = data
     start = time.perf_counter()
     problem = Problem(method, Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
-    scoring: Any = Scorer("roc_auc", RocAucUpToRounding)
-    scores = landscape(problem, ALPHAS, ALPHAS, setting, scoring, progress=False)[setting]
+    scores = landscape(problem, ALPHAS, ALPHAS, setting, "roc_auc", progress=False)[setting]
     return Cell(name, method, setting, scores, time.perf_counter() - start)
 
 

@@ -69,7 +69,7 @@ def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_
         )
         if callable(scoring):
             return scoring(problem.Y, held_out)
-        return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter)
+        return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter, tie_tolerance=None)
 
     if problem.method == "two_step":
         return np.array([[score(alpha, task_alpha) for task_alpha in task_alphas] for alpha in alphas])

@@ -56,7 +56,7 @@ def roc_auc(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -107,7 +107,7 @@ def average_precision(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -159,7 +159,7 @@ def concordance_index(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -297,7 +297,7 @@ def precision_at_k(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -349,7 +349,7 @@ def recall_at_k(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -402,7 +402,7 @@ def ndcg_at_k(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
@@ -452,7 +452,7 @@ def enrichment_factor(
         Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 9e-13 in float64.
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
     return_undefined : bool, default=False
         Also return the number of rows or columns that were left out.
 
