@@ -28,7 +28,8 @@ def check_enough_labels(problem: Problem, setting: Setting, groups: Any, task_gr
         What is left out together.
     """
     shape = tuple(problem.Y.shape)
-    observed = np.broadcast_to(True if problem.is_complete else ~np.isnan(to_numpy(problem.Y)), shape)
+    # A complete grid is not looked through: a search in steps comes here often.
+    observed = None if problem.is_complete else ~np.isnan(to_numpy(problem.Y))
     alone = setting is Setting.A and problem.task_spectrum is None and problem.method != "network"
     sides = (
         ("instance", "sample", 0, setting.new_instance or alone, groups, "groups"),
@@ -37,7 +38,7 @@ def check_enough_labels(problem: Problem, setting: Setting, groups: Any, task_gr
     for left_out, counted, axis, is_cut, labels, name in sides:
         if not is_cut:
             continue
-        labelled = np.asarray(observed.any(axis=1 - axis))
+        labelled = np.ones(shape[axis], dtype=bool) if observed is None else np.asarray(observed.any(axis=1 - axis))
         members = group_members(labels, shape[axis], name)
         n_units = int(labelled.sum()) if members is None else sum(bool(labelled[each].any()) for each in members)
         if n_units < 2:
@@ -47,7 +48,8 @@ def check_enough_labels(problem: Problem, setting: Setting, groups: Any, task_gr
                 f"{'s' if members else ''} and learns from the others, but there is only {found}: give more, or take a "
                 "model with a fixed alpha."
             )
-    if setting is Setting.A and not alone and observed.sum() < 2:
+    n_labels = shape[0] * shape[1] if observed is None else int(observed.sum())
+    if setting is Setting.A and not alone and n_labels < 2:
         raise ValueError(
             "Setting A leaves out each pair and learns from the others, but there is only 1 sample and 1 task with a "
             "label: give more, or take a model with a fixed alpha."
