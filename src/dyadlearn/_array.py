@@ -7,15 +7,15 @@ own and appear only as features.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import array_api_compat
 import numpy as np
 from scipy import linalg, sparse
+
+from dyadlearn._memory import host_memory
 
 # An array of any library; its shape is told by the docstring of each function.
 Array = Any
@@ -268,20 +268,4 @@ def available_memory(like: Array) -> int | None:
         import cupy
 
         return int(cupy.cuda.runtime.memGetInfo()[0])
-    return _host_memory()
-
-
-def _host_memory() -> int | None:
-    """Return the free memory of this machine or of the container that limits us."""
-    free: list[int] = []
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free.append(int(line.split()[1]) * 1024)
-    elif hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
-        free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.exists() and used.exists() and limit.read_text().strip().isdigit():
-        free.append(int(limit.read_text()) - int(used.read_text()))
-    return min(free) if free else None
+    return host_memory()

@@ -1,0 +1,132 @@
+"""What is free is read from the files of the system, whatever kind of control groups it has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from dyadlearn import _memory
+from dyadlearn._memory import cgroup_memory, host_memory, machine_memory, process_memory
+
+GIB = 2**30
+
+
+def write(root: Path, files: dict[str, object]) -> Path:
+    """Write small files under a folder that stands for the root of a file system."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{content}\n")
+    return root
+
+
+def version_1(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
+    folder = f"sys/fs/cgroup/memory{folder}"
+    return {
+        f"{folder}/memory.limit_in_bytes": limit,
+        f"{folder}/memory.usage_in_bytes": used,
+        f"{folder}/memory.stat": f"cache {9 * GIB}\ntotal_inactive_file {cached}\ntotal_active_file 0",
+    }
+
+
+def version_2(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
+    folder = f"sys/fs/cgroup{folder}"
+    return {
+        f"{folder}/memory.max": limit,
+        f"{folder}/memory.current": used,
+        f"{folder}/memory.stat": f"anon {used}\ninactive_file {cached // 2}\nactive_file {cached - cached // 2}",
+    }
+
+
+NO_LIMIT = 9223372036854771712
+V1, V2 = "5:cpu:/else\n4:memory:/a/b\n0::/", "0::/a/b"
+SHARED = "7:cpu,memory:/a/b"
+CASES = {
+    "no groups": ({}, None),
+    "v1, own group": ({"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB)}, 3 * GIB),
+    "v1, the one around is tighter": (
+        {"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB), **version_1("/a", 5 * GIB, 3 * GIB)},
+        2 * GIB,
+    ),
+    "v1, no limit": ({"proc/self/cgroup": V1, **version_1("/a/b", NO_LIMIT, GIB)}, None),
+    "v1, controllers mounted together": ({"proc/self/cgroup": SHARED, **version_1("/a/b", 4 * GIB, GIB)}, 3 * GIB),
+    "v1, a container that sees its own group alone": (
+        {"proc/self/cgroup": V1, **version_1("", 2 * GIB, GIB)},
+        GIB,
+    ),
+    "v1, files in the cache can be dropped": (
+        {"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, 3 * GIB, 2 * GIB)},
+        3 * GIB,
+    ),
+    "v2, own group": ({"proc/self/cgroup": V2, **version_2("/a/b", 4 * GIB, GIB)}, 3 * GIB),
+    "v2, the outermost is tightest": (
+        {"proc/self/cgroup": V2, **version_2("/a/b", "max", GIB), **version_2("", 3 * GIB, 2 * GIB)},
+        GIB,
+    ),
+    "v2, no limit": ({"proc/self/cgroup": V2, **version_2("/a/b", "max", GIB)}, None),
+    "v2, the root of a namespace": ({"proc/self/cgroup": "0::/", **version_2("", 4 * GIB, GIB)}, 3 * GIB),
+    "v2, outside of the namespace": ({"proc/self/cgroup": "0::/../c", **version_2("", 4 * GIB, GIB)}, 3 * GIB),
+    "v2, files in the cache can be dropped": (
+        {"proc/self/cgroup": V2, **version_2("/a/b", 4 * GIB, 4 * GIB, GIB)},
+        GIB,
+    ),
+    "v2, over its limit": ({"proc/self/cgroup": V2, **version_2("/a/b", GIB, 2 * GIB)}, 0),
+    "both, v2 in a folder of its own": (
+        {"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB), **version_2("/unified", 2 * GIB, GIB)},
+        GIB,
+    ),
+    "nonsense": ({"proc/self/cgroup": "what\n0::/a", "sys/fs/cgroup/a/memory.max": "??"}, None),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), CASES.values(), ids=CASES.keys())
+def test_what_control_groups_leave(files, expected, tmp_path):
+    assert cgroup_memory(write(tmp_path, files)) == expected
+
+
+def test_what_the_machine_has(tmp_path):
+    write(tmp_path, {"proc/meminfo": "MemTotal:  16 kB\nMemFree:  4 kB\nMemAvailable:  12 kB"})
+    assert machine_memory(tmp_path) == 12 * 1024
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((None, None), None),
+        ((100, None), 90),  # addresses: 10 pages are used
+        ((None, 100), 60),  # data: 40 pages
+        ((100, 100), 60),
+        ((5, None), 0),
+    ],
+)
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="pages are of Unix")
+def test_what_the_limits_of_the_process_leave(limits, expected, tmp_path):
+    page = os.sysconf("SC_PAGE_SIZE")
+    write(tmp_path, {"proc/self/statm": "10 9 8 7 0 40 0"})
+    in_bytes = tuple(None if limit is None else limit * page for limit in limits)
+    assert process_memory(tmp_path, in_bytes) == (None if expected is None else expected * page)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are kept on Linux")
+def test_a_limit_of_addresses_counts(monkeypatch):
+    import resource
+
+    monkeypatch.setattr(_memory, "_FRESH", -1.0)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + GIB, before[1]))
+    try:
+        found = host_memory()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert GIB // 2 < found <= GIB
+
+
+def test_it_is_not_read_for_every_small_problem(monkeypatch):
+    host_memory()
+    monkeypatch.setattr(_memory, "_FRESH", 60.0)
+    monkeypatch.setattr(_memory, "_read", lambda path: pytest.fail("read again"))
+    host_memory()
