@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dyadlearn._array import Array, is_foreign
 
-__all__ = ["for_each"]
+__all__ = ["for_each", "n_workers"]
 
 Item = TypeVar("Item")
 
@@ -30,16 +30,24 @@ def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Array, *
     n_operations : float
         Floating-point operations in all; little work is done without threads.
     """
-    workers = 1
-    if not is_foreign(like) and n_operations > 2e8:
-        from threadpoolctl import ThreadpoolController
-
-        controller = ThreadpoolController().select(user_api="blas")
-        workers = max((library["num_threads"] for library in controller.info()), default=1)
+    workers = n_workers(like, n_operations)
     if workers == 1:
         for item in items:
             work(item)
         return
-    with controller.limit(limits=1), ThreadPoolExecutor(workers) as pool:
+    with _linear_algebra().limit(limits=1), ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, items):  # raises what a piece raised
             pass
+
+
+def n_workers(like: Array, n_operations: float) -> int:
+    """Return on how many threads `for_each` works: little work, or that of another library, has one."""
+    if is_foreign(like) or n_operations <= 2e8:
+        return 1
+    return max((library["num_threads"] for library in _linear_algebra().info()), default=1)
+
+
+def _linear_algebra() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")

@@ -146,6 +146,11 @@ class Spectrum:
         return matmul(self._features, self.components / self.values**0.5)
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether the eigenvectors are there already."""
+        return self._vectors is not None or "vectors" in self.__dict__
+
+    @property
     def is_truncated(self) -> bool:
         """Whether a null space is left out of `vectors`."""
         return int(self.values.shape[0]) < self.n_rows
@@ -177,7 +182,7 @@ class Spectrum:
 
     def rotate(self, labels: Array) -> Array:
         r"""Return :math:`\mathbf{U}^\top\mathbf{Y}` of shape (k, q) for labels of shape (n, q)."""
-        if self._vectors is None and "vectors" not in self.__dict__:
+        if not self.has_vectors:
             assert self.components is not None
             assert self._features is not None
             return (self.components.T @ matmul(self._features.T, labels)) / self.values[:, None] ** 0.5

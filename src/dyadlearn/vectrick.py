@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dyadlearn._array import Array, is_sparse, itemsize, matmul, namespace, row_blocks, take_rows, zeros
 
-__all__ = ["sandwich", "sandwich_at"]
+__all__ = ["dots_at", "left_first", "sandwich", "sandwich_at"]
 
 # A gathered dot product moves q numbers per pair through memory once; a GEMM reuses them.
 # On the machines tried, one gathered flop costs about as much as this many GEMM flops.
@@ -37,10 +37,21 @@ def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
     """
     if right is None:
         return matmul(left, middle)
-    (a, m), (b, q) = left.shape, right.shape
-    if a * m * q + a * q * b <= m * q * b + a * m * b:
+    if left_first(left.shape[0], right.shape[0], *middle.shape):
         return matmul(matmul(left, middle), right.T)
     return matmul(left, matmul(right, middle.T).T)
+
+
+def left_first(a: int, b: int, m: int, q: int) -> bool:
+    """Tell whether to begin with the left product of matrices (a, m), (m, q) and (q, b).
+
+    Examples
+    --------
+    >>> from dyadlearn.vectrick import left_first
+    >>> left_first(1, 9, 5, 5), left_first(9, 1, 5, 5)
+    (True, False)
+    """
+    return a * m * q + a * q * b <= m * q * b + a * m * b
 
 
 def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: Array) -> Array:
@@ -68,7 +79,11 @@ def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: 
     >>> sandwich_at(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]), np.eye(2), np.array([1]), np.array([0]))
     array([3.])
     """
-    half = matmul(left, middle)
+    return dots_at(matmul(left, middle), right, rows, columns)
+
+
+def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
+    """Return ``(half @ right.T)[rows, columns]``, as `sandwich_at` does once it has taken the left product."""
     xp = namespace(half)
     (a, q), b, n = half.shape, right.shape[0], rows.shape[0]
     if a * b <= _GATHER_COST * n:

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, load, save
 from dyadlearn.cli.files import write_columns
 from dyadlearn.cli.tables import read_cells, read_sheet
+from dyadlearn.models._base import PairwiseRidge
 
 
 @pytest.fixture
@@ -77,6 +78,22 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     refused = run("predict", model, *sides, "--pairs", wanted)
     assert refused.code == 2
     assert "'u1' not among the ids of the instances" in refused.err
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz"])
+def test_block_by_block(tables, model, new, run, ending, monkeypatch):
+    sizes = []
+    predict = PairwiseRidge.predict
+    monkeypatch.setattr(
+        PairwiseRidge, "predict", lambda self, X, **given: sizes.append(len(X)) or predict(self, X, **given)
+    )
+    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, size: [slice(0, 2), slice(2, n)])
+    out = tables.folder / f"out{ending}"
+    assert run("predict", model, "--instances", new["users"], "-o", out).code == 0
+    sheet = read_sheet(out)
+    assert sheet.rows.labels == ("n0", "n1", "n2")
+    assert_allclose(sheet.values, predict(load(model), new["X"]), rtol=1e-13)
+    assert sizes == [1, 2, 1]  # the first instance alone tells how many tasks there are
 
 
 @pytest.mark.parametrize("ending", [".npz", ".csv.gz", ".parquet"])

@@ -8,10 +8,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any, TextIO, cast
 
 import numpy as np
 import typer
@@ -21,7 +22,17 @@ from dyadlearn.cli.tables import DELIMITERS, suffix_of, text_ids
 from dyadlearn.cli.words import printable
 from dyadlearn.store.atomic import check_place, replacing
 
-__all__ = ["Force", "check_table", "check_target", "write_columns", "write_file", "write_grid", "writing"]
+__all__ = [
+    "Force",
+    "check_table",
+    "check_target",
+    "is_text",
+    "write_blocks",
+    "write_columns",
+    "write_file",
+    "write_grid",
+    "writing",
+]
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
 
@@ -83,8 +94,7 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     Numbers are written with all their digits, None and NaN as nothing.
     """
     if path is None:
-        text = _text(columns, ",")
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+        _write_lines(sys.stdout, columns, zip(*columns.values(), strict=True), ",")
     elif suffix_of(path) == ".npz":
         _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     elif suffix_of(path) == ".parquet":
@@ -117,6 +127,34 @@ def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, c
         write_columns(path, {corner: list(rows.labels), **taken})
 
 
+def is_text(path: Path | None) -> bool:
+    """Tell whether a table is written line by line; None stands for standard output."""
+    return path is None or suffix_of(path) in (".csv", ".tsv", ".txt")
+
+
+def write_blocks(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
+    """Write a grid as text, as `write_grid` does, from blocks of its rows: no more than one need be there at a time."""
+    rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
+    headings = [str(label) for label in columns.labels]
+    while corner in headings:
+        corner += "_"
+    labels = iter(rows.labels)
+    lines = ([next(labels), *line] for block in blocks for line in block.tolist())
+    if path is None:
+        _write_lines(sys.stdout, [corner, *headings], lines, ",")
+        return
+    with writing(path), replacing(path) as file, ExitStack() as stack:
+        packed = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb")) if path.suffix == ".gz" else file
+        text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
+        _write_lines(text, [corner, *headings], lines, "," if suffix_of(path) == ".csv" else "\t")
+        text.detach()  # flushed, and left open for its owner to close
+
+
+def _write_lines(text: TextIO, headings: Iterable[Any], lines: Iterable[Iterable[Any]], delimiter: str) -> None:
+    shown = printable if text.isatty() else str
+    text.writelines(shown(delimiter.join(map(_cell, line)) + "\n") for line in chain([headings], lines))
+
+
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
@@ -124,8 +162,9 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _text(columns: Mapping[str, Sequence[Any]], delimiter: str) -> str:
-    lines = [columns, *zip(*columns.values(), strict=True)]
-    return "".join(delimiter.join(map(_cell, line)) + "\n" for line in lines)
+    text = io.StringIO(newline="")
+    _write_lines(text, columns, zip(*columns.values(), strict=True), delimiter)
+    return text.getvalue()
 
 
 def _cell(value: Any) -> str:

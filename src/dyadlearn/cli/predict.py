@@ -9,16 +9,16 @@ import numpy as np
 import typer
 
 from dyadlearn import OnlineTwoStepRidge
-from dyadlearn._array import to_numpy
+from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn.cli import dyads
-from dyadlearn.cli.files import Force, check_table, write_columns, write_grid
+from dyadlearn.cli.files import Force, check_table, is_text, write_blocks, write_columns, write_grid
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.sides import Entities, new_side
 from dyadlearn.cli.tables import read_cells, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.vectrick import sandwich
+from dyadlearn.models._predict import predict_grid
 
 __all__ = ["predict"]
 
@@ -57,7 +57,14 @@ def predict(
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
         X = _side(found, instances, 0, instances_smiles, talk)
         T = _side(found, tasks, 1, tasks_smiles, talk)
-        values = _predictions(found.model, X, T)
+        in_full = output is None and talk.as_json
+        if X is not None and pairs is None and not long and is_text(output) and not in_full:
+            sizes = _write_in_blocks(found, X, T, output)
+            if output is not None:
+                talk.result({**sizes, "output": str(output)})
+                talk.say(f"Wrote {sizes['instances']} × {sizes['tasks']} predictions to {output}.")
+            return
+        values = _predictions(found.model, None if X is None else X.values, T)
         rows, columns = (_names(found, side, place, values.shape[place]) for place, side in enumerate((X, T)))
         sizes = {"instances": len(rows), "tasks": len(columns)}
         if pairs is None and not long:
@@ -88,17 +95,29 @@ def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, talk:
     return new_side(path, recipe, found.ids[side], talk, smiles=smiles)
 
 
-def _predictions(model: Any, X: Entities | None, T: Entities | None) -> np.ndarray:
-    """Return predictions (a, b); a side that is None is that of training."""
+def _write_in_blocks(found: Loaded, X: Entities, T: Entities | None, output: Path | None) -> dict[str, int]:
+    """Predict and write one block of instances after the other; return how many instances and tasks there were."""
+    # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
+    n_tasks = _predictions(found.model, X.values[:1], T).shape[1]
+    n_rows = X.values.shape[0]
+    rows, columns = _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks)
+    blocks = (_predictions(found.model, X.values[here], T) for here in row_blocks(n_rows, 8 * n_tasks))
+    write_blocks(output, blocks, rows, columns, "instance")
+    return {"instances": n_rows, "tasks": n_tasks}
+
+
+def _predictions(model: Any, X: Any, T: Entities | None) -> np.ndarray:
+    """Return predictions (a, b) for the rows of X; a side that is None is that of training."""
     if X is not None:
-        values = to_numpy(model.predict(X.values, tasks=None if T is None else T.values))
-        return values.reshape(X.values.shape[0], -1)
+        values = to_numpy(model.predict(X, tasks=None if T is None else T.values))
+        return values.reshape(X.shape[0], -1)
     if isinstance(model, OnlineTwoStepRidge):
         raise ValueError("An online model keeps no instances: give them by --instances.")
     # The spectrum knows the instances of training, whether the model keeps their features or not.
     assert T is not None
-    _, block = model._task_block(T.values)
-    return to_numpy(model._side.spectrum.training_rows(sandwich(block, model._coefficients.T, None)).T)
+    _, rows = model._task_rows(T.values)
+    n_rows = model._side.spectrum.n_rows
+    return to_numpy(predict_grid(rows, model._coefficients.T, None, model._side.spectrum.training_rows, n_rows).T)
 
 
 def _names(found: Loaded, side: Entities | None, place: int, count: int) -> Ids:

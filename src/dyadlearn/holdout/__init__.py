@@ -11,6 +11,7 @@ from dyadlearn.holdout.incomplete import complete_problem, incomplete_holdout
 from dyadlearn.holdout.kronecker import kronecker_holdout
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.labelled import labelled_part
+from dyadlearn.holdout.memory import check_holdout_memory
 from dyadlearn.holdout.networks import network_holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import independent_holdout, two_step_holdout
@@ -56,6 +57,7 @@ def holdout(
     """
     setting = as_setting(setting)
     check_arguments(problem, setting, groups, task_groups, cells)
+    check_holdout_memory(problem, setting, groups, task_groups, cells)
     if not problem.is_complete:
         alone = groups is None and task_groups is None and cells is None
         part = labelled_part(problem) if alone else None

@@ -32,6 +32,7 @@ from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
 from dyadlearn.holdout.groups import group_members, nothing_left
 from dyadlearn.holdout.labelled import part_of
+from dyadlearn.holdout.memory import MANY_CELLS, check_folds_memory
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import smoothers
 from dyadlearn.settings import Setting
@@ -43,10 +44,10 @@ from dyadlearn.solvers.pairs import TwoStepPairs
 from dyadlearn.solvers.reduced import predict_others, reduced, without
 from dyadlearn.spectrum import Smoother, Spectrum
 
-__all__ = ["FEW_CELLS", "Folds", "complete_problem", "incomplete_holdout", "missing_block"]
+__all__ = ["FEW_CELLS", "Folds", "complete_problem", "incomplete_holdout", "is_taken_apart", "missing_block"]
 
-# One solve for each cell, or one dense system of all cells, up to this many; for one λ after the other, fewer.
-_MANY_CELLS, FEW_CELLS = 4096, 1024
+# So few cells are left out one by one, for one λ after the other; for a single λ, MANY_CELLS.
+FEW_CELLS = 1024
 
 Fold = tuple[np.ndarray, np.ndarray]
 Axes = tuple[np.ndarray, np.ndarray]
@@ -156,8 +157,7 @@ class Folds:
                 )
             folds = _both_directions(folds)
         self.problem, self.setting = problem, setting
-        # Taking rows out of the grid equals hiding them for all models but this one.
-        self.apart = problem.method == "two_step" and setting is not Setting.A
+        self.apart = is_taken_apart(problem, setting)
         self._spectra: dict[Key, Spectrum] = {}
         self.parts = [self._part(train, test) for train, test in folds]
         self.starts: list[Completion | None] = [None] * len(self.parts)
@@ -234,6 +234,11 @@ def _outside(sides: tuple[Smoother, Smoother], axes: Axes, completed: Array) -> 
     return take_rows(take_rows(values.T, places[1]).T, places[0]).T
 
 
+def is_taken_apart(problem: Problem, setting: Setting) -> bool:
+    """Tell whether rows are taken out of the grid, which equals hiding them for all models but this one."""
+    return problem.method == "two_step" and setting is not Setting.A
+
+
 def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
     """Yield folds in which an edge leaves as its half above the diagonal does."""
     for _, test in folds:
@@ -250,16 +255,20 @@ def _folds(problem: Problem, setting: Setting, groups: Any, task_groups: Any, ce
     m, q = problem.Y.shape
     if cells is not None:
         codes = group_codes(cells, (m, q), "cells")
-        for fold in range(int(codes.max()) + 1):
+        count = int(codes.max()) + 1
+        check_folds_memory(problem, setting, (count, 1), apart=False)
+        for fold in range(count):
             yield codes != fold, codes == fold
         return
     rows = group_members(groups, m, "groups") or [np.array([i]) for i in range(m)]
     columns = group_members(task_groups, q, "task_groups") or [np.array([j]) for j in range(q)]
-    if setting is Setting.D and len(rows) * len(columns) > _MANY_CELLS:
+    if setting is Setting.D and len(rows) * len(columns) > MANY_CELLS:
         raise ValueError(
             f"Setting D with missing labels is solved again for each pair of a left-out instance and task, here "
             f"{len(rows) * len(columns)} times: give groups= and task_groups=, a few of each."
         )
+    n_folds = (len(rows) if setting.new_instance else 1, len(columns) if setting.new_task else 1)
+    check_folds_memory(problem, setting, n_folds, apart=is_taken_apart(problem, setting))
     for row in rows if setting.new_instance else [np.arange(m)]:
         for column in columns if setting.new_task else [np.arange(q)]:
             train, test = np.ones((m, q), dtype=bool), np.zeros((m, q), dtype=bool)
@@ -284,7 +293,7 @@ def leave_one_out_pairs(problem: Problem) -> Array:
     array of shape (m, q)
     """
     observed = ~np.isnan(to_numpy(problem.Y))
-    if observed.sum() > _MANY_CELLS:
+    if observed.sum() > MANY_CELLS:
         raise ValueError(
             f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are missing: "
             "give cells=, a fold for each cell, so that a few folds are left out instead."

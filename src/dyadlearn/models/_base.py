@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, is_foreign, namespace, to_numpy
 from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
 from dyadlearn._validation import (
     check_alpha,
@@ -42,12 +42,13 @@ from dyadlearn.models._inputs import (
     positions,
     working_dtype,
 )
-from dyadlearn.models._side import KernelSpec, Side, check_fit_memory, check_rows, fit_side
+from dyadlearn.models._memory import check_fit_memory
+from dyadlearn.models._predict import NewRows, predict_grid, predict_pairs
+from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
 from dyadlearn.models._solve import check_regularisation, coefficients, dual_coefficients
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solvers.incomplete import Completion
-from dyadlearn.vectrick import sandwich, sandwich_at
 
 __all__ = ["PairwiseRidge"]
 
@@ -62,6 +63,10 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     kernel: Any
     kernel_params: dict[str, Any] | None
     repair: str
+
+    # Whether tasks that come beside the labels are learnt from, and which closed form is solved.
+    _learns_from_tasks = True
+    _method = "two_step"
 
     _side: Side
     _task_side: Side | None
@@ -127,6 +132,10 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
         dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
+        sides = [side_size(rows, spec)]
+        if task_rows is not None and self._learns_from_tasks:
+            sides.append(side_size(task_rows, task_spec))
+        check_fit_memory(self._method, grid.values, sides, dtype, weighted=sample_weight is not None)
         rows = cast(rows, dtype)
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
@@ -138,7 +147,6 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        check_fit_memory(labels, (rows, spec, "instance"), (task_rows, task_spec, "task"))
         self._side = self._fit_instance_side(rows, ids, instances.column_ids)
         self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
         self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
@@ -219,18 +227,18 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
         check_is_fitted(self)
-        instances, block = self._instance_block(X)
-        task_table, task_block = self._task_block(tasks)
-        if task_block is None:
-            product = sandwich(block, self._coefficients, None)
-            values = product if self._task_side is None else self._task_side.spectrum.training_rows(product)
-        else:
-            values = sandwich(block, self._coefficients, task_block)
+        instances, rows = self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
+        values = predict_grid(rows, self._coefficients, task_rows, self._training_tasks(), self._grid.values.shape[1])
         if self._grid.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
+
+    def _training_tasks(self) -> Callable[[Array], Array] | None:
+        """Return what takes instance block times coefficients to predictions for the tasks of training."""
+        return None if self._task_side is None else self._task_side.spectrum.training_rows
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.
@@ -255,22 +263,17 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         array([2., 3.])
         """
         check_is_fitted(self)
-        instances, block = self._instance_block(X)
-        task_table, task_block = self._task_block(tasks)
+        instances, rows = self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
         first, second = pair_columns(pairs)
-        task_ids = self._grid.task_ids if task_table is None else task_table.row_ids
-        if task_block is None:
-            product = sandwich(block, self._coefficients, None)
-            n_tasks = self._grid.values.shape[1]
-            rows = positions(first, instances.row_ids, block.shape[0], "X")
-            columns = positions(second, task_ids, n_tasks, "the training tasks")
-            values = product if self._task_side is None else self._task_side.spectrum.training_rows(product)
-            xp = namespace(values)
-            flat = as_array_of(rows * n_tasks + columns, values)
-            return xp.take(xp.reshape(values, (-1,)), flat, axis=0)
-        rows = positions(first, instances.row_ids, block.shape[0], "X")
-        columns = positions(second, task_ids, task_block.shape[0], "tasks")
-        return sandwich_at(block, self._coefficients, task_block, rows, columns)
+        n_tasks, name = (
+            (self._grid.values.shape[1], "the training tasks") if task_rows is None else (task_rows.size, "tasks")
+        )
+        places = (
+            positions(first, instances.row_ids, rows.size, "X"),
+            positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
+        )
+        return predict_pairs(rows, self._coefficients, task_rows, places, self._training_tasks(), n_tasks)
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -418,7 +421,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         return fit_side(rows, self._spec(), ids, names, "instance")
 
     def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        return None if rows is None else fit_side(rows, self._task_spec(), ids, names, "task")
+        if rows is None or not self._learns_from_tasks:
+            return None
+        return fit_side(rows, self._task_spec(), ids, names, "task")
 
     def _check_params(self) -> None:
         check_alpha(self.alpha, "alpha")
@@ -460,13 +465,13 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             )
         return rows
 
-    def _instance_block(self, X: Any) -> tuple[Table, Array]:
-        """Read the instances to predict for: their table and what multiplies the coefficients."""
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
+        """Read the instances to predict for."""
         table = in_training_order(read_table(X, "X"), self._side, "X")
         rows = self._validated_instances(table, self._side.spec, reset=False)
-        return table, self._side.block(self._as_fitted(rows, "X"))
+        return table, self._side.new_rows(self._as_fitted(rows, "X"))
 
-    def _task_block(self, tasks: Any) -> tuple[Table | None, Array | None]:
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         """Read the tasks to predict for; None stands for the training tasks."""
         if tasks is None:
             return None, None
@@ -483,7 +488,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if rows.shape[1] != side.n_columns:
             what = "kernel values with the training tasks" if side.spec.is_precomputed else "features"
             raise ValueError(f"tasks has {rows.shape[1]} columns, expected {side.n_columns} {what}.")
-        return table, side.block(self._as_fitted(rows, "tasks"))
+        return table, side.new_rows(self._as_fitted(rows, "tasks"))
 
     def _how_to_get_tasks(self) -> str:
         return "fit it with tasks=, the features or kernel of the training tasks."

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dyadlearn._array import Array, is_sparse, itemsize, namespace
+from dyadlearn._array import Array, is_sparse, namespace
+from dyadlearn._estimates import SideSize
 from dyadlearn._frames import Ids
-from dyadlearn._validation import check_matrix, check_memory
+from dyadlearn._validation import check_matrix
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
+from dyadlearn.models._predict import NewRows
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["KernelSpec", "Side", "check_fit_memory", "check_rows", "fit_side", "runs_in_primal"]
+__all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "side_size"]
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,13 @@ class Side:
         """Whether coefficients are those of features."""
         return self.spectrum.components is not None
 
-    def block(self, rows: Array) -> Array:
-        """Return what multiplies the coefficients: kernel rows, or in the primal the features."""
+    def new_rows(self, rows: Array) -> NewRows:
+        """Return rows to predict for: kernel rows and, in the primal, features multiply coefficients as they are."""
         if self.spec.is_precomputed or self.is_primal:
-            return rows
+            return NewRows(rows, lambda part: part, 0)
+        return NewRows(rows, self._kernel_rows, self.spectrum.n_rows)
+
+    def _kernel_rows(self, rows: Array) -> Array:
         return gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
 
 
@@ -76,29 +81,12 @@ def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
     return check_matrix(rows, name, accept_sparse=not spec.is_precomputed)
 
 
-def check_fit_memory(labels: Array, *sides: tuple[Array | None, KernelSpec, str]) -> None:
-    """Refuse a fit that cannot fit in memory, before anything is computed.
-
-    Parameters
-    ----------
-    labels : array of shape (m, q)
-    *sides : (rows, spec, name)
-        Rows are None for a side that is not there.
-    """
-    m, q = labels.shape
-    check_memory(6 * m * q * itemsize(labels), labels, f"Fitting a grid of {m} × {q}")
-    for rows, spec, name in sides:
-        if rows is None:
-            continue
-        n, d = rows.shape
-        if not runs_in_primal(rows, spec):
-            # The Gram matrix (if it is not given), its eigenvectors and the solver's workspace of two more.
-            need, what = (3 if spec.is_precomputed else 4) * n * n, f"the {n} × {n} {name} kernel"
-        elif is_sparse(rows):
-            need, what = 4 * d * d, f"the {d} × {d} matrix of sparse {name} features"
-        else:
-            need, what = 4 * n * d, f"{n} × {d} {name} features"
-        check_memory(need * itemsize(labels), labels, f"Decomposing {what}")
+def side_size(rows: Array, spec: KernelSpec) -> SideSize:
+    """Return how large the side of some rows is, and so what it takes to decompose it."""
+    n, d = rows.shape
+    if runs_in_primal(rows, spec):
+        return SideSize(n, d, d, "sparse" if is_sparse(rows) else "features")
+    return SideSize(n, n, d, "gram" if spec.is_precomputed else "kernel")
 
 
 def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, name: str) -> Side:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from dyadlearn._array import Array
-from dyadlearn._frames import Ids
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models._side import KernelSpec
 
 __all__ = ["IndependentTaskRidge"]
 
@@ -59,6 +57,10 @@ class IndependentTaskRidge(PairwiseRidge):
     array([[3. , 1.2]])
     """
 
+    # Tasks may be handed in, so that all models are called alike.
+    _learns_from_tasks = False
+    _method = "independent"
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -93,11 +95,7 @@ class IndependentTaskRidge(PairwiseRidge):
         checked_filter(self.filter, "filter")
 
     def _task_spec(self) -> KernelSpec:
-        # Tasks may be handed in, so that all models are called alike; nothing is learnt from them.
         return KernelSpec("linear", None, self.repair)
-
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        return None
 
     def _how_to_get_tasks(self) -> str:
         return "use TwoStepRidge or KroneckerRidge."

@@ -64,6 +64,8 @@ class KroneckerRidge(PairwiseRidge):
            [0.125, 0.625]])
     """
 
+    _method = "kronecker"
+
     def __init__(
         self,
         alpha: float = 1.0,

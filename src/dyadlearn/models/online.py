@@ -21,10 +21,10 @@ from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
 from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
 from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
 from dyadlearn.models._online_tuning import OnlineTuning
+from dyadlearn.models._predict import NewRows, predict_grid
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import SOLVERS
 from dyadlearn.solvers.statistics import Statistics, collect, digits_lost, merge
-from dyadlearn.vectrick import sandwich
 
 __all__ = ["OnlineTwoStepRidge"]
 
@@ -367,10 +367,13 @@ class OnlineTwoStepRidge(OnlineTuning):
                 )
             task_table, task_rows = self._read_tasks(tasks, None, learnt.task_names, learnt.n_task_features)
             Psi = self._mapped_tasks(task_rows)
-        Phi = self._mapped(rows)
-        check_same_library({"X": Phi, "tasks": Psi, "the model": learnt.model.statistics.gram})
-        Psi = None if Psi is None else cast(Psi, learnt.dtype)
-        values = sandwich(cast(Phi, learnt.dtype), cast(learnt.model.coefficients, learnt.dtype), Psi)
+        check_same_library({"X": rows, "tasks": Psi, "the model": learnt.model.statistics.gram})
+        coefficients = cast(learnt.model.coefficients, learnt.dtype)
+        known = None if Psi is None else NewRows(cast(Psi, learnt.dtype), lambda part: part, 0)
+        # A feature map may make many features of few.
+        width = 0 if self.feature_map is None else coefficients.shape[0]
+        new = NewRows(rows, lambda part: cast(self._mapped(part), learnt.dtype), width)
+        values = predict_grid(new, coefficients, known)
         if learnt.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         ids = learnt.task_ids if task_table is None else task_table.row_ids

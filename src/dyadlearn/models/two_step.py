@@ -151,6 +151,10 @@ class TwoStepRidge(PairwiseRidge):
             raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
         return super()._fit(X, y, tasks, sample_weight)
 
+    @property
+    def _method(self) -> str:  # type: ignore[override]
+        return "two_step" if self.symmetry is None else "network"
+
     def _sign(self) -> int:
         return -1 if self.symmetry == "antisymmetric" else 1
 

@@ -11,6 +11,7 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.kronecker_both import kronecker_new_both
+from dyadlearn.holdout.memory import check_new_both_memory
 from dyadlearn.holdout.two_step import Members
 from dyadlearn.metrics import PreparedScorer
 from dyadlearn.selection._progress import Progress
@@ -55,6 +56,7 @@ def one_alpha(
             assert problem.task_spectrum is not None
             for start in range(0, len(alphas), per_grid):
                 block = alphas[start : start + per_grid]
+                check_new_both_memory(problem, len(block))
                 stack = kronecker_new_both(
                     problem.spectrum, problem.task_spectrum, problem.Y, block, members, task_members
                 )

@@ -17,8 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import Array, to_numpy
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, missing_block
+from dyadlearn.holdout.incomplete import FEW_CELLS, Folds, is_taken_apart, missing_block
 from dyadlearn.holdout.labelled import labelled_part
+from dyadlearn.holdout.memory import check_folds_memory
 from dyadlearn.metrics import PreparedScorer
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.splitters import SettingKFold
@@ -62,7 +63,12 @@ def folds_of(problem: Problem, setting: Setting, groups: Any, task_groups: Any, 
     cv : int, SettingKFold or None
         Number of folds, or the folds; None is five.
     """
-    splits = as_splitter(cv, setting).split_grid(
+    splitter = as_splitter(cv, setting)
+    # Folds of pairs count as those of instances.
+    cut = (not setting.new_task or setting.new_instance, setting.new_task)
+    n_folds = (splitter.n_splits if cut[0] else 1, splitter.n_splits if cut[1] else 1)
+    check_folds_memory(problem, setting, n_folds, apart=is_taken_apart(problem, setting))
+    splits = splitter.split_grid(
         *problem.Y.shape,
         groups=groups if setting.new_instance else None,
         task_groups=task_groups if setting.new_task else None,

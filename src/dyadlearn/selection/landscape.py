@@ -30,12 +30,14 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn._frames import in_order
-from dyadlearn._validation import check_alphas
+from dyadlearn._validation import check_alphas, check_memory
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, check_arguments, holdout
 from dyadlearn.holdout.groups import group_members, leave_out
 from dyadlearn.holdout.labelled import labelled_part
+from dyadlearn.holdout.memory import check_holdout_memory
 from dyadlearn.holdout.two_step import Members, check_cells
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.undefined import check_enough_labels, warn_of_undefined, where_defined
@@ -173,13 +175,19 @@ def scored(
     per_grid = max(1, options["max_memory"] // max(1, grid_bytes))
     has_two = problem.method == "two_step" and problem.task_spectrum is not None
     n_steps = len(task_alphas) if has_two else len(alphas) * len(settings)
+    squared = scoring == "neg_mean_squared_error"
+    if has_two:
+        _check_memory(problem.Y, (len(alphas), len(task_alphas)), per_grid, settings, squared)
+    else:
+        for setting in settings:
+            used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
+            check_holdout_memory(problem, setting, *used, None, scoring_numbers(problem.Y.shape, len(settings)))
     with Progress(n_steps, "Landscape", options["progress"]) as bar:
 
         def score(
             scorers: Mapping[Setting, PreparedScorer], rows: Sequence[float], columns: Sequence[float]
         ) -> dict[str, np.ndarray]:
             if has_two:
-                squared = scoring == "neg_mean_squared_error"
                 return _two_step(problem, rows, columns, scorers, members, task_members, per_grid, squared, bar)
             return one_alpha(problem, rows, scorers, groups, task_groups, members, task_members, per_grid, bar)
 
@@ -283,6 +291,21 @@ def _two_step(
                 bar.advance()
     _settle_interpolation(problem, alphas, task_alphas, left, scores)
     return scores
+
+
+def _check_memory(
+    Y: Array, n_alphas: tuple[int, int], per_grid: int, settings: Sequence[Setting], squared: bool
+) -> None:
+    """Refuse a landscape that does not fit in memory."""
+    closed = [setting for setting in settings if squared and setting is not Setting.A]
+    operators = len({setting.new_instance for setting in closed}), len({setting.new_task for setting in closed})
+    formed = "".join(setting.value for setting in settings if setting not in closed)
+    check_memory(
+        landscape_numbers(Y.shape, n_alphas, per_grid, operators, formed) * itemsize(Y),
+        Y,
+        f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
+        "try fewer regularisations at a time, a smaller max_memory, fewer rows or float32",
+    )
 
 
 class _Transposed:

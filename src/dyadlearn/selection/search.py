@@ -209,6 +209,8 @@ class KroneckerRidgeCV(RidgeSearch):
     (5,)
     """
 
+    _method = "kronecker"
+
     def __init__(
         self,
         alphas: Any = None,
@@ -311,6 +313,9 @@ class IndependentTaskRidgeCV(RidgeSearch):
     >>> IndependentTaskRidgeCV(alphas=[0.1, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
     """
+
+    _learns_from_tasks = False
+    _method = "independent"
 
     def __init__(
         self,

@@ -1,0 +1,91 @@
+"""Predictions made in blocks are those made at once, and take no more memory than a block and the result."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _validation
+from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.models import _predict
+
+rng = np.random.default_rng(0)
+X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(9, 4)), rng.normal(size=(12, 9))
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+MODELS = {
+    "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
+    "independent, primal": IndependentTaskRidge().fit(X, Y),
+    "two-step, kernels": TwoStepRidge(**RBF).fit(X, Y, tasks=T),
+    "two-step, primal": TwoStepRidge().fit(X, Y, tasks=T),
+    "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, tasks=T),
+    "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
+    "online, mapped": OnlineTwoStepRidge(feature_map=Nystroem(n_components=8, random_state=0)).fit(X, Y, tasks=T),
+    "vector": IndependentTaskRidge(kernel="rbf").fit(X, Y[:, 0]),
+}
+PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two", "Kron", "online"))]
+
+
+@pytest.fixture(params=[1, 200, 700])
+def in_blocks(request, monkeypatch):
+    """Let a block take so few bytes that there are many of them."""
+    return lambda: monkeypatch.setattr(_predict, "_BLOCK_BYTES", request.param)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_blocks_of_instances(name, in_blocks):
+    new = rng.normal(size=(31, 5))
+    for rows in (new, sparse.csr_array(new), new[:1]):
+        whole = MODELS[name].predict(rows)
+        in_blocks()
+        assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", PAIR_MODELS)
+@pytest.mark.parametrize("sizes", [(31, 2), (2, 31), (7, 6)], ids=str)
+def test_blocks_of_both_sides(name, sizes, in_blocks):
+    new, tasks = rng.normal(size=(sizes[0], 5)), rng.normal(size=(sizes[1], 4))
+    whole = MODELS[name].predict(new, tasks=tasks)
+    in_blocks()
+    found = MODELS[name].predict(new, tasks=tasks)
+    assert found.flags.c_contiguous
+    assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("online")])
+def test_blocks_of_pairs(name, in_blocks):
+    model, new = MODELS[name], rng.normal(size=(31, 5))
+    tasks = rng.normal(size=(8, 4)) if name in PAIR_MODELS else None
+    b = 1 if name == "vector" else 8
+    pairs = np.stack([rng.integers(0, 31, size=40), rng.integers(0, b, size=40)], axis=1)
+    in_blocks()
+    for known in (tasks, None):
+        expected = model.predict(new, tasks=known).reshape(31, -1)[pairs[:, 0], pairs[:, 1]]
+        assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
+        assert model.predict_pairs(new, known, pairs[:0]).shape == (0,)
+
+
+def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
+    rows, new = rng.normal(size=(1000, 3)), rng.normal(size=(4000, 3))
+    model = IndependentTaskRidge(kernel="rbf").fit(rows, rows[:, 0])
+    monkeypatch.setattr(_predict, "_BLOCK_BYTES", 2**20)
+    for predict in (model.predict, lambda rows: model.predict_pairs(rows, None, [(0, 0), (3999, 0)])):
+        tracemalloc.start()
+        predict(new)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # The kernel is 30 MiB; a block of it, what scikit-learn makes on the way, and the result are a few.
+        assert peak < 4 * 2**20
+
+
+def test_a_result_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(_validation, "available_memory", lambda like: 2**20)
+    new, tasks = np.ones((800, 5)), np.ones((300, 4))
+    with pytest.raises(NotEnoughMemoryError, match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB"):
+        MODELS["two-step, kernels"].predict(new, tasks=tasks)
+    found = MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)])
+    assert found.shape == (1,)
