@@ -194,7 +194,9 @@ def holdout_numbers(
     # Groups are predicted one by one and put in order at the end.
     gathered = 0.0
     if largest_group > 1:
-        gathered = 2.7 * grid + max(largest_group * (2 * side.rank + 3 * largest_group) for side in sides)
+        gathered = 2.2 * grid + max(largest_group * (side.rank + 1.5 * largest_group) for side in sides)
+        if method == "kronecker":  # one small system for each column, some of them at a time
+            gathered += 2**19
     if method == "network":
         return vectors + {"A": 8.0, "D": 15.0}.get(setting, 6.0) * grid
     if len(sides) == 1:
@@ -207,7 +209,10 @@ def holdout_numbers(
     product = max(_product(side, shape[1]), _product(tasks, shape[0]))
     # Groups of tasks leave first, with no grid halfway yet.
     halfway = 0 if setting == "C" and largest_group > 1 else grid
-    return vectors + max((4.0 if setting == "A" else 2.0) * grid, product) + halfway + gathered
+    formed = max((4.0 if setting == "A" else 2.0) * grid, product) + halfway + gathered
+    left_out = {"B": [side], "C": [tasks]}.get(setting, [side, tasks])  # sides whose leverages are wanted
+    squares = max(min(each.n_rows * each.rank, 2**23) for each in left_out)
+    return vectors + max(formed, squares + (grid if setting == "A" else 0))
 
 
 def _product(side: SideSize, width: int) -> float:
