@@ -132,6 +132,8 @@ def test_sparse_matrices(kind):
             make_sparse(broken, (5, 7), kind)
     with pytest.raises(ValueError, match="more rows or columns than can be counted"):
         make_sparse(parts, (5, 2**50), kind)
+    with pytest.raises(ValueError, match=r"no shape \(5, -1\)"):
+        make_sparse(parts, (5, -1), kind)
     with pytest.raises(ValueError, match="found dia"):
         make_sparse(parts, (5, 7), "dia")
 

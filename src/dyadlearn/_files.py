@@ -182,6 +182,8 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
     data, *places = (parts[name] for name in needed[kind])
     if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
         raise ValueError(f"a sparse matrix has numbers and whole places in {', '.join(needed[kind])}")
+    if min(shape) < 0:
+        raise ValueError(f"a matrix has no shape {shape}")
     if 8 * max(shape) > _limit():
         raise ValueError(f"a matrix of shape {shape} has more rows or columns than can be counted in this memory")
     if kind == "coo":

@@ -260,6 +260,13 @@ def test_malformed_hierarchies(tmp_path, line):
         read_hierarchy(path)
 
 
+def test_documents_without_any_feature(tmp_path):
+    data = load_lshtc3(write(tmp_path / "train.txt", "545,32\n32\n"), n_features=3)
+    assert data.X.shape == (2, 3)
+    assert data.X.nnz == 0
+    assert_array_equal(data.Y.toarray(), [[1, 1], [1, 0]])
+
+
 def test_values_that_are_too_large_are_named(tmp_path):
     path = write(tmp_path / "train.txt", "1 1:1\n\n2 3:1 7:1e999\n")
     with pytest.raises(DataFileError, match=r"train\.txt, line 3: the value of feature 7 is too large"):

@@ -441,7 +441,9 @@ class _Chunk:
         words = [text.replace(",", " ").split() for text in labels]
         self.labels = np.array([word for own in words for word in own], dtype=np.int64)
         self.label_rows = np.repeat(np.arange(self.n_rows), [len(own) for own in words])
-        cells = np.fromstring(" ".join(pairs).replace(":", " "), dtype=np.float64, sep=" ").reshape(-1, 2)
+        text = " ".join(pairs).replace(":", " ")
+        # numpy finds a number in a text of blanks.
+        cells = np.fromstring(text if text.strip() else "", dtype=np.float64, sep=" ").reshape(-1, 2)
         self.features, self.values = cells[:, 0].astype(np.int64), cells[:, 1]
         self.feature_rows = np.repeat(np.arange(self.n_rows), [text.count(":") for text in pairs])
         if not np.isfinite(self.values).all():
