@@ -120,9 +120,9 @@ def test_sparse_matrices(kind):
     names = ("data", "row", "col") if kind == "coo" else ("data", "indices", "indptr")
     parts = {name: getattr(matrix, name) for name in names}
     assert_array_equal(make_sparse(parts, (5, 7), kind).toarray(), matrix.toarray())
-    # With a last pointer of 0 there seem to be no entries at all.
+    # With a last pointer of 0 there seem to be no entries at all, and differences of the least integer overflow.
     slips = [(names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)]
-    for name, place, wrong in slips + ([] if kind == "coo" else [("indptr", -1, 0)]):
+    for name, place, wrong in slips + ([] if kind == "coo" else [("indptr", -1, 0), ("indptr", -1, -(2**31))]):
         broken = {key: part.copy() for key, part in parts.items()}
         if wrong is None:
             broken[name] = broken[name].astype(str)

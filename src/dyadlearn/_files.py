@@ -195,8 +195,8 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
 
 def check_places(matrix: Any) -> None:
     """Refuse a csr or csc matrix whose indices leave its arrays."""
-    # scipy looks at no pointer where the last is 0.
-    if (np.diff(matrix.indptr) < 0).any():
+    # scipy looks at no pointer where the last is 0 or less, and its differences may overflow.
+    if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
         raise ValueError("index pointer values must form a non-decreasing sequence")
     matrix.check_format(full_check=True)
 
