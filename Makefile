@@ -22,9 +22,11 @@ TRANSFER ?=
 TEXT ?=
 # More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
 SCALE ?=
+# More arguments for the campaign, for instance: make fuzz FUZZ="--minutes 20 --seed 7"
+FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench bench-scale reproduce docs clean
+.PHONY: help install demo test lint format fuzz bench bench-scale reproduce docs clean
 
 help: ## show this list
 	@echo "dyadlearn: what make can do"
@@ -62,6 +64,9 @@ format: $(STAMP) ## put the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+fuzz: $(STAMP) ## try random cases and hostile files for three minutes; longer: make fuzz FUZZ="--minutes 20"
+	$(BIN)/python fuzz/run.py $(FUZZ)
+
 bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing labels against targets
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/fit.py
@@ -91,4 +96,4 @@ docs: $(STAMP) ## build the documentation in docs/_build/html
 clean: ## remove everything that make made, .venv too
 	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks fuzz examples experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,238 @@
+r"""Linear algebra of the references: dense, in extended precision, and without a line of the library.
+
+A side is a kernel matrix and a filter. What a filter does is written as matrices, never through a decomposition
+that the library might share: ridge regression as an inverse, iterated ridge regression and gradient descent as
+polynomials of matrices. Only the cut-off, which is defined by eigenvalues, is computed from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["LONG", "Operators", "Side", "eigenvalues", "is_singular", "least_squares", "solve", "top_value"]
+
+LONG = np.longdouble
+
+# A kernel whose smallest eigenvalue is below this share of its largest counts as singular at λ = 0.
+RANK_SHARE = 1e-11
+
+
+def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return A⁻¹B by Gaussian elimination with pivots, in extended precision, rows scaled to size 1."""
+    A, B = np.array(A, dtype=LONG), np.array(B, dtype=LONG)
+    n, is_vector = A.shape[0], B.ndim == 1
+    if n == 0:
+        return B
+    size = np.abs(A).max(axis=1, initial=0)
+    size[size == 0] = 1
+    both = np.concatenate([A, B.reshape(n, -1)], axis=1) / size[:, None]
+    for k in range(n):
+        pivot = k + int(np.argmax(np.abs(both[k:, k])))
+        if both[pivot, k] == 0:
+            raise ZeroDivisionError("the reference met a singular matrix")
+        if pivot != k:
+            both[[k, pivot]] = both[[pivot, k]]
+        both[k + 1 :, k:] -= np.outer(both[k + 1 :, k] / both[k, k], both[k, k:])
+    X = both[:, n:]
+    for k in range(n - 1, -1, -1):
+        X[k] = (X[k] - both[k, k + 1 : n] @ X[k + 1 :]) / both[k, k]
+    return X[:, 0] if is_vector else X
+
+
+def inverse(A: np.ndarray) -> np.ndarray:
+    """Return the symmetric inverse of a symmetric matrix."""
+    found = solve(A, np.eye(len(A), dtype=LONG))
+    return (found + found.T) / 2
+
+
+def eigenvalues(K: np.ndarray) -> np.ndarray:
+    """Return ascending eigenvalues, in double precision."""
+    return np.linalg.eigvalsh(np.asarray(K, dtype=np.float64)) if len(K) else np.zeros(0)
+
+
+def top_value(K: np.ndarray) -> float:
+    """Return the largest eigenvalue, 0 for an empty matrix."""
+    return float(max(eigenvalues(K), default=0.0))
+
+
+def is_singular(K: np.ndarray) -> bool:
+    """Tell whether a kernel has no full rank; an empty one has."""
+    values = eigenvalues(K)
+    return bool(len(values)) and values[0] <= RANK_SHARE * max(values[-1], 0.0)
+
+
+def pseudo_inverse(K: np.ndarray) -> np.ndarray:
+    """Return the pseudo-inverse of a singular kernel, one step of refinement after double precision."""
+    values, vectors = np.linalg.eigh(np.asarray(K, dtype=np.float64))
+    kept = values > RANK_SHARE * max(values[-1], 0.0)
+    range_ = vectors[:, kept].astype(LONG)
+    if not kept.any():
+        return np.zeros_like(K)
+    return range_ @ inverse(range_.T @ K @ range_) @ range_.T
+
+
+def least_squares(K: np.ndarray, alpha: float) -> np.ndarray:
+    """Return (K + λI)⁻¹, at λ = 0 the pseudo-inverse."""
+    if alpha > 0 or not is_singular(K):
+        return inverse(K + LONG(alpha) * np.eye(len(K), dtype=LONG))
+    return pseudo_inverse(K)
+
+
+def power(B: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return Bⁿ and I + B + … + Bⁿ⁻¹ by doubling."""
+    eye = np.eye(len(B), dtype=LONG)
+    done, total = eye, np.zeros_like(eye)
+    for digit in bin(n)[2:]:
+        total, done = total + total @ done, done @ done
+        if digit == "1":
+            total, done = total + done, done @ B
+    return done, total
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """Hat and residual operator of a side.
+
+    Attributes
+    ----------
+    H, R : arrays of shape (n, n)
+    limit : array of shape (n, n) or None
+        What R is proportional to on the way to zero, where it vanishes.
+    definite : bool
+        Whether R is positive definite by construction, however small its eigenvalues are.
+    """
+
+    H: np.ndarray
+    R: np.ndarray
+    limit: np.ndarray | None
+    definite: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of a reference model.
+
+    Attributes
+    ----------
+    K : array of shape (n, n)
+        Kernel, in extended precision.
+    filter : {"tikhonov", "iterated", "landweber", "cutoff"}
+    alpha : float
+    n_iter : int or None
+        Rounds of the iterated filter, or steps of gradient descent where they do not follow from alpha.
+    """
+
+    K: np.ndarray
+    filter: str
+    alpha: float
+    n_iter: int | None = None
+
+    @property
+    def _eye(self) -> np.ndarray:
+        return np.eye(len(self.K), dtype=LONG)
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether the filter is the pseudo-inverse."""
+        return self.alpha == 0 and not (self.filter == "landweber" and self.n_iter is not None)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the residual operator is zero but has a limit up to its scale, as λ → 0 does."""
+        return self.interpolates and self.filter in ("tikhonov", "iterated") and not is_singular(self.K)
+
+    @cached_property
+    def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
+        """φ(K) and R = I − Kφ(K), neither from the other where digits would be lost."""
+        K, eye = self.K, self._eye
+        if self.interpolates:
+            phi = least_squares(K, 0.0)
+            return phi, (eye - K @ phi if is_singular(K) else np.zeros_like(K))
+        if self.filter == "tikhonov":
+            phi = least_squares(K, self.alpha)
+            return phi, LONG(self.alpha) * phi
+        if self.filter == "iterated":
+            step = least_squares(K, self.alpha)
+            R, total = power(LONG(self.alpha) * step, self.n_iter or 2)
+            return total @ step, R
+        if self.filter == "landweber":
+            top = top_value(K)
+            if top <= 0:
+                return np.zeros_like(K), eye
+            steps = self.n_iter or int(np.ceil(top / self.alpha))
+            R, total = power(eye - K / LONG(top), steps)
+            return total / LONG(top), R
+        values, vectors = np.linalg.eigh(np.asarray(K, dtype=np.float64))
+        kept = values >= max(self.alpha, RANK_SHARE * max(values[-1], 0.0))
+        U, V = vectors[:, kept], vectors[:, ~kept]
+        return ((U / values[kept]) @ U.T).astype(LONG), (V @ V.T).astype(LONG)
+
+    @property
+    def phi(self) -> np.ndarray:
+        """What takes labels to dual coefficients."""
+        return self._matrices[0]
+
+    @property
+    def R(self) -> np.ndarray:
+        """Residual operator."""
+        return self._matrices[1]
+
+    @cached_property
+    def H(self) -> np.ndarray:
+        """Hat matrix."""
+        return self._eye if self.vanishes else self.K @ self.phi
+
+    @cached_property
+    def limit(self) -> np.ndarray:
+        """What R is proportional to where it vanishes."""
+        return power(least_squares(self.K, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2)[0]
+
+    @property
+    def definite(self) -> bool:
+        """Whether R is positive definite by construction, however small its eigenvalues are."""
+        return self.alpha > 0 and self.filter in ("tikhonov", "iterated")
+
+    def slack(self, left_out: np.ndarray) -> float:
+        """Return the smallest eigenvalue of R among some rows: 0 where nothing is said of them once they are gone."""
+        if not len(left_out) or self.vanishes:
+            return 1.0
+        return float(eigenvalues(self.R[np.ix_(left_out, left_out)])[0])
+
+    @property
+    def operators(self) -> Operators:
+        """What the side does to labels."""
+        return Operators(self.H, self.R, self.limit if self.vanishes else None, self.definite)
+
+    def without(self, left_out: np.ndarray) -> tuple[np.ndarray, Operators, np.ndarray]:
+        """Take rows out of the side.
+
+        Returns
+        -------
+        kept : integer array
+        operators : Operators
+            Of the rows that stay.
+        P : array of shape (number left out, number kept)
+            What predicts the rows that left from the labels of those that stay.
+
+        Notes
+        -----
+        Ridge regression is fitted again on the kernel that stays. Other filters keep the penalty built from all of
+        it: R of the rows that stay is a Schur complement.
+        """
+        kept = np.setdiff1d(np.arange(len(self.K)), left_out)
+        within, between = np.ix_(kept, kept), np.ix_(left_out, kept)
+        if self.filter == "tikhonov":
+            rest = Side(self.K[within], "tikhonov", self.alpha)
+            return kept, rest.operators, self.K[between] @ rest.phi
+        if not len(left_out):
+            return kept, self.operators, np.zeros((0, len(kept)), dtype=LONG)
+        R = self.limit if self.vanishes else self.R
+        P = -inverse(R[np.ix_(left_out, left_out)]) @ R[between]
+        added = R[between].T @ P
+        if self.vanishes:
+            eye = np.eye(len(kept), dtype=LONG)
+            return kept, Operators(eye, np.zeros_like(eye), R[within] + added, False), P
+        return kept, Operators(self.H[within] - added, R[within] + added, None, self.definite), P

@@ -1,0 +1,417 @@
+"""Fits, predictions and hold-out of the batch models, against dense refits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from campaign import Case, RefusedError, WrongAnswerError, generator, refusing
+from dense import Side, is_singular, top_value
+from drawing import (
+    DrawnSide,
+    draw_filter,
+    draw_folds,
+    draw_labels,
+    draw_shape,
+    draw_side,
+    draw_weights,
+    hide,
+)
+from refits import SLACK, Model, UndefinedError
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.exceptions import LeverageError
+
+__all__ = ["Drawn", "agree", "draw_problem", "left_out_sets"]
+
+# Relative to the largest prediction that is compared; looser only by what rounding of the kernels does.
+DIGITS = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3}
+ROUNDING = 200.0
+HOPELESS = 1e-3
+# Sets of left-out rows, columns or cells that are refitted for one case.
+N_SETS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A problem: a fitted model of the library, and the model of the reference."""
+
+    estimator: Any
+    model: Model
+    rows: DrawnSide
+    columns: DrawnSide | None
+    dtype: np.dtype
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every label is there and weighs one."""
+        return bool((self.model.W == 1).all())
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether a side is not regularised, or as good as."""
+        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if self.model.kind == "kronecker":
+            top = np.prod([top_value(side.K) for side in sides])
+            return self.model.rows.alpha <= 1e-13 * top
+        return any(side.alpha <= 1e-13 * top_value(side.K) for side in sides)
+
+    @property
+    def reach(self) -> float:
+        """How much of a label a prediction can hold at most: little where the regularisation is large."""
+        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        tops = [top_value(side.K) for side in sides]
+        if self.model.kind == "kronecker":
+            tops, sides = [float(np.prod(tops))], sides[:1]
+        parts = [
+            min(1.0, (side.n_iter or 1) * top / side.alpha) if side.definite else 1.0
+            for side, top in zip(sides, tops, strict=True)
+        ]
+        return float(np.prod(parts))
+
+    @property
+    def rounding(self) -> float:
+        """The relative error that the documentation grants singular kernels: ε‖K‖/λ."""
+        eps = float(np.finfo(self.dtype).eps)
+        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if not any(is_singular(side.K) for side in sides):
+            return 0.0
+        if self.model.kind == "kronecker":
+            top = float(np.prod([top_value(side.K) for side in sides]))
+            return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
+        return max(eps * top_value(side.K) / side.alpha if side.alpha > 0 else 0.0 for side in sides)
+
+    @property
+    def is_projector(self) -> bool:
+        """Whether no residual operator is small without being zero, so that leverage 1 is a matter of yes or no."""
+        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        return not self.is_ridge and all(side.filter == "cutoff" for side in sides)
+
+    @property
+    def is_ridge(self) -> bool:
+        """Whether every filter is Tikhonov's."""
+        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        return all(side.filter == "tikhonov" for side in sides)
+
+
+def agree(
+    case: Case,
+    drawn: Drawn,
+    found: np.ndarray,
+    refer: Callable[[Model], np.ndarray],
+    words: str,
+    where: np.ndarray | None = None,
+) -> bool:
+    """Compare with a reference, to as many digits as rounding of the kernels leaves; return whether there were any.
+
+    Parameters
+    ----------
+    case : Case
+    drawn : Drawn
+    found : array
+        Of the library.
+    refer : callable
+        Takes a model of the reference to an array of that shape.
+    words : str
+        What is compared, for the message.
+    where : boolean array, default=None
+        The cells that are compared; the others give the scale.
+    """
+    model = drawn.model
+    where = np.ones(found.shape, dtype=bool) if where is None else where
+    if not np.isfinite(found).all():
+        raise WrongAnswerError(
+            f"{words}: {np.count_nonzero(~np.isfinite(found))} of {found.size} values are not finite"
+        )
+    size = float(np.finfo(drawn.dtype).eps)
+    with np.errstate(all="ignore"):
+        try:
+            expected = refer(model)
+            others = [refer(model.perturbed(case.rng, size)) for _ in range(2)]
+        except ZeroDivisionError as error:
+            raise RefusedError(str(error)) from None
+    noise = max(float(np.abs(other - expected)[where].max(initial=0.0)) for other in others)
+    scale = float(np.abs(expected).max(initial=0.0))
+    labels = float(np.nanmax(np.abs(model.Y)))
+    floor = 1e-12 * size / np.finfo(np.float64).eps * labels * drawn.reach
+    tolerance = max((DIGITS[drawn.dtype] + 10 * drawn.rounding) * scale, ROUNDING * noise, floor, 1e-290)
+    errors = np.where(where, np.abs(found - expected), 0.0)
+    error = float(errors.max(initial=0.0))
+    if not np.isfinite(expected).all() or not np.isfinite(noise):
+        raise RefusedError("the reference overflows")
+    if error <= tolerance:
+        return tolerance <= max(HOPELESS, 10 * DIGITS[drawn.dtype]) * scale or scale == 0
+    if tolerance > HOPELESS * max(scale, labels) and error < 1e3 * max(labels, scale):
+        return False
+    worst = np.unravel_index(int(np.argmax(errors)), expected.shape)
+    raise WrongAnswerError(
+        f"{words}: {found[worst]:.12g}, expected {float(expected[worst]):.12g} (relative error {error / scale:.1e}, "
+        f"tolerance {tolerance / scale:.1e})"
+        if scale
+        else f"{words}: {found[worst]:.3g}, expected 0 (labels of size {labels:.1g})"
+    )
+
+
+def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 0.25) -> Drawn:
+    """Draw and fit a problem of a kind: "independent", "two_step", "kronecker" or "network"."""
+    rng = case.rng
+    m, q = draw_shape(case)
+    is_network = kind == "network"
+    if is_network:
+        m = q = max(1, min(m, 7))
+    dtype = np.dtype(np.float32 if case.chance(0.06) else np.float64)
+    rows = draw_side(case, m, dtype)
+    columns = None if kind == "independent" or is_network else draw_side(case, q, dtype)
+    Y = draw_labels(case, (m, q))
+    sign = 1
+    if is_network:
+        sign = int(rng.choice([1, -1]))
+        Y = Y + sign * Y.T
+    Y, holes_word = hide(case, Y, holes)
+    if is_network:
+        Y = np.where(np.isnan(Y) | np.isnan(Y.T), np.nan, Y)
+        if np.isnan(Y).all():
+            Y[0, 0] = float(sign > 0)
+    given, weights, weights_word = (None, None, "") if is_network else draw_weights(case, Y)
+    Y = Y.astype(dtype)
+    filter, side = draw_filter(case, rows.K, 0.0 if kind == "kronecker" else filters)
+    task_filter, task_side = None, side if is_network else None
+    if columns is not None:
+        task_filter, task_side = draw_filter(case, columns.K, 0.0 if kind == "kronecker" else filters)
+    if dtype == np.float32:
+        # Three digits are promised from ‖K‖/100 on.
+        filter = task_filter = None
+        floor = float(10.0 ** rng.uniform(-1.5, 2))
+        side = Side(rows.K, "tikhonov", (top_value(rows.K) or 1.0) * floor)
+        if columns is not None:
+            assert task_side is not None
+            task_side = Side(columns.K, "tikhonov", (top_value(columns.K) or 1.0) * floor)
+        task_side = side if is_network else task_side
+    if kind == "kronecker":
+        assert task_side is not None
+        assert columns is not None
+        if case.chance(0.5) or dtype == np.float32:
+            side = Side(rows.K, "tikhonov", side.alpha * (top_value(columns.K) or 1.0))
+        task_side = Side(columns.K, "tikhonov", side.alpha)
+    model = Model(kind, side, task_side, Y.astype(np.float64), weights, sign)
+    sides = {"kernel": rows.kernel, "kernel_params": rows.params}
+    if columns is not None:
+        sides |= {"task_kernel": columns.kernel, "task_kernel_params": columns.params}
+    stopping = {"tol": 1e-12, "max_iter": 20_000}
+    case.what = (
+        f"{kind} {m}×{q} {dtype} K={rows.what} G={columns.what if columns else None} λ={side.alpha:.3g} "
+        f"μ={task_side.alpha if task_side else 0:.3g} filters={side.filter},{task_side and task_side.filter} "
+        f"{holes_word} {weights_word}"
+    )
+    estimator: Any
+    if kind == "independent":
+        estimator = _without_tasks(case, side.alpha, filter, sides)
+    elif kind == "two_step":
+        assert task_side is not None
+        estimator = TwoStepRidge(
+            side.alpha, task_side.alpha, filter=filter, task_filter=task_filter, **sides, **stopping
+        )
+    elif kind == "kronecker":
+        estimator = KroneckerRidge(side.alpha, **sides, **stopping)
+    else:
+        symmetry = "symmetric" if sign > 0 else "antisymmetric"
+        estimator = TwoStepRidge(side.alpha, side.alpha, filter=filter, symmetry=symmetry, **sides, **stopping)
+    drawn = Drawn(estimator, model, rows, columns, dtype)
+    with refusing(lambda error: _why_not_fit(drawn, error)):
+        tasks = None if columns is None else columns.rows
+        extra = {} if given is None else {"sample_weight": given}
+        estimator.fit(rows.rows, Y, tasks=tasks, **extra)
+    return drawn
+
+
+def _without_tasks(case: Case, alpha: float, filter: Any, sides: dict[str, Any]) -> Any:
+    """Return one of the estimators that are independent tasks where there is no task side."""
+    if filter is None and case.chance(0.2):
+        return KroneckerRidge(alpha, **sides)
+    if case.chance(0.3):
+        return TwoStepRidge(alpha, 3.0, filter=filter, **sides)
+    return IndependentTaskRidge(alpha, filter=filter, **sides)
+
+
+def _why_not_fit(drawn: Drawn, error: Exception) -> str | None:
+    if drawn.model.weights is not None and "interpolates" in str(error):
+        sides = [drawn.model.rows] + ([drawn.model.columns] if drawn.model.columns else [])
+        return "weights without regularisation" if not all(side.definite for side in sides) else None
+    if isinstance(error, LeverageError) or not drawn.is_complete:
+        nothing = np.zeros(0, dtype=int)
+        slack = drawn.model.slack("A", nothing, nothing, np.zeros(drawn.model.Y.shape, dtype=bool))
+        if slack < SLACK and (drawn.has_zero or not drawn.is_ridge):
+            return "the missing labels are not determined"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """One set of labels that leaves: rows, columns, or cells in setting A, and the cells to predict."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    cells: np.ndarray
+    wanted: np.ndarray
+
+
+def left_out_sets(
+    setting: str, shape: tuple[int, int], groups: Any, task_groups: Any, cells: Any, network: bool
+) -> list[LeftOut]:
+    """List all that is left out in turn, as the documentation of `holdout` has it."""
+    m, q = shape
+    nothing, found = np.zeros(0, dtype=int), []
+    if setting == "A":
+        folds = np.arange(m * q).reshape(shape) if cells is None else np.asarray(cells)
+        for fold in np.unique(folds):
+            hidden = folds == fold
+            found.append(LeftOut(nothing, nothing, hidden | hidden.T if network else hidden, hidden))
+        return found
+    row_folds = np.arange(m) if groups is None else np.asarray(groups)
+    column_folds = np.arange(q) if task_groups is None else np.asarray(task_groups)
+    for i in np.unique(row_folds) if setting in "BD" else [None]:
+        for j in np.unique(column_folds) if setting in "CD" else [None]:
+            rows = nothing if i is None else np.flatnonzero(row_folds == i)
+            columns = nothing if j is None else np.flatnonzero(column_folds == j)
+            wanted = np.zeros(shape, dtype=bool)
+            wanted[np.ix_(rows if i is not None else np.arange(m), columns if j is not None else np.arange(q))] = True
+            found.append(LeftOut(rows, columns, np.zeros(shape, dtype=bool), wanted))
+    return found
+
+
+def _check_holdout(case: Case, drawn: Drawn) -> None:
+    """Compare the hold-out of one setting, with groups or cells or without, with refits of some of what is left out."""
+    model, rng = drawn.model, case.rng
+    setting = str(case.pick(*("AB" if model.kind == "independent" else "ABCD")))
+    arguments: dict[str, Any] = {}
+    if model.kind != "network" and case.chance(0.5):
+        if setting in "BD" and case.chance(0.8):
+            arguments["groups"] = draw_folds(case, model.Y.shape[0])
+        if setting in "CD" and case.chance(0.8):
+            arguments["task_groups"] = draw_folds(case, model.Y.shape[1])
+        if setting == "A":
+            arguments["cells"] = draw_folds(case, model.Y.size).reshape(model.Y.shape)
+    case.what += f" holdout {setting} {'/'.join(arguments)}"
+    sets = left_out_sets(
+        setting,
+        model.Y.shape,
+        *(arguments.get(name) for name in ("groups", "task_groups", "cells")),
+        model.kind == "network",
+    )
+    with refusing(lambda error: _why_not_held_out(drawn, setting, sets, error)):
+        found = np.asarray(drawn.estimator.holdout(setting, **arguments), dtype=np.float64).reshape(model.Y.shape)
+    if not np.isfinite(found).all():
+        raise WrongAnswerError(f"holdout {setting}: {np.count_nonzero(~np.isfinite(found))} values are not finite")
+    chosen = rng.choice(len(sets), min(N_SETS, len(sets)), replace=False)
+    digits, undefined = 0, 0
+    for number in chosen:
+        left = sets[int(number)]
+
+        def refer(model: Model, left: LeftOut = left) -> np.ndarray:
+            return model.left_out(setting, left.rows, left.columns, left.cells)
+
+        words = f"holdout {setting} of set {number}"
+        try:
+            digits += agree(case, drawn, found, refer, words, left.wanted)
+        except UndefinedError:
+            undefined += 1
+            if drawn.is_projector and model.slack(setting, left.rows, left.columns, left.cells) < 1e-13:
+                raise WrongAnswerError(f"{words}: a number where the leverage is 1 and there is none") from None
+    if not digits:
+        raise RefusedError("leverage 1 within rounding" if undefined else "ill-conditioned: no digits to compare")
+
+
+def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Exception) -> str | None:
+    model = drawn.model
+    zero = drawn.has_zero or not drawn.is_ridge
+    if model.kind == "network" and not drawn.is_complete and setting != "A":
+        return "vertices of a network with holes"
+    if isinstance(error, LeverageError) and zero:
+        if min(_side_slack(model, setting, left) for left in sets) < SLACK:
+            return "leverage 1"
+        emptied = any(not _anything_left(model, setting, left) for left in sets)
+        return "leverage 1 of all that is left" if emptied else None
+    if isinstance(error, LeverageError):
+        return None
+    if any(not _anything_left(model, setting, left) for left in sets):
+        return "a fold leaves no label to learn from"
+    if zero and not drawn.is_complete:
+        return "missing labels without regularisation"
+    return None
+
+
+def _side_slack(model: Model, setting: str, left: LeftOut) -> float:
+    found = [model.slack(setting, left.rows, left.columns, left.cells)]
+    if setting != "A":
+        rows = np.union1d(left.rows, left.columns) if model.kind == "network" else left.rows
+        found.append(model.rows.slack(rows))
+        if model.columns is not None:
+            found.append(model.columns.slack(rows if model.kind == "network" else left.columns))
+    return min(found)
+
+
+def _anything_left(model: Model, setting: str, left: LeftOut) -> bool:
+    W = model.W.copy()
+    W[left.cells] = 0
+    W[left.rows] = 0
+    W[:, left.columns] = 0
+    if model.kind == "independent":
+        return bool((W.any(axis=0) == model.W.any(axis=0)).all())
+    return bool(W.any())
+
+
+def _check_predict(case: Case, drawn: Drawn) -> None:
+    """Compare predictions for training and new entities with the definition."""
+    model, columns = drawn.model, drawn.columns
+    digits = 0
+    for words, X, K in (("training", drawn.rows.rows, model.rows.K), ("new", drawn.rows.new, drawn.rows.K_new)):
+        found = np.asarray(drawn.estimator.predict(X), dtype=np.float64)
+        digits += agree(case, drawn, found, _predictor(K, words, None), f"predict {words} instances")
+        if columns is not None and case.chance(0.5):
+            found = np.asarray(drawn.estimator.predict(X, tasks=columns.new), dtype=np.float64)
+            refer = _predictor(K, words, columns.K_new)
+            digits += agree(case, drawn, found, refer, f"predict {words} instances, new tasks")
+    if not digits:
+        raise RefusedError("ill-conditioned: no digits to compare")
+
+
+def _predictor(K: np.ndarray, words: str, task_K: np.ndarray | None) -> Callable[[Model], np.ndarray]:
+    def refer(model: Model) -> np.ndarray:
+        rows = model.rows.K if words == "training" else K
+        return model.predict(rows, task_K)
+
+    return refer
+
+
+def _check(case: Case, kind: str) -> None:
+    drawn = draw_problem(case, kind)
+    try:
+        (_check_predict if case.chance(0.25) else _check_holdout)(case, drawn)
+    except UndefinedError as reason:
+        raise RefusedError(str(reason)) from None
+
+
+@generator
+def independent(case: Case) -> None:
+    """Independent tasks: IndependentTaskRidge, and the others without a task side."""
+    _check(case, "independent")
+
+
+@generator
+def two_step(case: Case) -> None:
+    """Two-step ridge regression and its other filters."""
+    _check(case, "two_step")
+
+
+@generator
+def kronecker(case: Case) -> None:
+    """Kronecker ridge regression."""
+    _check(case, "kronecker")
+
+
+@generator
+def network(case: Case) -> None:
+    """Symmetric and antisymmetric networks."""
+    _check(case, "network")

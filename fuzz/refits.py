@@ -1,0 +1,264 @@
+r"""The models of the library, written once more from their definitions.
+
+Every answer is had by hiding labels and solving a dense system of all cells again. With hat :math:`H`, residual
+operator :math:`R = I - H` and weights :math:`W` (zero where a label is missing or hidden), a model of the whole grid
+fits :math:`F = H g` where
+
+.. math:: (W H + R)\, g = W y ,
+
+which says in one line that observed cells are met as far as the penalty lets them and that the others confirm
+themselves. Kronecker ridge regression and independent tasks have the textbook form on observed cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from dense import LONG, Operators, Side, eigenvalues, is_singular, least_squares, solve
+
+__all__ = ["Model", "UndefinedError"]
+
+
+class UndefinedError(Exception):
+    """The definition has no answer here, or an answer that hangs on rounding: the leverage is 1."""
+
+
+# Below this the reference says that leverage is 1, or as good as.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model by its definition.
+
+    Attributes
+    ----------
+    kind : {"independent", "two_step", "kronecker", "network"}
+    rows, columns : Side
+        Without a task side `columns` is None; a network has one side twice.
+    Y : array of shape (m, q)
+        NaN where not observed.
+    weights : array of shape (m, q) or None
+    sign : int
+        Of a network.
+    noise : array of shape (m·q, m·q) or None
+        Rounding of a dense system of all pairs, for a perturbed model.
+    """
+
+    kind: str
+    rows: Side
+    columns: Side | None
+    Y: np.ndarray
+    weights: np.ndarray | None = None
+    sign: int = 1
+    noise: np.ndarray | None = None
+
+    @property
+    def W(self) -> np.ndarray:
+        """Weights of all cells, zero where there is no label."""
+        weights = np.ones(self.Y.shape) if self.weights is None else self.weights
+        return np.where(np.isnan(self.Y), 0.0, weights).astype(LONG)
+
+    def labels(self, W: np.ndarray | None = None) -> np.ndarray:
+        """Return what the complete grid would have to be for its closed form to give this fit."""
+        return _labels_of_fit(self.rows, self.columns, np.nan_to_num(self.Y).astype(LONG), self.W if W is None else W)
+
+    def predict(self, rows: np.ndarray, columns: np.ndarray | None = None, W: np.ndarray | None = None) -> np.ndarray:
+        """Return predictions from kernel rows with the training sides; of the training tasks without `columns`.
+
+        Parameters
+        ----------
+        rows, columns : arrays of shape (a, m) and (b, q)
+        W : array of shape (m, q), default=None
+            Other weights than those of the fit, zero where a label is hidden.
+        """
+        W, Y = self.W if W is None else W, np.nan_to_num(self.Y).astype(LONG)
+        if self.kind == "independent":
+            return np.stack([_column(self.rows, rows, Y[:, j], W[:, j]) for j in range(Y.shape[1])], axis=1)
+        assert self.columns is not None
+        right = self.columns.K if columns is None else columns
+        if self.kind == "kronecker":
+            dual = _pairs(self.rows.K, self.columns.K, self.rows.alpha, Y, W, self.noise)
+            return rows @ dual @ right.T
+        g = self.labels(W)
+        return rows @ self.rows.phi @ g @ self.columns.phi @ right.T
+
+    def left_out(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> np.ndarray:
+        """Return predictions for the whole grid by a model that never saw some of it; meant for what was left out.
+
+        Parameters
+        ----------
+        setting : {"A", "B", "C", "D"}
+        rows, columns : integer arrays
+            What leaves in B, C and D.
+        cells : boolean array of shape (m, q)
+            What is hidden in A.
+        """
+        m, q = self.Y.shape
+        hidden = self.W.copy()
+        if setting == "A":
+            hidden[cells] = 0
+        else:
+            hidden[rows if setting in "BD" else []] = 0
+            hidden[:, columns if setting in "CD" else []] = 0
+        if not hidden.any() and self.kind != "network":
+            return np.zeros((m, q), dtype=LONG)
+        if self.kind in ("independent", "kronecker"):
+            return self.predict(self.rows.K, None, hidden)
+        assert self.columns is not None
+        if setting == "A":
+            return self.rows.H @ self.labels(hidden) @ self.columns.H
+        out_rows = rows if setting in "BD" else np.zeros(0, dtype=int)
+        out_columns = columns if setting in "CD" else np.zeros(0, dtype=int)
+        if self.kind == "network":
+            out_rows = out_columns = np.union1d(out_rows, out_columns)
+        for side, out in ((self.rows, out_rows), (self.columns, out_columns)):
+            if not side.definite and side.filter != "tikhonov" and side.slack(out) < SLACK:
+                raise UndefinedError(f"leverage 1 under the filter {side.filter}")
+        kept, operators, P = self.rows.without(out_rows)
+        task_kept, task_operators, task_P = self.columns.without(out_columns)
+        if not kept.size or not task_kept.size:
+            return np.zeros((m, q), dtype=LONG)
+        within = np.ix_(kept, task_kept)
+        g = _solve_grid(operators, task_operators, np.nan_to_num(self.Y[within]).astype(LONG), self.W[within])
+        left = np.zeros((m, len(kept)), dtype=LONG)
+        right = np.zeros((q, len(task_kept)), dtype=LONG)
+        left[kept], left[out_rows] = operators.H, P
+        right[task_kept], right[out_columns] = task_operators.H, task_P
+        return left @ g @ right.T
+
+    def slack(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> float:
+        """Return the smallest eigenvalue of the residual operator among what is missing or left out: 0 is leverage 1.
+
+        A limit as λ → 0 on kernels of full rank is no leverage 1, and has slack 1 here.
+        """
+        m, q = self.Y.shape
+        if self.kind == "independent":
+            if self.rows.vanishes:
+                return 1.0
+            found = []
+            for j in range(q):
+                gone = (self.W[:, j] == 0) | (cells[:, j] if setting == "A" else np.isin(np.arange(m), rows))
+                # A task without labels is predicted 0.
+                found.append(1.0 if gone.all() else self.rows.slack(np.flatnonzero(gone)))
+            return min(found)
+        assert self.columns is not None
+        gone = self.W == 0
+        if setting == "A":
+            gone = gone | cells
+        if setting in "BD":
+            gone[rows] = True
+        if setting in "CD":
+            gone[:, columns] = True
+        if self.kind == "kronecker":
+            if self.rows.alpha > 0:
+                alpha = LONG(self.rows.alpha)
+                R = alpha * least_squares(np.kron(self.rows.K, self.columns.K), self.rows.alpha)
+            elif self.rows.vanishes and self.columns.vanishes:
+                return 1.0
+            else:
+                H = np.kron(*(side.K @ least_squares(side.K, 0.0) for side in (self.rows, self.columns)))
+                R = np.eye(len(H)) - H
+        else:
+            if self.rows.vanishes and self.columns.vanishes:
+                return 1.0
+            R = _pair_residual((self.rows.H, self.rows.R), (self.columns.H, self.columns.R))
+        where = np.flatnonzero(gone.reshape(-1))
+        return float(eigenvalues(R[np.ix_(where, where)])[0]) if len(where) else 1.0
+
+    def perturbed(self, rng: np.random.Generator, size: float) -> Model:
+        """Return the model of kernels that differ by rounding, as a backward stable method would see them."""
+        rows = _perturbed(self.rows, rng, size)
+        if self.columns is None:
+            return replace(self, rows=rows)
+        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, size)
+        noise = None
+        if self.kind == "kronecker" and not (self.W == 1).all():
+            # With holes there is no spectrum of the pairs: a dense system is rounded as a whole.
+            noise = size * rng.standard_normal((self.Y.size, self.Y.size))
+            noise = (noise + noise.T).astype(LONG)
+        return replace(self, rows=rows, columns=columns, noise=noise)
+
+
+def _perturbed(side: Side, rng: np.random.Generator, size: float) -> Side:
+    n = len(side.K)
+    noise = rng.standard_normal((n, n))
+    noise = (noise + noise.T) / (2 * np.sqrt(max(n, 1)))
+    if side.filter == "cutoff" or (side.interpolates and is_singular(side.K)):
+        # The range stays what it is: the pseudo-inverse is not continuous.
+        factor = np.eye(n, dtype=LONG) + LONG(size) * noise.astype(LONG)
+        return replace(side, K=factor @ side.K @ factor.T)
+    return replace(side, K=side.K + LONG(size * float(np.abs(eigenvalues(side.K)).max(initial=0.0))) * noise)
+
+
+def _column(side: Side, rows: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return the predictions of one task on its own."""
+    if side.filter == "tikhonov":
+        o = np.flatnonzero(w)
+        if not o.size:
+            return np.zeros(len(rows), dtype=LONG)
+        root = np.sqrt(w[o])
+        kernel = root[:, None] * side.K[np.ix_(o, o)] * root
+        return rows[:, o] @ (root * (least_squares(kernel, side.alpha) @ (root * y[o])))
+    if not w.any():
+        return np.zeros(len(rows), dtype=LONG)
+    g = _labels_of_fit(side, None, y[:, None], w[:, None])[:, 0]
+    if side.vanishes:
+        return rows @ solve(side.K, g)
+    return rows @ side.phi @ g
+
+
+def _pairs(
+    K: np.ndarray, G: np.ndarray, alpha: float, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None
+) -> np.ndarray:
+    """Return the dual coefficients of ridge regression on the observed pairs."""
+    dual = np.zeros(Y.size, dtype=LONG)
+    w = W.reshape(-1)
+    o = np.flatnonzero(w)
+    if o.size:
+        i, j = np.unravel_index(o, Y.shape)
+        root = np.sqrt(w[o])
+        kernel = root[:, None] * (K[np.ix_(i, i)] * G[np.ix_(j, j)]) * root
+        if noise is not None and alpha > 0:
+            kernel = kernel + noise[np.ix_(o, o)] * np.abs(kernel).max()
+        dual[o] = root * (least_squares(kernel, alpha) @ (root * Y.reshape(-1)[o]))
+    return dual.reshape(Y.shape)
+
+
+def _pair_residual(rows: tuple, columns: tuple) -> np.ndarray:
+    """Return I − H ⊗ H' as a sum of positive parts."""
+    (H, R), (_, task_R) = rows, columns
+    return np.kron(R, np.eye(len(task_R), dtype=LONG)) + np.kron(H, task_R)
+
+
+def _labels_of_fit(rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray) -> np.ndarray:
+    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W)
+
+
+def _solve_grid(rows: Operators, columns: Operators | None, Y: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Solve (W H + R) g = W y; where the residual operator vanishes, with the limit of its direction."""
+    if (W == 1).all():
+        return Y
+    w, y = W.reshape(-1), Y.reshape(-1)
+    if columns is None:
+        H, residual, limit, definite = rows.H, rows.R, rows.limit, rows.definite
+    else:
+        eye, task_eye = (np.eye(len(side.H), dtype=LONG) for side in (rows, columns))
+        H, residual = np.kron(rows.H, columns.H), _pair_residual((rows.H, rows.R), (columns.H, columns.R))
+        definite, limit = rows.definite or columns.definite, None
+        if rows.limit is not None and columns.limit is not None:
+            limit = np.kron(rows.limit, task_eye) + np.kron(eye, columns.limit)
+    if limit is not None:
+        # In the limit observed labels are met, and the hidden ones follow.
+        residual = limit
+        system, right = np.where(w[:, None] > 0, np.eye(len(w), dtype=LONG), residual), np.where(w > 0, y, 0)
+    else:
+        system, right = w[:, None] * H + residual, w * y
+    gone = np.flatnonzero(w == 0)
+    if len(gone) and limit is None and not definite and eigenvalues(residual[np.ix_(gone, gone)])[0] < SLACK:
+        raise UndefinedError("the missing labels are not determined: leverage 1")
+    try:
+        return solve(system, right).reshape(Y.shape)
+    except ZeroDivisionError as error:
+        raise UndefinedError(str(error)) from None

@@ -1,0 +1,198 @@
+"""Metrics by counting pairs and places one after the other, and the checks of the library's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from campaign import Case, RefusedError, WrongAnswerError, generator
+
+from dyadlearn.metrics import (
+    average_precision,
+    concordance_index,
+    enrichment_factor,
+    mean_squared_error,
+    ndcg_at_k,
+    precision_at_k,
+    r2,
+    recall_at_k,
+    roc_auc,
+)
+
+__all__ = ["AVERAGES", "between", "rows_of"]
+
+AVERAGES = {"A": "micro", "B": "instance", "C": "task", "D": "micro"}
+
+# Takes the labels and predictions of one row to its score, None where it is undefined.
+RowScore = Callable[[list[float], list[float]], float | None]
+
+
+def rows_of(Y: np.ndarray, F: np.ndarray, average: str) -> list[tuple[list[float], list[float]]]:
+    """Return the observed labels and their predictions, in the rows that are scored each on their own."""
+    if average == "micro":
+        pairs = [(Y.reshape(-1), F.reshape(-1))]
+    elif average == "instance":
+        pairs = list(zip(Y, F, strict=True))
+    else:
+        pairs = list(zip(Y.T, F.T, strict=True))
+    return [(y[~np.isnan(y)].tolist(), f[~np.isnan(y)].tolist()) for y, f in pairs]
+
+
+def between(Y: np.ndarray, F: np.ndarray, average: str, exact: float, clear: float) -> tuple[float, float] | None:
+    """Return the least and the largest concordance index that rounding could give, None where it is undefined.
+
+    Differences of predictions up to `exact` are ties, those of at least `clear` are none, others may be either.
+    """
+    low, high = [], []
+    for y, f in rows_of(Y, F, average):
+        least, most, pairs = 0.0, 0.0, 0
+        for a, fa in zip(y, f, strict=True):
+            for b, fb in zip(y, f, strict=True):
+                if a <= b:
+                    continue
+                pairs += 1
+                difference = fa - fb
+                if abs(difference) <= exact:
+                    least, most = least + 0.5, most + 0.5
+                elif abs(difference) >= clear:
+                    least, most = least + (difference > 0), most + (difference > 0)
+                else:
+                    most += 1
+        if pairs:
+            low.append(least / pairs)
+            high.append(most / pairs)
+    return (float(np.mean(low)), float(np.mean(high))) if low else None
+
+
+def _concordance(y: list[float], f: list[float]) -> float | None:
+    pairs = [
+        (fa > fb) + (fa == fb) / 2 for a, fa in zip(y, f, strict=True) for b, fb in zip(y, f, strict=True) if a > b
+    ]
+    return sum(pairs) / len(pairs) if pairs else None
+
+
+def _precision_curve(y: list[float], f: list[float]) -> float | None:
+    found = []
+    for a, fa in zip(y, f, strict=True):
+        if a == 1:
+            above = [b for b, fb in zip(y, f, strict=True) if fb >= fa]
+            found.append(above.count(1) / len(above))
+    return sum(found) / len(found) if found else None
+
+
+def _squared(y: list[float], f: list[float]) -> float | None:
+    return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y) if y else None
+
+
+def _determined(y: list[float], f: list[float]) -> float | None:
+    if len(set(y)) < 2:
+        return None
+    mean = math.fsum(y) / len(y)
+    return 1 - math.fsum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / math.fsum((a - mean) ** 2 for a in y)
+
+
+def _chances(f: list[float], worths: list[float]) -> list[float]:
+    """Return the mean worth of the places that each cell may take among those it ties with."""
+    found = []
+    for value in f:
+        above, same = sum(other > value for other in f), f.count(value)
+        found.append(sum(worths[above : above + same]) / same)
+    return found
+
+
+def _precision_at(k: int) -> RowScore:
+    def score(y: list[float], f: list[float]) -> float | None:
+        if not y:
+            return None
+        best = min(k, len(y))
+        chances = _chances(f, [float(place < best) for place in range(len(y))])
+        return sum(chance for a, chance in zip(y, chances, strict=True) if a == 1) / best
+
+    return score
+
+
+def _recall_at(k: int) -> RowScore:
+    def score(y: list[float], f: list[float]) -> float | None:
+        if 1 not in y:
+            return None
+        chances = _chances(f, [float(place < k) for place in range(len(y))])
+        return sum(chance for a, chance in zip(y, chances, strict=True) if a == 1) / y.count(1)
+
+    return score
+
+
+def _gain_at(k: int | None) -> RowScore:
+    def score(y: list[float], f: list[float]) -> float | None:
+        if not any(a > 0 for a in y):
+            return None
+        worths = [1 / math.log2(place + 2) if k is None or place < k else 0.0 for place in range(len(y))]
+        gained = sum(a * worth for a, worth in zip(y, _chances(f, worths), strict=True))
+        return gained / sum(a * worth for a, worth in zip(sorted(y, reverse=True), worths, strict=True))
+
+    return score
+
+
+def _enrichment(percent: int) -> RowScore:
+    def score(y: list[float], f: list[float]) -> float | None:
+        if 1 not in y:
+            return None
+        best = max(1, -(-percent * len(y) // 100))
+        chances = _chances(f, [float(place < best) for place in range(len(y))])
+        return sum(c for a, c in zip(y, chances, strict=True) if a == 1) / best / (y.count(1) / len(y))
+
+    return score
+
+
+@generator
+def metrics(case: Case) -> None:
+    """Every metric, with ties, holes and constant rows, against counting pairs and places."""
+    rng = case.rng
+    shape = tuple(int(rng.integers(1, 7)) for _ in range(2))
+    name = str(case.pick("auc", "ap", "ci", "mse", "r2", "precision", "recall", "ndcg", "ef"))
+    binary = name in ("auc", "ap", "precision", "recall", "ef")
+    Y = rng.integers(0, 2, shape).astype(float) if binary else rng.integers(0, 5, shape) / float(case.pick(1, 3))
+    if case.chance(0.3):
+        Y[int(rng.integers(shape[0]))] = Y[0, 0]
+    if case.chance(0.5):
+        Y[rng.random(shape) < rng.uniform(0, 0.6)] = np.nan
+    n_values = len(np.unique(Y[~np.isnan(Y)]))
+    if n_values == 0 or (binary and n_values < 2):
+        raise RefusedError("labels of one value")
+    depth = int(rng.integers(1, 4)) if case.chance(0.3) else 0
+    F = rng.standard_normal((max(depth, 1), *shape))
+    if case.chance(0.6):
+        F = np.round(F * float(case.pick(1, 2)))
+    k, percent = int(rng.integers(1, 8)), int(rng.integers(1, 101))
+    average = str(case.pick("micro", "instance", "task"))
+    function, reference, options = {
+        "auc": (roc_auc, _concordance, {}),
+        "ap": (average_precision, _precision_curve, {}),
+        "ci": (concordance_index, _concordance, {}),
+        "mse": (mean_squared_error, _squared, {}),
+        "r2": (r2, _determined, {}),
+        "precision": (precision_at_k, _precision_at(k), {"k": k}),
+        "recall": (recall_at_k, _recall_at(k), {"k": k}),
+        "ndcg": (ndcg_at_k, _gain_at(k if k < 6 else None), {"k": k if k < 6 else None}),
+        "ef": (enrichment_factor, _enrichment(percent), {"fraction": percent / 100}),
+    }[name]
+    case.what = f"{name} {shape} {average} {options}, {np.isnan(Y).sum()} missing, stack of {depth}"
+    expected, undefined = [], 0
+    for grid in F:
+        scores = [reference(y, f) for y, f in rows_of(Y, grid, average)]
+        undefined = scores.count(None)
+        kept = [score for score in scores if score is not None]
+        expected.append(sum(kept) / len(kept) if kept else None)
+    try:
+        found, left_out = function(Y, F if depth else F[0], average=average, return_undefined=True, **options)
+    except ValueError as error:
+        if expected[0] is None and "undefined" in str(error):
+            raise RefusedError("undefined everywhere") from None
+        raise
+    if expected[0] is None:
+        raise WrongAnswerError(f"{found} where the metric is undefined everywhere")
+    if left_out != undefined:
+        raise WrongAnswerError(f"{left_out} rows called undefined, expected {undefined}")
+    error = np.abs(np.asarray(found).reshape(-1) - np.asarray(expected, dtype=float)).max()
+    if not error <= 1e-11 * max(1.0, np.abs(np.asarray(expected, dtype=float)).max()):
+        raise WrongAnswerError(f"{found}, expected {expected}")

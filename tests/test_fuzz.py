@@ -1,0 +1,175 @@
+"""The standing campaign: it runs, it replays, its references agree with each other, and it sees what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+FUZZ = Path(__file__).parents[1] / "fuzz"
+
+
+@pytest.fixture(scope="module")
+def script():
+    names = [path.stem for path in FUZZ.glob("*.py")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FUZZ))
+        yield importlib.import_module("run")
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def rooms(script):
+    return sys.modules
+
+
+def test_every_generator_runs_and_replays(rooms):
+    play = rooms["campaign"].play
+    for name in rooms["campaign"].GENERATORS:
+        first, second = play(name, 1), play(name, 2)
+        assert first.what != second.what
+        assert {first.verdict, second.verdict} <= {"agreed", "refused", "failed"}
+        assert play(name, 1) == first
+
+
+def changing(change):
+    """Return what makes a function that changes the answer of another."""
+    return lambda function: lambda *arguments, **options: change(function(*arguments, **options))
+
+
+def raising(function):
+    return lambda *arguments, **options: {}["a bare error"]
+
+
+# What is broken and how, for the generator that must see it.
+BREAKS = {
+    "independent": ("fitting", "IndependentTaskRidge.holdout", changing(lambda found: found * (1 + 1e-6))),
+    "two_step": ("fitting", "TwoStepRidge.holdout", changing(lambda found: found + 1e-6 * abs(found).max())),
+    "kronecker": ("fitting", "KroneckerRidge.predict", changing(lambda found: found * (1 + 1e-6))),
+    "network": ("fitting", "TwoStepRidge.fit", raising),
+    "online": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found[::-1])),
+    "searches": ("searching", "between", changing(lambda found: (2.0, 3.0))),
+    "metrics": ("scoring", "average_precision", changing(lambda found: (found[0] / 2, found[1]))),
+    "folds": ("splitting", "SettingKFold.split", changing(lambda found: [(train, train) for train, _ in found])),
+    "long_tables": ("splitting", "to_long", changing(lambda found: (found[0], found[1] + 1))),
+    "files": ("storing", "load", changing(lambda found: found.set_params(repair="shift"))),
+    "broken_files": ("storing", "load", raising),
+    "told_files": ("commanding", "app", raising),
+    "tables": ("commanding", "app", raising),
+    "sparse_files": ("commanding", "command", raising),
+}
+
+
+def test_there_is_a_break_for_every_generator(rooms):
+    assert set(BREAKS) == set(rooms["campaign"].GENERATORS)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_wrong_answer_is_seen(rooms, name):
+    room, path, replacement = BREAKS[name]
+    play = rooms["campaign"].play
+    owner, _, attribute = path.rpartition(".")
+    target = getattr(rooms[room], owner) if owner else rooms[room]
+    for seed in range(60):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(target, attribute, replacement(getattr(target, attribute)))
+            broken = play(name, seed).verdict
+        if broken == "failed" and play(name, seed).verdict != "failed":
+            return
+    pytest.fail("nothing was seen")
+
+
+def test_a_strange_warning_is_seen(rooms, monkeypatch):
+    play, fitting = rooms["campaign"].play, rooms["fitting"]
+    seed = next(seed for seed in range(100) if play("kronecker", seed).verdict == "agreed")
+
+    def warn(found):
+        warnings.warn("divide by zero", RuntimeWarning, stacklevel=1)
+        return found
+
+    monkeypatch.setattr(fitting.KroneckerRidge, "fit", changing(warn)(fitting.KroneckerRidge.fit))
+    outcome = play("kronecker", seed)
+    assert outcome.verdict == "failed"
+    assert "RuntimeWarning" in outcome.note
+
+
+def test_the_campaign_counts_and_says_how_to_replay(script, rooms, monkeypatch, capsys):
+    def odd(case):
+        """Fail at odd seeds."""
+        if case.seed % 2:
+            raise rooms["campaign"].WrongAnswerError("odd")
+
+    monkeypatch.setitem(rooms["campaign"].GENERATORS, "odd", odd)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "odd", "--seed", "10", "--cases", "4"])
+    assert script.main() == 1
+    printed = capsys.readouterr().out
+    assert "python fuzz/run.py --only odd --seed 13 --cases 1" in printed
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "odd", "--seed", "10", "--cases", "1"])
+    assert script.main() == 0
+
+
+def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys):
+    def impatient(case):
+        """Interrupt the third case."""
+        if case.seed == 2:
+            raise KeyboardInterrupt
+        raise rooms["campaign"].WrongAnswerError("bad")
+
+    monkeypatch.setitem(rooms["campaign"].GENERATORS, "impatient", impatient)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "impatient", "--seed", "0"])
+    assert script.main() == 1
+    assert "--only impatient --seed 1 --cases 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["independent", "two_step", "network"])
+def test_the_two_readings_of_ridge_regression_agree(rooms, kind):
+    """Refitting, and a fixed penalty with what is left out imputed, are the same for one round of iterated ridge."""
+    dense, refits = rooms["dense"], rooms["refits"]
+    rng = np.random.default_rng(0)
+    K, G = (B @ B.T for B in (rng.normal(size=(5, 7)), rng.normal(size=(4, 2))))
+    if kind == "network":
+        G, Y = K, rng.normal(size=(5, 5))
+        Y = Y - Y.T
+    else:
+        Y = rng.normal(size=(5, 4))
+        Y[rng.random(Y.shape) < 0.3] = np.nan
+    weights = None if kind == "network" else rng.uniform(0.5, 2, Y.shape)
+    models = []
+    for name in ("tikhonov", "iterated"):
+        rows, columns = (dense.Side(M.astype(dense.LONG), name, alpha, 1) for M, alpha in ((K, 0.3), (G, 0.2)))
+        if kind == "network":
+            columns = rows
+        models.append(refits.Model(kind, rows, None if kind == "independent" else columns, Y, weights))
+    cells = np.zeros(Y.shape, dtype=bool)
+    cells[1, 2] = True
+    for setting in "AB" if kind == "independent" else "ABCD":
+        left = (np.array([1, 3]), np.array([2]), cells)
+        first, second = (model.left_out(setting, *left) for model in models)
+        assert_allclose(first.astype(float), second.astype(float), rtol=1e-10, atol=1e-12)
+
+
+def test_the_reference_of_setting_a_confirms_itself(rooms):
+    dense, refits = rooms["dense"], rooms["refits"]
+    rng = np.random.default_rng(0)
+    K, G = (B @ B.T for B in (rng.normal(size=(4, 4)), rng.normal(size=(3, 3))))
+    Y = rng.normal(size=(4, 3))
+    model = refits.Model("two_step", dense.Side(K, "tikhonov", 0.3), dense.Side(G, "tikhonov", 0.2), Y)
+    cells = np.zeros(Y.shape, dtype=bool)
+    cells[2, 1] = True
+    filled = Y.copy()
+    filled[2, 1] = model.left_out("A", np.array([]), np.array([]), cells)[2, 1]
+    H, task_H = (M @ np.linalg.inv(M + alpha * np.eye(len(M))) for M, alpha in ((K, 0.3), (G, 0.2)))
+    assert_allclose((H @ filled @ task_H)[2, 1], filled[2, 1], rtol=1e-10)
+
+
+def test_elimination_solves(rooms):
+    rng = np.random.default_rng(0)
+    A, scales = rng.normal(size=(6, 6)), 10.0 ** rng.integers(-8, 8, size=(6, 1))
+    b = rng.normal(size=(6, 2))
+    assert_allclose(rooms["dense"].solve(scales * A, scales * b).astype(float), np.linalg.solve(A, b), rtol=1e-10)
