@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -199,46 +197,3 @@ def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
 def test_available_memory_is_a_sensible_number(library):
     free = available_memory(library.asarray(MATRIX))
     assert free is None or 2**20 < free < 2**50
-
-
-@pytest.fixture
-def machine(tmp_path, monkeypatch):
-    """Pretend that the files in which a machine tells its memory lie in a folder of ours."""
-    monkeypatch.setattr(_array, "Path", lambda path: Path(tmp_path, *Path(path).parts[1:]))
-
-    def write(path: str, text: str) -> None:
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
-    return write
-
-
-def test_memory_of_a_machine(machine):
-    machine("proc/meminfo", "MemTotal:       2000 kB\nMemAvailable:   1000 kB\n")
-    assert available_memory(MATRIX) == 1000 * 1024
-
-
-def test_memory_of_a_container_that_limits_us(machine):
-    machine("proc/meminfo", "MemAvailable:   1000 kB\n")
-    machine("sys/fs/cgroup/memory.max", "300000\n")
-    machine("sys/fs/cgroup/memory.current", "100000\n")
-    assert available_memory(MATRIX) == 200000
-
-
-def test_memory_of_a_container_without_a_limit(machine):
-    machine("proc/meminfo", "MemAvailable:   1000 kB\n")
-    machine("sys/fs/cgroup/memory.max", "max\n")
-    machine("sys/fs/cgroup/memory.current", "100000\n")
-    assert available_memory(MATRIX) == 1000 * 1024
-
-
-def test_memory_where_only_the_system_tells(machine, monkeypatch):
-    monkeypatch.setattr(_array.os, "sysconf_names", {"SC_AVPHYS_PAGES": 86}, raising=False)
-    monkeypatch.setattr(_array.os, "sysconf", {"SC_AVPHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
-    assert available_memory(MATRIX) == 5 * 4096
-
-
-def test_memory_where_nobody_tells(machine, monkeypatch):
-    monkeypatch.delattr(_array.os, "sysconf", raising=False)
-    assert available_memory(MATRIX) is None

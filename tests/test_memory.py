@@ -92,6 +92,14 @@ def test_what_the_machine_has(tmp_path):
     assert machine_memory(tmp_path) == 12 * 1024
 
 
+def test_a_machine_without_such_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sysconf_names", {"SC_AVPHYS_PAGES": 86}, raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_AVPHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    assert machine_memory(tmp_path) == 5 * 4096
+    monkeypatch.delattr(os, "sysconf")
+    assert machine_memory(tmp_path) is None
+
+
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [

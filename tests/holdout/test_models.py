@@ -308,5 +308,5 @@ def test_what_stands_alone_cannot_be_left_out():
     # Other pairs are left, or were never there, and tell nothing of this one where tasks are independent.
     assert_allclose(IndependentTaskRidge().fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
     assert_allclose(IndependentTaskRidge().fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
-    with pytest.raises(ValueError, match="^A fold leaves no observed label"):
+    with pytest.raises(ValueError, match="there is only 1 sample with labels"):
         landscape(TwoStepRidge().fit(X, row, tasks=T), [1.0], [1.0], "D", "neg_mean_squared_error")

@@ -67,7 +67,7 @@ class TestMemory:
         needs = {}
         for dtype in (np.float64, np.float32):
             with pytest.raises(NotEnoughMemoryError) as caught:
-                on_kernels(TwoStepRidge).fit(np.eye(LARGE, dtype=dtype), np.ones((LARGE, 1)))
+                on_kernels(TwoStepRidge).fit(np.eye(LARGE, dtype=dtype), np.ones((LARGE, 1), dtype=dtype))
             needs[dtype] = float(re.search(r"about (\S+) MiB", str(caught.value))[1])
         assert_allclose(needs[np.float64] / needs[np.float32], 2, rtol=0.1)
 

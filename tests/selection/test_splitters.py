@@ -471,12 +471,15 @@ def test_nodes_of_one_group_are_hidden_together():
         next(folds.split_grid(8, 7))
 
 
-def test_folds_of_a_network_are_refused_where_a_grid_is_cut_and_kept_in_a_file(tmp_path):
+def test_folds_of_a_network_are_refused_where_a_grid_is_cut(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 4))
-    with pytest.raises(ValueError, match=r"^cv cuts instances and tasks of a grid.*leave network out"):
+    refused = r"^cv cuts instances and tasks of a grid.*leave network out"
+    with pytest.raises(ValueError, match=refused):
         IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2, network=True)).fit(X, Y)
     search = IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2)).fit(X, Y)
-    search.cv = SettingKFold("B", 2, network=True)
     save(search, tmp_path / "model.dyad")
-    assert load(tmp_path / "model.dyad").cv.network is True
+    assert load(tmp_path / "model.dyad").cv.network is False
+    with pytest.raises(ValueError, match=refused):
+        save(search.set_params(cv=SettingKFold("B", 2, network=True)), tmp_path / "other.dyad")
+    assert not (tmp_path / "other.dyad").exists()

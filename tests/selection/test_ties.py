@@ -55,7 +55,9 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
             expected = roc_auc(Y, refitted(model, setting), setting=setting)
             found[setting][index] = expected
             assert_allclose(roc_auc(Y, model.holdout(setting), setting=setting, tie_tolerance=None), expected)
-        assert_allclose(evaluate(model, settings, "roc_auc")["score"], [found[setting][index] for setting in settings])
+        assert_allclose(
+            evaluate(model, settings, "roc_auc")["roc_auc"], [found[setting][index] for setting in settings]
+        )
     for wanted in (settings, *settings):
         scores = landscape(model, ALPHAS, ALPHAS, wanted, "roc_auc")
         for setting in wanted:

@@ -97,7 +97,7 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
     """A width that makes all rows alike, or each its own, interpolates whatever alpha is."""
     grid = [{"degree": 1, "gamma": 1.0, "coef0": 0.0}, {"degree": 1, "gamma": 1e-3, "coef0": 1.0}]
     rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
-    search = IndependentTaskRidgeCV([0.0, 1e-300], kernel="polynomial", kernel_grid=grid)
+    search = IndependentTaskRidgeCV([0.0, 1e-290], kernel="polynomial", kernel_grid=grid)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         search.fit(rows, Y[:4])
