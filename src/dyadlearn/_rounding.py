@@ -55,17 +55,25 @@ def settle(difference: Array, level: Array) -> Array:
     difference : array of shape (n, p)
     level : array that broadcasts with it
     """
+    across = level[None, :] if level.ndim == 1 else level
+    # Along memory: a grid that was computed from its transpose lies on its side.
+    if not is_foreign(difference) and difference.flags.f_contiguous:
+        _settle_rows(difference.T, across.T)
+    else:
+        _settle_rows(difference, across)
+    return difference
+
+
+def _settle_rows(difference: Array, level: Array) -> None:
     xp = namespace(difference)
     n, p = difference.shape
     limit = 2**28 if is_foreign(difference) else _CACHED_BYTES
-    per_row = level.ndim == 2 and level.shape[0] == n
     for rows in row_blocks(n, p * itemsize(difference), limit):
         part = difference[rows, :]
-        none = xp.abs(part) <= (level[rows, :] if per_row else level)
+        none = xp.abs(part) <= (level[rows, :] if level.shape[0] == n else level)
         if bool(xp.any(none)):
             part[none] = 0.0
             difference[rows, :] = part
-    return difference
 
 
 def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:

@@ -197,7 +197,16 @@ def test_pipes_and_devices_are_never_replaced(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.fixture
+def interruptible():
+    """Let interrupts raise, as they do not in a process that was started in the background of a shell."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 @posix
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_waits_until_the_file_is_noted(tmp_path, monkeypatch):
     path, replace = tmp_path / "file", os.replace
 
