@@ -101,12 +101,13 @@ class Ranked(Metric):
         below = self._below(rows, lowest)
         flat, n = xp.reshape(rows, (-1,)), rows.shape[-1]
         start, value = self._starts(self._start, rows), xp.reshape(highest, (-1,))
-        # A value without a tie is followed by a greater one: mostly there is no need to bisect again.
+        # A value without a tie is followed by a greater one: only ties are bisected again.
         after = xp.reshape(below, (-1,)) + 1
         inside = after < n
         following = xp.take(flat, start + xp.where(inside, after, after - 1))
-        if bool(xp.any(inside & (following <= value))):
-            after = count_below(rows, start, value, or_equal=True)
+        tied = inside & (following <= value)
+        if bool(xp.any(tied)):
+            after[tied] = count_below(rows, start[tied], value[tied], or_equal=True)
         return below, xp.reshape(after, below.shape)
 
     def _by_row(self, values: Array, none: float = 0) -> Array:
