@@ -184,6 +184,13 @@ def test_training_rows_predict_on_the_training_block(make):
 
 
 @spectra
+def test_expanding_takes_spectral_to_training_rows(make):
+    spectrum, _ = make()
+    product = np.random.default_rng(4).normal(size=(2, spectrum.values.shape[0]))
+    assert_allclose(spectrum.expand(product), product @ spectrum.vectors.T, atol=1e-11)
+
+
+@spectra
 def test_the_basis_turns_spectral_into_model_coefficients(make):
     """The training block times the basis is the kernel times U, in the dual as in the primal."""
     spectrum, K = make()

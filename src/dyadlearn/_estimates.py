@@ -136,8 +136,11 @@ def _closed(method: str, shape: tuple[int, int], sides: Sequence[SideSize]) -> f
     rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
     half = max(rows * tasks.rank, side.rank * columns)
     weighing = 4 * rotated if method == "kronecker" else 0  # 1/(σs + λ) and what it is made of
-    step = max(side.rank * q + rotated, weighing, rotated + half + rows * columns)
-    return side.basis + tasks.basis + step + (rows * columns if method == "network" else 0)
+    # Two-step ridge regression turns one side only, unless both are in the primal; then a network is made symmetric.
+    both = method == "kronecker" or (side.is_primal and tasks.is_primal)
+    turning = rotated + half + (rows * columns if both else 0)
+    step = max(side.rank * q + rotated, weighing, turning)
+    return side.basis + tasks.basis + step + (rows * columns if both and method == "network" else 0)
 
 
 def completion_numbers(

@@ -188,6 +188,13 @@ class Spectrum:
             return (self.components.T @ matmul(self._features.T, labels)) / self.values[:, None] ** 0.5
         return product_like(self.vectors.T, labels)
 
+    def expand(self, product: Array) -> Array:
+        r"""Return `product` (a, k) times :math:`\mathbf{U}^\top`, shape (a, n)."""
+        if self._features is not None:
+            assert self.components is not None
+            return matmul(self._features, self.components @ (product / self.values**0.5).T).T
+        return product @ self.vectors.T
+
     def training_rows(self, product: Array) -> Array:
         r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
 

@@ -116,8 +116,7 @@ def _predictions(model: Any, X: Any, T: Entities | None) -> np.ndarray:
     # The spectrum knows the instances of training, whether the model keeps their features or not.
     assert T is not None
     _, rows = model._task_rows(T.values)
-    n_rows = model._side.spectrum.n_rows
-    return to_numpy(predict_grid(rows, model._coefficients.T, None, model._side.spectrum.training_rows, n_rows).T)
+    return to_numpy(predict_grid(rows, model._expansion().transposed, None).T)
 
 
 def _names(found: Loaded, side: Entities | None, place: int, count: int) -> Ids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -43,9 +43,9 @@ from dyadlearn.models._inputs import (
     working_dtype,
 )
 from dyadlearn.models._memory import check_fit_memory
-from dyadlearn.models._predict import NewRows, predict_grid, predict_pairs
+from dyadlearn.models._predict import Expansion, NewRows, predict_grid, predict_pairs
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
-from dyadlearn.models._solve import check_regularisation, coefficients, dual_coefficients
+from dyadlearn.models._solve import check_regularisation, coefficients, dual_coefficients, expansion, folding
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solvers.incomplete import Completion
@@ -72,6 +72,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     _task_side: Side | None
     _grid: LabelGrid
     _coefficients: Array
+    _folded: tuple[bool, bool]
     _fitted_problem: Problem
     _closed_problem: Problem
     _weights: Array | None
@@ -171,7 +172,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             # The solution for another regularisation is a good place to start.
             self._completion = complete_problem(problem, self._completion)
             closed = replace(problem, Y=self._completion.labels, weights=None)
-        self._coefficients = coefficients(closed)
+        self._coefficients, self._folded = coefficients(closed), folding(closed)
         self._fitted_problem, self._closed_problem = problem, closed
         return self
 
@@ -229,16 +230,16 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
-        values = predict_grid(rows, self._coefficients, task_rows, self._training_tasks(), self._grid.values.shape[1])
+        values = predict_grid(rows, self._expansion(), task_rows)
         if self._grid.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
 
-    def _training_tasks(self) -> Callable[[Array], Array] | None:
-        """Return what takes instance block times coefficients to predictions for the tasks of training."""
-        return None if self._task_side is None else self._task_side.spectrum.training_rows
+    def _expansion(self) -> Expansion:
+        """Return the coefficients with how rows of each side multiply them."""
+        return expansion(self._closed_problem, self._coefficients, self._folded)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.
@@ -273,7 +274,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             positions(first, instances.row_ids, rows.size, "X"),
             positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
         )
-        return predict_pairs(rows, self._coefficients, task_rows, places, self._training_tasks(), n_tasks)
+        return predict_pairs(rows, self._expansion(), task_rows, places)
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -360,9 +361,9 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
         check_is_fitted(self)
-        problem = self._closed_problem
-        singular = any(side.spectrum.is_singular for side in self._sides())
-        dual = dual_coefficients(problem) if singular or self._is_primal(any) else self._coefficients
+        dual = self._expansion().dual
+        if dual is None:
+            dual = dual_coefficients(self._closed_problem)
         return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
 
     @property
@@ -373,7 +374,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         every side runs in the primal.
         """
         check_is_fitted(self)
-        if not self._is_primal(all):
+        if not all(side.is_primal for side in self._sides()):
             raise AttributeError(
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
@@ -438,9 +439,6 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]
-
-    def _is_primal(self, quantifier: Any) -> bool:
-        return bool(quantifier(side.is_primal for side in self._sides()))
 
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Check X as scikit-learn does, in whatever library it came."""

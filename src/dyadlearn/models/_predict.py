@@ -1,23 +1,24 @@
 """Predictions from coefficients, in blocks of rows.
 
-A prediction is the instance block (kernel or feature rows) times the coefficients times the transposed task block. The
-kernel between many new rows and those of training can be far larger than what it is made of and what comes of it: no
-more of it than a block is ever there.
+A prediction is the instance block times the coefficients times the transposed task block. A block is kernel or feature
+rows, or what a side that is not folded into the coefficients makes of them. The kernel between many new rows and those
+of training can be far larger than what it is made of and what comes of it: no more of it than a block is ever there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, matmul, namespace, row_blocks, take_rows, zeros
 from dyadlearn._estimates import predict_numbers
 from dyadlearn._validation import check_memory
+from dyadlearn.solvers.folding import Part
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 
-__all__ = ["NewRows", "predict_grid", "predict_pairs"]
+__all__ = ["Expansion", "NewRows", "predict_grid", "predict_pairs"]
 
 # Up to this many bytes, everything is computed at once.
 _BLOCK_BYTES = 2**27
@@ -56,23 +57,56 @@ class NewRows:
         """Return the block of some rows."""
         return self.block(self.values if here.stop - here.start == self.size else self.values[here, :])
 
+    def before(self, part: Part | None) -> NewRows:
+        """Return the same rows for coefficients into which their side is folded or not."""
+        if part is None:
+            return self
+        return replace(self, block=lambda rows: part.rows(self.block(rows)), width=self.width + part.width)
 
-def predict_grid(
-    rows: NewRows, coefficients: Array, tasks: NewRows | None, finish: Finish | None = None, n_tasks: int = 0
-) -> Array:
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What predictions are made of.
+
+    Attributes
+    ----------
+    values : array
+        Coefficients.
+    instances, tasks : Part or None
+        How rows of a side multiply them; None is as they are. Without a part of the tasks those of training are the
+        columns.
+    """
+
+    values: Array
+    instances: Part | None = None
+    tasks: Part | None = None
+
+    @property
+    def transposed(self) -> Expansion:
+        """The same with tasks for instances, and instances for tasks."""
+        return Expansion(self.values.T, self.tasks, self.instances)
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are in training."""
+        return int(self.values.shape[1]) if self.tasks is None else self.tasks.spectrum.n_rows
+
+    @property
+    def dual(self) -> Array | None:
+        """Coefficients where they are the dual parameters, else None."""
+        return self.values if all(part.is_dual for part in (self.instances, self.tasks) if part is not None) else None
+
+
+def predict_grid(rows: NewRows, model: Expansion, tasks: NewRows | None) -> Array:
     """Return predictions for every new row with every task.
 
     Parameters
     ----------
     rows : NewRows
         The a instances.
-    coefficients : array of shape (m or d, q or r)
+    model : Expansion
     tasks : NewRows or None
         The b tasks; None stands for those of training.
-    finish : callable or None
-        What takes instance block times coefficients to predictions for the tasks of training; None is the identity.
-    n_tasks : int
-        Of training, for `finish`.
 
     Returns
     -------
@@ -83,9 +117,10 @@ def predict_grid(
     NotEnoughMemoryError
         If there is no room for the result and a block.
     """
-    middle, a = coefficients, rows.size
+    middle, a = model.values, rows.size
+    rows, tasks, finish = _begun(rows, model, tasks)
     if tasks is None:
-        b = n_tasks if finish else middle.shape[1]
+        b = model.n_tasks
         # What comes before the end is finished block by block.
         blocks = rows.cut(2 * b if finish else 0, middle)
         _check_predictions(a, b, 0, [(rows, blocks)], middle, 2 * b if finish else 0)
@@ -111,17 +146,15 @@ def predict_grid(
 
 def predict_pairs(
     rows: NewRows,
-    coefficients: Array,
+    model: Expansion,
     tasks: NewRows | None,
     pairs: tuple[np.ndarray, np.ndarray],
-    finish: Finish | None = None,
-    n_tasks: int = 0,
 ) -> Array:
     """Return predictions for some pairs of n only.
 
     Parameters
     ----------
-    rows, coefficients, tasks, finish, n_tasks : as in `predict_grid`
+    rows, model, tasks : as in `predict_grid`
     pairs : (integer array of shape (n,), integer array of shape (n,))
         Positions of instances and of tasks.
 
@@ -129,10 +162,11 @@ def predict_pairs(
     -------
     array of shape (n,)
     """
-    middle, (first, second) = coefficients, pairs
+    middle, (first, second) = model.values, pairs
+    rows, tasks, finish = _begun(rows, model, tasks)
     xp = namespace(middle)
-    blocks = rows.cut(middle.shape[1] + (2 * n_tasks if finish else 0), middle)
-    task_blocks = [slice(0, n_tasks or middle.shape[1])] if tasks is None else tasks.cut(0, middle)
+    blocks = rows.cut(middle.shape[1] + (2 * model.n_tasks if finish else 0), middle)
+    task_blocks = [slice(0, model.n_tasks)] if tasks is None else tasks.cut(0, middle)
     sides = [(rows, blocks)] if tasks is None else [(rows, blocks), (tasks, task_blocks)]
     _check_predictions(1, first.size, 0, sides, middle)
     once = tasks.at(task_blocks[0]) if tasks is not None and len(task_blocks) == 1 else None
@@ -151,6 +185,12 @@ def predict_pairs(
                 pieces.append(dots_at(half, tasks.at(there) if once is None else once, own, other))
             places.append(chosen)
     return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+
+
+def _begun(rows: NewRows, model: Expansion, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
+    """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""
+    finish = None if model.tasks is None else model.tasks.training
+    return rows.before(model.instances), None if tasks is None else tasks.before(model.tasks), finish
 
 
 def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:

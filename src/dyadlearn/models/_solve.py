@@ -7,6 +7,7 @@ import warnings
 from dyadlearn._array import Array, largest, namespace
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.holdout.problem import Problem
+from dyadlearn.models._predict import Expansion
 from dyadlearn.solvers import (
     independent_coefficients,
     independent_dual,
@@ -15,8 +16,9 @@ from dyadlearn.solvers import (
     two_step_coefficients,
     two_step_dual,
 )
+from dyadlearn.solvers.folding import Folded, Unfolded
 
-__all__ = ["check_regularisation", "coefficients", "dual_coefficients"]
+__all__ = ["check_regularisation", "coefficients", "dual_coefficients", "expansion", "folding"]
 
 #: Where alpha is 0: how much of the smallest eigenvalue may be rounding.
 _UNSURE = 1e-4
@@ -58,8 +60,8 @@ def check_regularisation(problem: Problem) -> None:
 
 
 def coefficients(problem: Problem) -> Array:
-    """Return what predictions are made of, shape (m or d, q or r)."""
-    instances = (problem.spectrum, problem.Y, problem.filter, problem.alpha)
+    """Return what predictions are made of, with the sides folded in that `folding` says."""
+    folded, instances = folding(problem), (problem.spectrum, problem.Y, problem.filter, problem.alpha)
     if problem.task_spectrum is None:
         return independent_coefficients(*instances)
     if problem.method == "kronecker":
@@ -72,9 +74,34 @@ def coefficients(problem: Problem) -> Array:
         problem.alpha,
         problem.task_filter,
         problem.task_alpha,
+        folded,
     )
-    # Rounding must not break the symmetry of a network.
-    return (found + problem.sign * found.T) / 2 if problem.method == "network" else found
+    # Rounding must not break the symmetry of a network; where a side is left out there is none to break.
+    return (found + problem.sign * found.T) / 2 if problem.method == "network" and all(folded) else found
+
+
+def folding(problem: Problem) -> tuple[bool, bool]:
+    """Tell whether the spectral weights of instances and of tasks are in the coefficients.
+
+    In two-step ridge regression those of the smaller side are not, where a side is in the dual: its rows take one more
+    product to predict for, and no other rows are shorter.
+    """
+    if problem.task_spectrum is None or problem.method == "kronecker":
+        return True, True
+    spectra = (problem.spectrum, problem.task_spectrum)
+    if all(spectrum.components is not None for spectrum in spectra):
+        return True, True
+    first, second = (Folded(spectrum).size for spectrum in spectra)
+    return second <= first, first < second
+
+
+def expansion(problem: Problem, values: Array, folded: tuple[bool, bool]) -> Expansion:
+    """Return the coefficients of a problem, with the sides folded in or not, and how rows of each multiply them."""
+    sides = [(problem.spectrum, problem.filter, problem.alpha)]
+    if problem.task_spectrum is not None:
+        sides.append((problem.task_spectrum, problem.task_filter, problem.task_alpha))
+    parts = [Folded(side[0]) if whole else Unfolded(*side) for side, whole in zip(sides, folded, strict=False)]
+    return Expansion(values, *parts)
 
 
 def dual_coefficients(problem: Problem) -> Array:

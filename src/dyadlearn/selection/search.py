@@ -21,7 +21,7 @@ from dyadlearn.metrics.scorers import each_column
 from dyadlearn.metrics.undefined import check_enough_labels, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
-from dyadlearn.models._solve import coefficients, dual_coefficients
+from dyadlearn.models._solve import coefficients, dual_coefficients, folding
 from dyadlearn.selection._search import RidgeSearch, grid_of
 from dyadlearn.selection.incomplete import method_in_words
 from dyadlearn.settings import Setting, as_setting
@@ -403,6 +403,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
             completed = self._by_task(lambda part: complete_problem(part).labels)
             self._closed_problem = replace(self._closed_problem, Y=completed)
         self._coefficients = self._by_task(coefficients, self._closed_problem)
+        self._folded = folding(self._closed_problem)
         self.holdout_method_ = method_in_words(self._fitted_problem, Setting.B, groups, None, None)
         self.holdout_ = self.holdout("B", groups=groups)
         return self

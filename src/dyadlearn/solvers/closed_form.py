@@ -12,15 +12,18 @@ Kronecker          :math:`1/(\sigma_i s_j + \lambda)`
 
 The ``*_coefficients`` functions return what predictions are made of: a prediction is the
 instance block (kernel or feature rows) times the coefficients times the transposed task
-block. They leave out the null directions of a kernel, on which every kernel row is zero: there
-:math:`\varphi(0) = 1/\lambda` would only amplify rounding. The ``*_dual`` functions return the dual
-parameters :math:`\mathbf{A}` that solve the paper's linear systems, null directions included.
+block. Of two-step ridge regression one side may be left out of them, to be in its block instead
+(`dyadlearn.solvers.folding` says why). They leave out the null directions of a kernel, on which
+every kernel row is zero: there :math:`\varphi(0) = 1/\lambda` would only amplify rounding. The ``*_dual``
+functions return the dual parameters :math:`\mathbf{A}` that solve the paper's linear systems, null
+directions included.
 """
 
 from __future__ import annotations
 
 from dyadlearn._array import Array, namespace
 from dyadlearn.filters import SpectralFilter
+from dyadlearn.solvers.folding import range_phi
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -52,7 +55,7 @@ def independent_coefficients(spectrum: Spectrum, Y: Array, filter: SpectralFilte
     -------
     array of shape (m, q), in the primal (d, q)
     """
-    return spectrum.basis @ (_range_phi(spectrum, filter, alpha)[:, None] * spectrum.rotate(Y))
+    return spectrum.basis @ (range_phi(spectrum, filter, alpha)[:, None] * spectrum.rotate(Y))
 
 
 def independent_dual(spectrum: Spectrum, Y: Array, filter: SpectralFilter, alpha: float) -> Array:
@@ -69,11 +72,14 @@ def two_step_coefficients(
     alpha: float,
     task_filter: SpectralFilter,
     task_alpha: float,
+    folded: tuple[bool, bool] = (True, True),
 ) -> Array:
     r"""Return the coefficients of two-step ridge regression.
 
     .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
               \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
+
+    with the factors of a side only where they are to be folded in.
 
     Parameters
     ----------
@@ -83,15 +89,22 @@ def two_step_coefficients(
     filter, task_filter : SpectralFilter
     alpha, task_alpha : float
         :math:`\lambda_d` and :math:`\lambda_t`.
+    folded : (bool, bool), default=(True, True)
+        Whether instances and tasks are; not both should be where one is in the dual.
 
     Returns
     -------
     array of shape (m or d, q or r)
+        For a side that is not folded as many as it has eigenvalues.
     """
     rotated = _rotate_both(spectrum, task_spectrum, Y)
-    rotated *= _range_phi(spectrum, filter, alpha)[:, None]
-    rotated *= _range_phi(task_spectrum, task_filter, task_alpha)[None, :]
-    return sandwich(spectrum.basis, rotated, task_spectrum.basis)
+    if folded[0]:
+        rotated *= range_phi(spectrum, filter, alpha)[:, None]
+        rotated = spectrum.basis @ rotated
+    if folded[1]:
+        rotated *= range_phi(task_spectrum, task_filter, task_alpha)[None, :]
+        rotated = rotated @ task_spectrum.basis.T
+    return rotated
 
 
 def two_step_dual(
@@ -147,13 +160,6 @@ def kronecker_dual(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha:
 def _rotate_both(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array) -> Array:
     """Return UᵀYV of shape (k, l)."""
     return task_spectrum.rotate(spectrum.rotate(Y).T).T
-
-
-def _range_phi(spectrum: Spectrum, filter: SpectralFilter, alpha: float) -> Array:
-    """Return φ(σ), zero on null directions."""
-    xp = namespace(spectrum.values)
-    phi = filter.phi(spectrum.values, alpha)
-    return xp.where(spectrum.values > 0, phi, xp.zeros_like(phi))
 
 
 def _pair_phi(spectrum: Spectrum, task_spectrum: Spectrum, alpha: float) -> Array:

@@ -1,0 +1,235 @@
+"""How many digits of a prediction are right, against 60-digit arithmetic: each side costs ε‖K‖/λ, and these add."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dyadlearn import TwoStepRidge, load, save
+from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
+from dyadlearn.models import _predict
+from dyadlearn.models._predict import predict_grid
+
+# Errors of so many units are let pass.
+UNITS = 20
+ALPHAS = [(1e-10, 1e-10), (1e-7, 1e-7), (1e-7, 1e-3), (1e-10, 1e6), (1e6, 1e-10), (1e-3, 1.0), (1e6, 1e6)]
+PHI = {
+    Tikhonov(): lambda s, alpha: 1 / (s + alpha),
+    IteratedTikhonov(3): lambda s, alpha: (1 - (alpha / (s + alpha)) ** 3) / s,
+    SpectralCutoff(): lambda s, alpha: 1 / s if s >= alpha else mpmath.mpf(0),
+}
+
+
+@pytest.fixture(autouse=True)
+def sixty_digits():
+    with mpmath.workdps(60):
+        yield
+
+
+def exact(array):
+    return mpmath.matrix(np.asarray(array, dtype=float).tolist())
+
+
+def to_double(matrix):
+    return np.array(matrix.tolist(), dtype=float)
+
+
+def product(left, middle, right):
+    return np.asarray(left.astype(np.longdouble) @ middle @ right, dtype=float)
+
+
+class Rows:
+    """A side: rows of training and new ones as a model gets them, and their exact kernels."""
+
+    def __init__(self, known, new, kernel="precomputed", rank=None):
+        self.known, self.new, self.kernel = known, new, kernel
+        right = exact(known).T if kernel == "linear" else mpmath.eye(len(known))
+        self.blocks = {False: exact(known) * right, True: exact(new) * right}
+        self.size = max(float(mpmath.mnorm(block, "f")) for block in self.blocks.values())
+        values, self.vectors = mpmath.eigsy(self.blocks[False])
+        null = len(values) - (rank or len(values))
+        self.values = [None] * null + list(values)[null:]
+
+    @cache  # noqa: B019
+    def predictor(self, new, alpha, filter):
+        """Return what takes labels to predictions of rows of training, or of new ones: nothing in null directions."""
+        phi = [0 if s is None else PHI[filter](s, mpmath.mpf(alpha)) for s in self.values]
+        return to_double(self.blocks[new] * self.vectors * mpmath.diag(phi) * self.vectors.T)
+
+
+def smooth(n, seed):
+    """Return an RBF kernel that is close to singular."""
+    rows = 0.01 * np.random.default_rng(seed).normal(size=(n + 3, 3))
+    return Rows(rbf_kernel(rows[:n], gamma=0.05), rbf_kernel(rows[n:], rows[:n], gamma=0.05))
+
+
+def singular(n, seed):
+    """Return a kernel in which two rows are the same."""
+    rows = np.random.default_rng(seed).integers(-2, 3, size=(n + 3, n)).astype(float)
+    rows[1] = rows[0]
+    kernel = rows @ rows[:n].T
+    return Rows(kernel[:n], kernel[n:], rank=n - 1)
+
+
+def clipped(n, seed):
+    """Return an indefinite kernel, and new rows that are not zero where it is negative."""
+    rng = np.random.default_rng(seed)
+    vectors = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    kernel = (vectors * np.r_[-0.5, 10.0 ** np.arange(-n + 2, 1)]) @ vectors.T
+    return Rows((kernel + kernel.T) / 2, rng.normal(size=(3, n)), rank=n - 1)
+
+
+def primal(d):
+    """Return what makes d features that are close to dependent."""
+
+    def make(n, seed):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(n + 3, 1)) + 1e-3 * rng.normal(size=(n + 3, d))
+        return Rows(rows[:n], rows[n:], "linear")
+
+    return make
+
+
+# Which side stays out of the coefficients: that with fewer rows of them, unless both are in the primal.
+SIDES = {
+    "fewer tasks": (smooth, 8, smooth, 6),
+    "fewer instances": (smooth, 6, smooth, 8),
+    "few features": (primal(3), 9, smooth, 6),
+    "few task features": (smooth, 6, primal(3), 9),
+    "many features": (primal(6), 9, smooth, 4),
+    "primal": (primal(3), 9, primal(4), 8),
+}
+
+
+@cache
+def sides_of(name):
+    make, n, make_tasks, n_tasks = SIDES[name]
+    return make(n, 1), make_tasks(n_tasks, 2)
+
+
+def labels_of(rows, tasks):
+    return np.random.default_rng(3).normal(size=(len(rows.known), len(tasks.known)))
+
+
+def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.asarray):
+    """Compare all predictions of a fitted model with exact ones."""
+    filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
+    if model.symmetry:
+        filters = (filters[0], filters[0])
+    allowed = UNITS * eps * (1 + rows.size / model.alpha + tasks.size / model.task_alpha)
+    for new in (False, True):
+        left = rows.predictor(new, model.alpha, filters[0])
+        X = given(rows.new if new else rows.known)
+        for new_tasks in (False, True):
+            right = tasks.predictor(new_tasks, model.task_alpha, filters[1])
+            expected = product(left, Y, right.T)
+            # Labels may cancel; errors are measured by what is added.
+            atol = allowed * product(abs(left), abs(Y), abs(right.T)).max()
+            T = given(tasks.new) if new_tasks else None
+            assert_allclose(read(model.predict(X, tasks=T)), expected, rtol=0, atol=atol)
+            if new_tasks and not new:  # the other way round, as where nothing but the spectrum knows the instances
+                turned = predict_grid(model._task_rows(T)[1], model._expansion().transposed, None).T
+                assert_allclose(read(turned), expected, rtol=0, atol=atol)
+            some = read(model.predict_pairs(X, T, [(2, 1), (0, 2), (2, 0)]))
+            assert_allclose(some, expected[[2, 0, 2], [1, 2, 0]], rtol=0, atol=atol)
+
+
+def two_step(rows, tasks, alphas, **options):
+    return TwoStepRidge(*alphas, kernel=rows.kernel, task_kernel=tasks.kernel, **options)
+
+
+@pytest.mark.parametrize("alphas", ALPHAS, ids=str)
+@pytest.mark.parametrize("name", SIDES)
+def test_every_side_costs_its_own_digits(name, alphas, monkeypatch):
+    rows, tasks = sides_of(name)
+    Y = labels_of(rows, tasks)
+    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    check_digits(model, rows, tasks, Y)
+    monkeypatch.setattr(_predict, "_BLOCK_BYTES", 1)
+    check_digits(model, rows, tasks, Y)
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-7, 1e-3, 1e6])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("make", [smooth, primal(3)], ids=["dual", "primal"])
+def test_networks(make, sign, alpha):
+    nodes = make(7, 1)
+    Y = labels_of(nodes, nodes)
+    Y = Y + sign * Y.T
+    symmetry = "symmetric" if sign > 0 else "antisymmetric"
+    model = two_step(nodes, nodes, (alpha, alpha), symmetry=symmetry).fit(nodes.known, Y)
+    check_digits(model, nodes, nodes, Y)
+
+
+@pytest.mark.parametrize("filters", [(0, 1), (1, 0), (1, 1), (2, 2)], ids=str)
+@pytest.mark.parametrize("name", ["fewer tasks", "fewer instances", "few features"])
+def test_other_filters(name, filters):
+    rows, tasks = sides_of(name)
+    Y, (filter, task_filter) = labels_of(rows, tasks), (list(PHI)[place] for place in filters)
+    model = two_step(rows, tasks, (1e-6, 1e-5), filter=filter, task_filter=task_filter)
+    check_digits(model.fit(rows.known, Y, tasks=tasks.known), rows, tasks, Y)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
+@pytest.mark.parametrize("alphas", [(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], ids=str)
+@pytest.mark.parametrize("sizes", [(7, 5), (5, 7)], ids=str)
+@pytest.mark.parametrize("make", [singular, clipped])
+def test_null_directions_are_left_out(make, sizes, alphas):
+    rows, tasks = make(sizes[0], 1), make(sizes[1], 2)
+    Y = labels_of(rows, tasks)
+    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    check_digits(model, rows, tasks, Y)
+
+
+@pytest.mark.parametrize("name", ["fewer tasks", "fewer instances", "few features", "few task features"])
+def test_array_libraries(name, library):
+    rows, tasks = sides_of(name)
+    Y = labels_of(rows, tasks)
+    model = two_step(rows, tasks, (1e-2, 1e-2))
+    model.fit(*(library.asarray(part) for part in (rows.known, Y)), tasks=library.asarray(tasks.known))
+    eps = float(np.finfo(library.dtype).eps)
+    check_digits(model, rows, tasks, Y, eps, library.to_numpy, library.asarray)
+
+
+@pytest.mark.parametrize("name", ["few features", "few task features"])
+def test_sparse_features(name):
+    rows, tasks = sides_of(name)
+    Y, given = labels_of(rows, tasks), [side.known for side in (rows, tasks)]
+    known = [
+        csr_array(part) if side.kernel == "linear" else part for side, part in zip((rows, tasks), given, strict=True)
+    ]
+    model = two_step(rows, tasks, (1e-6, 1e-6)).fit(known[0], Y, tasks=known[1])
+    check_digits(model, rows, tasks, Y)
+    assert not (model._side if name == "few features" else model._task_side).spectrum.has_vectors
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_parameters_keep_their_meaning(name):
+    rows, tasks = sides_of(name)
+    Y, alphas = labels_of(rows, tasks), (0.3, 0.1)
+    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    systems = (
+        side.blocks[False] + alpha * mpmath.eye(len(side.known))
+        for side, alpha in zip((rows, tasks), alphas, strict=True)
+    )
+    left, right = (mpmath.inverse(system) for system in systems)
+    assert_allclose(model.dual_coef_, to_double(left * exact(Y) * right), rtol=1e-9)
+    if name == "primal":
+        assert_allclose(rows.new @ model.coef_ @ tasks.new.T, model.predict(rows.new, tasks=tasks.new), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_a_file_predicts_the_same_to_the_bit(name, tmp_path):
+    rows, tasks = sides_of(name)
+    model = two_step(rows, tasks, (1e-7, 1e-6)).fit(rows.known, labels_of(rows, tasks), tasks=tasks.known)
+    save(model, tmp_path / "model.dyad")
+    loaded = load(tmp_path / "model.dyad")
+    for T in (None, tasks.new):
+        assert_array_equal(loaded.predict(rows.new, tasks=T), model.predict(rows.new, tasks=T))
+    assert_array_equal(loaded.dual_coef_, model.dual_coef_)
