@@ -106,6 +106,13 @@ def axes(*shape: int):
     return lambda forgery: forgery.put("coefficients", "F64", list(shape), b"")
 
 
+def folded(value):
+    def forge(forgery: Forgery) -> None:
+        forgery.header["model"]["$TwoStepRidge"]["state"]["folded"] = value
+
+    return forge
+
+
 def parameter(value):
     def forge(forgery: Forgery) -> None:
         forgery.header["model"]["$TwoStepRidge"]["parameters"]["alpha"] = value
@@ -121,6 +128,9 @@ def parameter(value):
         by_columns,
         axes(0, *[2**47] * 7),
         axes(10**8, 0),
+        folded({"$tuple": []}),
+        folded({"$tuple": [1, True]}),
+        folded({"$tuple": [True, True, True]}),
         parameter({"$timestamp": ["2020-01-01", "ns", "Europe"]}),  # the name of a folder of time zones
         parameter({"$numpy": ["a5", "x"]}),
         parameter({"$numpy": [[["a", "<f8"]], 1]}),
