@@ -6,16 +6,16 @@ Two-step predictions are
           \varphi_t(\mathbf{S})\mathbf{V}^\top\,\mathbf{G}_*^\top .
 
 Everything between the new rows can be multiplied out, but in the dual it should not be. Along directions of small
-eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, and kernel rows shrink them again: what is stored has entries of
-up to :math:`1/(\lambda_d\lambda_t)`, rounded to :math:`\varepsilon` of that in *every* direction, and the largest ones
-multiply what is rounded by :math:`\|\mathbf{K}\|\|\mathbf{G}\|`. With one side folded and the other left out,
+eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, and kernel rows, which are small there, take that back. The
+product has entries of up to :math:`1/(\lambda_d\lambda_t)` and is rounded to :math:`\varepsilon` of them in *every*
+direction, those included in which kernel rows are large: an error of
+:math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side folded and the other left out,
 
-===================  ====================================================================================
-coefficients         :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
-for new tasks        :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
-for tasks of         :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, with the shrinkage
-training             :math:`f(s) = s\,\varphi(s)`
-===================  ====================================================================================
+==============  ===========================================================================================
+coefficients    :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
+new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
+training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
+==============  ===========================================================================================
 
 (or its mirror image), both factors have the size of predictions, one known to
 :math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and the other to :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`: the errors add
