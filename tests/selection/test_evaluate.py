@@ -300,3 +300,13 @@ def test_bad_folds():
         evaluate(model, cv=1)
     with pytest.raises(TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"):
         evaluate(model, cv="5")
+
+
+def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
+    X, Y, T = make_data()
+    search = TwoStepRidgeCV([0.5], [2.0], setting="B").fit(X, Y, tasks=T)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    expected = evaluate(model, scoring="neg_mean_squared_error")["neg_mean_squared_error"]
+    search.set_params(setting="D")
+    assert search.holdout_setting_ == "B"
+    assert_allclose(evaluate(search)["neg_mean_squared_error"], expected)

@@ -181,3 +181,11 @@ def test_grams_of_the_same_rows(data):
     assert same_gram(gram * (1 + 1e-12), gram)
     assert not same_gram(gram * (1 + 1e-9), gram)
     assert same_gram(np.zeros((2, 2)), np.zeros((2, 2)))
+
+
+def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
+    X, Y = np.zeros((3, 2)), np.arange(3.0)[:, None]
+    left = remove_rows(collect(X, Y), X[:1], Y[:1])
+    assert_same(left, collect(X[1:], Y[1:]))
+    with pytest.raises(ValueError, match="not learnt as they are given"):
+        remove_rows(collect(X, Y), X[:1] + 1e-9, Y[:1])

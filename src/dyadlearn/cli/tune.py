@@ -125,7 +125,7 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
     m, q = data.Y.shape
     return {
         "model": model,
-        "setting": as_setting(search.setting).value,
+        "setting": search.holdout_setting_,
         "scoring": scoring,
         "alpha": float(search.alpha_),
         "task_alpha": None if getattr(search, "task_alpha_", None) is None else float(search.task_alpha_),

@@ -119,7 +119,7 @@ class LandscapeDisplay:
             alpha=model.alpha_,
             task_alpha=model.task_alpha_ if two else None,
             best_score=model.best_score_,
-            setting=as_setting(model.setting),
+            setting=model._searched_setting,
             scoring=scorer(model.scoring).name,
         )
         return display.plot(ax)

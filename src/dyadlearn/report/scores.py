@@ -71,7 +71,7 @@ class Question:
     @cached_property
     def own(self) -> Setting | None:
         """The setting that the regularisation was chosen for."""
-        return None if self.search is None else as_setting(self.search.setting)
+        return None if self.search is None else self.search._searched_setting
 
     @cached_property
     def judged_by(self) -> Any:

@@ -44,6 +44,7 @@ class RidgeSearch(PairwiseRidge):
     landscape_: np.ndarray
     holdout_: Any
     holdout_method_: str
+    holdout_setting_: str
 
     _sides_tried: list[Side]
     _task_sides_tried: list[Side | None]
@@ -185,15 +186,20 @@ class RidgeSearch(PairwiseRidge):
             held_out = holdout(problem, setting, groups=used[0], task_groups=used[1])
         else:
             held_out = folds_of(problem, setting, *given).held_out(problem.alpha, problem.task_alpha)
-        self.holdout_ = self._grid.restore(held_out)
+        self.holdout_, self.holdout_setting_ = self._grid.restore(held_out), setting.value
         return self
+
+    @property
+    def _searched_setting(self) -> Setting:
+        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
+        return as_setting(getattr(self, "holdout_setting_", self.setting))
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
         """Return the held-out predictions (m, q) by which the search has chosen, and how they were made.
 
-        None for another setting than the search's own, and for a model that was read from a file that kept less.
+        None for another setting than that of the search, and for a model that was read from a file that kept less.
         """
-        if setting is not as_setting(self.setting) or not hasattr(self, "holdout_"):
+        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
             return None
         Y = self._grid.values
         kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)

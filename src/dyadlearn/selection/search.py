@@ -70,6 +70,8 @@ class TwoStepRidgeCV(RidgeSearch):
         Held-out predictions at the best values.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
     completed_, n_iter_, residual_
         As in `TwoStepRidge`.
     dual_coef_, coef_
@@ -191,6 +193,8 @@ class KroneckerRidgeCV(RidgeSearch):
         Held-out predictions at the best value.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
     completed_, n_iter_, residual_
         As in `KroneckerRidge`.
     dual_coef_, coef_
@@ -296,6 +300,8 @@ class IndependentTaskRidgeCV(RidgeSearch):
         Held-out predictions at the best values.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
     completed_
         As in `IndependentTaskRidge`.
     dual_coef_, coef_
@@ -406,6 +412,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self._folded = folding(self._closed_problem)
         self.holdout_method_ = method_in_words(self._fitted_problem, Setting.B, groups, None, None)
         self.holdout_ = self.holdout("B", groups=groups)
+        self.holdout_setting_ = as_setting(self.setting).value
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:

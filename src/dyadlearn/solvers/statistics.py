@@ -213,7 +213,8 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
         fits = float(xp.linalg.trace(rest.gram)) <= 1e-8 * size
         rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
     else:
-        fits = _is_gram(rest.gram, 1e-9 * size)
+        # Rows of zeros leave no size to compare with, but can be forgotten as any others.
+        fits = _is_gram(rest.gram, max(1e-9 * size, float(xp.finfo(state.gram.dtype).smallest_normal)))
     if not fits:
         raise ValueError(
             "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "

@@ -197,6 +197,7 @@ _SEARCH: Fields = {
     **_RIDGE,
     "holdout_": (np.ndarray,),
     "holdout_method_": (str,),
+    "holdout_setting_": (str,),
 }
 _MODELS = (IndependentTaskRidge, KroneckerRidge, TwoStepRidge)
 _SEARCHES = (IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV)
