@@ -325,7 +325,8 @@ def sparse_files(case: Case) -> None:
     elif kind == "shape":
         arrays["shape"] = np.array(case.pick((m + 5, d), (m, 0), (-1, d), (m, 2**40), (2**40, d), (m,), (m, d, 1)))
     elif kind == "dtype":
-        arrays[name] = arrays[name].astype(case.pick("float32", "complex128", "U8", "bool", "int8"))
+        dtype = str(case.pick("float32", "complex128", "U8", "bool", "int8"))
+        arrays[name] = arrays[name].astype("U8" if arrays[name].dtype.kind == "S" else dtype)
     elif kind == "delete":
         del arrays[name]
     elif kind == "longer":

@@ -236,7 +236,7 @@ def _without_tasks(case: Case, alpha: float, filter: Any, sides: dict[str, Any])
 
 
 def _why_not_fit(drawn: Drawn, error: Exception) -> str | None:
-    if drawn.model.weights is not None and "interpolates" in str(error):
+    if drawn.model.weights is not None and "interpolates" in str(error) and not isinstance(error, LeverageError):
         sides = [drawn.model.rows] + ([drawn.model.columns] if drawn.model.columns else [])
         return "weights without regularisation" if not all(side.definite for side in sides) else None
     if isinstance(error, LeverageError) or not drawn.is_complete:
@@ -354,9 +354,12 @@ def _side_slack(model: Model, setting: str, left: LeftOut) -> float:
 
 def _anything_left(model: Model, setting: str, left: LeftOut) -> bool:
     W = model.W.copy()
+    rows, columns = left.rows, left.columns
+    if model.kind == "network":  # a vertex leaves both sides
+        rows = columns = np.union1d(rows, columns)
     W[left.cells] = 0
-    W[left.rows] = 0
-    W[:, left.columns] = 0
+    W[rows] = 0
+    W[:, columns] = 0
     if model.kind == "independent":
         return bool((W.any(axis=0) == model.W.any(axis=0)).all())
     return bool(W.any())

@@ -317,3 +317,28 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
             labels |= {"task_groups": [0, 1, 1]} if setting in "CD" else {}
             for given in ({}, labels, {"cells": [[0, 1, 2]] * 3} if setting == "A" else {}):
                 assert_allclose(holdout(problem, setting, **given), np.zeros((3, 3)), atol=0)
+
+
+def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
+    """One side leaves 1e-24 of its labels, the other none of one direction: without both labels nothing is known."""
+    rng = np.random.default_rng(0)
+    rows = Spectrum.from_gram(1e6 * cases.gram(4, 4, rng))
+    columns = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.3]]))
+    filters = {"filter": IteratedTikhonov(2), "task_filter": SpectralCutoff()}
+    problem = Problem("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)
+    cells = np.array([[0, 0], [1, 2], [3, 4], [5, 6]])
+    with pytest.raises(LeverageError, match="2 of 8 cells form a set"):
+        holdout(problem, "A", cells=cells)
+
+
+@pytest.mark.parametrize(("setting", "method"), [("B", "two_step"), ("D", "kronecker"), ("B", "kronecker")])
+def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
+    rng = np.random.default_rng(0)
+    rows, columns = Spectrum.from_features(np.zeros((5, 2))), Spectrum.from_features(rng.normal(size=(4, 2)))
+    Y = rng.normal(size=(5, 4))
+    Y[:, 1] = np.nan
+    groups = np.array([0, 0, 1, 1, 2])
+    for problem in (Problem(method, Y, rows, 0.1, columns, 0.1), Problem(method, Y.T, columns, 0.1, rows, 0.1)):
+        labels = groups[: problem.Y.shape[0]]
+        for found in (holdout(problem, setting), holdout(problem, setting, groups=labels)):
+            assert_allclose(found, 0.0, atol=0)

@@ -308,5 +308,5 @@ def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
     model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
     expected = evaluate(model, scoring="neg_mean_squared_error")["neg_mean_squared_error"]
     search.set_params(setting="D")
-    assert search.holdout_setting_ == "B"
     assert_allclose(evaluate(search)["neg_mean_squared_error"], expected)
+    assert search.holdout_setting_ == "B"

@@ -235,7 +235,7 @@ def leave_out_columns(
     else:
         held_out = diagonal * columns
     held_out -= product
-    top = xp.reshape(xp.max(weights, axis=0), (n, c))
+    top = xp.reshape(_tops(weights), (n, c))
     settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
     if bool(xp.any(direct > 0)):
         diagonal -= direct[None, :]
@@ -245,6 +245,12 @@ def leave_out_columns(
             raise leverage_error(tight.nonzero()[0], m, "rows")
     held_out /= diagonal
     return held_out
+
+
+def _tops(weights: Array) -> Array:
+    """Return the largest weight of each column, shape (n c,); zeros where a kernel of zeros has no directions."""
+    xp = namespace(weights)
+    return xp.max(weights, axis=0) if weights.shape[0] else xp.sum(weights, axis=0)
 
 
 def _leave_groups_out_columns(
@@ -259,7 +265,7 @@ def _leave_groups_out_columns(
     """Leave groups out: the division of a single row becomes one small solve per group and column."""
     xp = namespace(columns)
     graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
-    level = rounding_level(columns, xp.max(weights, axis=0))
+    level = rounding_level(columns, _tops(weights))
     pieces = []
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)

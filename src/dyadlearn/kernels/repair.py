@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, namespace, refuse_mask, row_blocks
+from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
 from dyadlearn.exceptions import KernelError
 
 __all__ = [
@@ -194,7 +194,7 @@ def rank_threshold(values: Array, n: int) -> float:
     Parameters
     ----------
     values : array of shape (r,)
-        Eigenvalues, in any order; at least one.
+        Eigenvalues, in any order.
     n : int
         Side of the matrix; r may be smaller where the spectrum is truncated.
 
@@ -208,7 +208,7 @@ def rank_threshold(values: Array, n: int) -> float:
     >>> rank_threshold(np.array([0.0, 1.0]), n=2)
     4.440892098500626e-16
     """
-    return n * epsilon(values) * float(namespace(values).max(namespace(values).abs(values)))
+    return n * epsilon(values) * largest(namespace(values).abs(values))
 
 
 def definiteness_tolerance(values: Array, n: int) -> float:
@@ -236,7 +236,7 @@ def definiteness_tolerance(values: Array, n: int) -> float:
     >>> definiteness_tolerance(np.array([0.0, 2.0]), n=2)
     2e-06
     """
-    return max(rank_threshold(values, n), 1e-6 * float(namespace(values).max(namespace(values).abs(values))))
+    return max(rank_threshold(values, n), 1e-6 * largest(namespace(values).abs(values)))
 
 
 def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[Array, float]:

@@ -18,7 +18,7 @@ For Tikhonov's filter this is ridge regression on the observed rows. Columns wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -94,6 +94,8 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
             fitted = side.spectrum.vectors @ found[0]
             dual = column.labels - take_rows(fitted, column.rows)
             dual = dual if column.weights is None else column.weights * dual
+        elif side.is_graded and not vanishing:
+            return _complete_apart(side, matrices, column)
         else:
             dual = namespace(Y).linalg.solve(_system(matrices, column), column.labels)
             fitted = matrices.fitted(column.rows, dual)
@@ -127,7 +129,10 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         found = None
         if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
             found = _directions(side, column)
-        if found is None:
+        if found is None and side.is_graded and not vanishing:
+            fitted = _complete_apart(side, matrices, column)
+            held_out = _leave_one_out_apart(side, column)
+        elif found is None:
             inverse = xp.linalg.inv(_system(matrices, column))
             own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
             fitted = matrices.fitted(column.rows, inverse @ column.labels)
@@ -251,7 +256,7 @@ def _system(matrices: _Matrices, column: _Column) -> Array:
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:
     """Return the coefficients (k, p) of the eigenvectors and a solver of their system.
 
-    None where it is too near to singular to be solved; the kernel of the observed rows, with its ridge, never is.
+    None where it is too near to singular to be solved.
     """
     check_hidden(side, column.missing)
     own = take_rows(side.spectrum.vectors, column.rows)
@@ -274,12 +279,25 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
 
 def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
     """Leave rows out of the observed ones as a side of their own: 1 − h is no difference there."""
-    own = reduced(side, column.rows, column.weights)
+    own, root = _apart(side, column)
     tight = to_numpy(own.slack) <= own.slack_floor
     if tight.any():
         raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
-    root = 1.0 if column.weights is None else column.weights**0.5
     return own.leave_one_out(root * column.labels) / root
+
+
+def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
+    """Complete columns from the observed rows as a side of their own, where the ridge is lost beside their kernel."""
+    own, root = _apart(side, column)
+    labels = root * column.labels
+    completed = own.smooth(labels) / root + root * own.spectrum.apply(own.remainder, 1.0, labels)
+    return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
+
+
+def _apart(side: Smoother, column: _Column) -> tuple[Smoother, Array | float]:
+    """Return the observed rows as a side of their own, and the roots of their weights, of shape (n, 1) or 1."""
+    root = 1.0 if column.weights is None else column.weights**0.5
+    return reduced(side, column.rows, column.weights), root
 
 
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
