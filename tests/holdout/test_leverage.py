@@ -342,3 +342,31 @@ def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
         labels = groups[: problem.Y.shape[0]]
         for found in (holdout(problem, setting), holdout(problem, setting, groups=labels)):
             assert_allclose(found, 0.0, atol=0)
+
+
+def test_cells_beside_a_missing_block_are_refused_or_right():
+    """Without regularisation, of singular kernels: by a dense least-squares fit of all that is left."""
+    outcomes = set()
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        features, task_features = (rng.integers(-2, 3, size=(5, 3)).astype(float) for _ in range(2))
+        Y = rng.normal(size=(5, 5))
+        Y[:2, :2] = np.nan
+        sides = [Spectrum.from_gram(side @ side.T) for side in (features, task_features)]
+        pairs = np.kron(features, task_features)
+        seen = np.flatnonzero(~np.isnan(Y).ravel())
+        rank = np.linalg.matrix_rank(pairs)
+        determined = all(np.linalg.matrix_rank(pairs[np.delete(seen, c)], tol=1e-8) == rank for c in range(seen.size))
+        try:
+            found = holdout(Problem("two_step", Y, sides[0], 0.0, sides[1], 0.0), "A")
+        except LeverageError:
+            assert not determined
+            outcomes.add("refused")
+            continue
+        assert determined
+        for c in seen:
+            rest = seen[seen != c]
+            expected = pairs[c] @ np.linalg.lstsq(pairs[rest], Y.ravel()[rest], rcond=1e-10)[0]
+            assert_allclose(found.ravel()[c], expected, rtol=1e-7, atol=1e-7)
+        outcomes.add("right")
+    assert outcomes == {"refused", "right"}

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows, with_diagonal
+from dyadlearn._array import Array, as_array_of, eigh, epsilon, namespace, take_rows, with_diagonal
 from dyadlearn.holdout.two_step import check_cells
 from dyadlearn.solvers.pairs import TwoStepPairs, common_floor
 from dyadlearn.spectrum import Smoother
@@ -70,12 +70,18 @@ def leave_one_out_beside_block(
         + 2.0 * (A * A_hat) @ weights @ (B * B_residual).T
         + A_hat**2 @ weights @ (B_residual**2).T
     )
-    slack = rows.slack[:, None] + xp.linalg.diagonal(hat)[:, None] * columns.slack[None, :] - shared
+    own = rows.slack[:, None] + xp.linalg.diagonal(hat)[:, None] * columns.slack[None, :]
+    slack = own - shared
     inside = np.zeros(tuple(completed.shape), dtype=bool)
     inside[np.ix_(missing_rows, missing_columns)] = True
     block = as_array_of(inside, completed)
     slack = xp.where(block, xp.ones_like(slack), slack)
-    check_cells(slack, common_floor(rows, columns))
+    floor = common_floor(rows, columns)
+    check_cells(slack, floor)
+    if floor:
+        # A difference is known up to rounding of what it is made of, less well than a sum of squares: six digits must
+        # be left beside that, as in `dyadlearn._rounding.solve_block`.
+        check_cells(slack - 1e7 * sum(completed.shape) * epsilon(completed) * own, 0.0)
     if operators.prefers_residual or operators.vanishing:
         held_out = completed - operators.residual(completed) / slack
     else:  # where little is kept, 1 − slack carries the digits
