@@ -88,12 +88,11 @@ class Curves:
 
 
 def auc(Y: Any, F: np.ndarray, average: str) -> float:
-    """Return the area under the ROC curve of predictions F (t, b) for sparse labels Y (t, b), with ties restored.
+    """Return the area under the ROC curve of predictions F (t, b) for sparse labels Y (t, b).
 
-    Labels that stand alike to all known ones get the same prediction, and rounding is no order.
+    Labels that stand alike to all known ones get the same prediction: they tie, for rounding is no order.
     """
-    scale = np.abs(F).max() or 1.0
-    return float(roc_auc(Y.toarray(), np.rint(F * (1e12 / scale)), average=average))
+    return float(roc_auc(Y.toarray(), F, average=average, tie_tolerance=None))
 
 
 def choose(model: OnlineTwoStepRidge, X: np.ndarray, Y: Any, choice: str, setting: str) -> None:

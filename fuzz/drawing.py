@@ -81,7 +81,9 @@ def draw_side(case: Case, n: int, dtype: Any = np.float64, kinds: tuple[str, ...
     elif style == "duplicates":
         features = features[rng.integers(0, max(1, n // 2 + 1), size=n + 2)]
     elif style == "scaled":
-        features = features * 10.0 ** rng.integers(-4, 5)
+        power = int(rng.integers(-4, 5))
+        # Squared distances of large features are differences, in scikit-learn too, and the kernel lacks their digits.
+        features = features * 10.0 ** (min(power, 0) if kind == "rbf" else power)
     elif style == "zero":
         features = np.zeros_like(features)
     if kind == "sparse":

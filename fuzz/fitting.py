@@ -73,9 +73,16 @@ class Drawn:
 
     @property
     def rounding(self) -> float:
-        """The relative error that the documentation grants singular kernels: ε‖K‖/λ."""
+        """The relative error that the documentation grants singular kernels: ε‖K‖/λ.
+
+        Where labels are missing, other filters are granted the same of what they leave of a label at least.
+        """
         eps = float(np.finfo(self.dtype).eps)
         sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if not self.is_ridge and not self.is_complete:
+            left = [(s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0 for s in sides]
+            least = left[0] if len(left) == 1 else left[0] + (1 - left[0]) * left[1]
+            return min(eps / least, 1.0) if least > 0 else 0.0
         if not any(is_singular(side.K) for side in sides):
             return 0.0
         if self.model.kind == "kronecker":
@@ -135,7 +142,7 @@ def agree(
     noise = max(float(np.abs(other - expected)[where].max(initial=0.0)) for other in others)
     scale = float(np.abs(expected).max(initial=0.0))
     labels = float(np.nanmax(np.abs(model.Y)))
-    floor = 1e-12 * size / np.finfo(np.float64).eps * labels * drawn.reach
+    floor = (1e-12 * size / np.finfo(np.float64).eps + drawn.rounding) * labels * drawn.reach
     tolerance = max((DIGITS[drawn.dtype] + 10 * drawn.rounding) * scale, ROUNDING * noise, floor, 1e-290)
     errors = np.where(where, np.abs(found - expected), 0.0)
     error = float(errors.max(initial=0.0))

@@ -151,6 +151,16 @@ def test_what_would_cost_memory_or_raise_something_else_is_refused(forge, tmp_pa
     assert "\n" not in str(caught.value)
 
 
+def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
+    path = tmp_path / "forged.dyad"
+    for name in ("feature_map", "task_feature_map"):
+        forgery = Forgery(saved(OnlineTwoStepRidge().fit(X, Y, tasks=T), tmp_path))
+        forgery.header["model"]["$OnlineTwoStepRidge"]["parameters"][name] = 7
+        path.write_bytes(forgery.content())
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            load(path)
+
+
 def test_a_file_larger_than_the_memory_is_told_before_it_is_read(tmp_path):
     forgery, path, size = Forgery(saved(TwoStepRidge().fit(X, Y), tmp_path)), tmp_path / "forged.dyad", 2**42
     forgery.tables["more"] = {"dtype": "U8", "shape": [size], "data_offsets": [len(forgery.body)] * 2}

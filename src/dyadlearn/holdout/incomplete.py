@@ -21,6 +21,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._pairs import group_codes
+from dyadlearn._rounding import solve_block
 from dyadlearn.holdout.block import leave_one_out_beside_block
 from dyadlearn.holdout.cells import pair_operators
 from dyadlearn.holdout.groups import group_members, nothing_left
@@ -42,7 +44,7 @@ from dyadlearn.solvers.incomplete import Completion, complete
 from dyadlearn.solvers.iterative import Solution
 from dyadlearn.solvers.pairs import TwoStepPairs
 from dyadlearn.solvers.reduced import predict_others, reduced, without
-from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = ["FEW_CELLS", "Folds", "complete_problem", "incomplete_holdout", "is_taken_apart", "missing_block"]
 
@@ -307,7 +309,8 @@ def leave_one_out_pairs(problem: Problem) -> Array:
     system = operators.kernel_block(*np.nonzero(observed))
     weights = xp.ones_like(y) if problem.weights is None else take_rows(xp.reshape(problem.weights, (-1,)), flat)
     eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
-    inverse = xp.linalg.inv(system + operators.ridge * eye / weights)
+    refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
+    inverse = solve_block(system + operators.ridge * eye / weights, eye, 0.0, operators.is_graded, refusal)
     own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)
     if problem.method == "network":
         left_out = _both_ways(inverse, own, y, observed)

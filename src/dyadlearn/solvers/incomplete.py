@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
-from dyadlearn._rounding import is_graded, solve_block
+from dyadlearn._rounding import solve_block
 from dyadlearn.solvers.deflation import Deflation, choose_rank
 from dyadlearn.solvers.iterative import Solution, conjugate_gradients
 from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
@@ -189,10 +189,7 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     flat = np.flatnonzero(mask)
     refusal = partial(leverage_error, flat, mask.size, "cells form a set that")
     known = take_rows(xp.reshape(right, (-1,)), flat)[:, None]
-    sides = (operators.spectrum, operators.task_spectrum)
-    remainders = xp.reshape(operators.remainder, (-1, 1))
-    graded = is_graded(remainders, sum(side.n_rows for side in sides), any(side.is_truncated for side in sides))
-    solved = solve_block(system, known, operators.floor, graded, refusal)
+    solved = solve_block(system, known, operators.floor, operators.is_graded, refusal)
     # Cells outside the mask take the zero at the end.
     padded = xp.concat([solved[:, 0], xp.zeros_like(solved[:1, 0])])
     back = np.full(mask.size, flat.size)

@@ -24,6 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._rounding import is_graded
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
 from dyadlearn.vectrick import sandwich
 
@@ -71,6 +72,10 @@ class PairOperators(Protocol):
     @property
     def remainder(self) -> Array:
         """The residual in the rotated labels, shape (k, l)."""
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
 
     @property
     def kernel_values(self) -> Array:
@@ -152,6 +157,11 @@ class TwoStepPairs:
         r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
         kept = 1.0 if self.vanishing else self.rows.shrinkage[:, None]
         return self.rows.remainder[:, None] + kept * self.columns.remainder[None, :]
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
+        return _is_graded(self)
 
     @cached_property
     def kernel_values(self) -> Array:
@@ -254,6 +264,11 @@ class KroneckerPairs:
         return vanishing_residual(products) if self.vanishing else 1.0 - self.shrinkage
 
     @cached_property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
+        return _is_graded(self)
+
+    @cached_property
     def prefers_residual(self) -> bool:
         """Whether most of the spectrum is kept."""
         xp = namespace(self.shrinkage)
@@ -308,6 +323,12 @@ def _rotated_block(
         pieces.append(take_rows(right, here) @ (take_rows(turned, rows) * right).T)
         members.append(here)
     return take_rows(namespace(weights).concat(pieces, axis=0), np.argsort(np.concatenate(members)))
+
+
+def _is_graded(operators: PairOperators) -> bool:
+    sides = (operators.spectrum, operators.task_spectrum)
+    remainders = namespace(operators.remainder).reshape(operators.remainder, (-1, 1))
+    return is_graded(remainders, sum(side.n_rows for side in sides), any(side.is_truncated for side in sides))
 
 
 def common_floor(*sides: Smoother) -> float:

@@ -174,7 +174,10 @@ def _regressor_fits(model: PairRegressor) -> bool:
 
 def _online_fits(model: OnlineTwoStepRidge) -> bool:
     statistics = model._learnt.model.statistics
-    return model.feature_map is not None or statistics.gram.shape[0] == model.n_features_in_
+    maps = ("feature_map", "task_feature_map")
+    return all((getattr(model, name) is not None) == hasattr(model, f"{name}_") for name in maps) and (
+        model.feature_map is not None or statistics.gram.shape[0] == model.n_features_in_
+    )
 
 
 _RIDGE: Fields = {
