@@ -14,8 +14,8 @@ from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
 from dyadlearn import CanonicalProjection, IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
-from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import SpectralCutoff
+from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from dyadlearn.filters import SpectralCutoff, Tikhonov
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -112,6 +112,23 @@ def test_holdout_and_landscape_equal_the_local_models(data, blocks, setting):
         for alpha in ALPHAS
     ]
     assert_allclose(scores, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("with_tasks", [True, False])
+def test_a_regularisation_that_interpolates_has_no_score(threads, data, with_tasks):
+    X, Y, T = data
+    X, T = np.column_stack([X, np.arange(M) == 0]), T if with_tasks else None  # row 0 alone has the last feature
+    blocks = dense(X, 20, P + 1), dense(Y, 20, Q)
+    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
+    local = OnlineTwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+    with pytest.warns(UndefinedScoreWarning, match="no score for alpha 0,"):
+        found = distributed.tune(model, *blocks, [0.0, 0.3], TASK_ALPHAS)
+    with pytest.warns(UndefinedScoreWarning, match="no score for alpha 0,"):
+        expected = local.landscape(X, Y, [0.0, 0.3], TASK_ALPHAS)
+    assert found.alpha == 0.3
+    assert_allclose(found.landscape_, expected, rtol=1e-10)
+    with pytest.raises(LeverageError, match="In the block that begins with row 0"):
+        distributed.tune(model, *blocks, [0.0], TASK_ALPHAS)
 
 
 @pytest.mark.parametrize("kind", [dense, as_csr])
@@ -368,3 +385,22 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 20, P), labels).compute()
     with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
         distributed.predict(TwoStepRidge().fit(X, Y), rows)
+
+
+def test_a_filter_that_refits_is_ridge_regression_whatever_its_parameter(threads, data):
+    class Rooted(Tikhonov):
+        """Ridge regression whose parameter is the root of λ."""
+
+        def _phi(self, values, alpha):
+            return super()._phi(values, alpha**2)
+
+        def _shrinkage(self, values, alpha):
+            return super()._shrinkage(values, alpha**2)
+
+        def _residual(self, values, alpha):
+            return super()._residual(values, alpha**2)
+
+    X, Y, T = data
+    batch = TwoStepRidge(0.3, 0.2, filter=Rooted())
+    found = distributed.fit(batch, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
+    assert_allclose(found.predict(X), batch.fit(X, Y, tasks=T).predict(X), rtol=1e-10)

@@ -33,6 +33,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
 from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._inputs import cast, check_sizes
 from dyadlearn.models._online_inputs import all_or_nothing
@@ -203,7 +204,8 @@ def landscape(
     Returns
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-        Greater is better.
+        Greater is better. NaN, with a warning that names the values, where the model interpolates what is to be left
+        out; if it does so everywhere in a block of rows, `LeverageError` is raised.
 
     Examples
     --------
@@ -218,8 +220,9 @@ def landscape(
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
     parts = _shared(_map_of(model), ridge, values, task_values, wanted)
-    errors = _summed(_block_errors, sum, rows, labels, parts)
-    return np.asarray(-errors / labels.shape[0])
+    scores = np.asarray(-_summed(_block_errors, sum, rows, labels, parts) / labels.shape[0])
+    warn_of_undefined(scores, values, task_values if scores.ndim == 2 else None, wanted.value, 2)
+    return scores
 
 
 def tune(
@@ -260,17 +263,16 @@ def tune(
 def _as_online(model: Any) -> OnlineTwoStepRidge:
     """Return the model to fit, refusing what cannot be learnt from sums over rows."""
     if isinstance(model, TwoStepRidge):
-        kernels, filters = (model.kernel, model.task_kernel), (model.filter, model.task_filter)
-        if (
-            kernels != ("linear", "linear")
-            or model.symmetry is not None
-            or not all(filter is None or isinstance(filter, Tikhonov) for filter in filters)
-        ):
+        kernels, filters = (
+            (model.kernel, model.task_kernel),
+            (model.filter or Tikhonov(), model.task_filter or Tikhonov()),
+        )
+        if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
             raise ValueError(
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
                 "an OnlineTwoStepRidge with a feature map, such as Nystroem(kernel='rbf') of scikit-learn."
             )
-        return OnlineTwoStepRidge(model.alpha, model.task_alpha)
+        return OnlineTwoStepRidge(filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha))
     _check_online(model)
     for name in ("keep_instances", "reservoir"):
         if getattr(model, name):
@@ -481,8 +483,9 @@ def _merged(statistics: Sequence[Statistics]) -> Statistics:
 def _block_errors(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
     feature_map, ridge, alphas, task_alphas, setting = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
-    # Blocks of other sizes weigh otherwise.
-    return Y.shape[0] * online_squared_errors(ridge, Phi, Y, alphas, task_alphas, setting)
+    columns = task_alphas if ridge.task_side is not None else task_alphas[:1]
+    errors = where_defined(lambda *values: online_squared_errors(ridge, Phi, Y, *values, setting), alphas, columns)
+    return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 
 
 def _block_holdout(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:

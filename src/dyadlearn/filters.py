@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
 
+import numpy as np
+
 from dyadlearn._array import Array, largest, namespace
 
 __all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tikhonov"]
@@ -39,6 +41,13 @@ class SpectralFilter(ABC):
     #: Whether refitting without some rows is the same as holding them out under a fixed penalty, which is so for ridge
     #: regression alone: φ = 1/(σ + c), by whatever parameter c is set, as long as it does not depend on the spectrum.
     refits: ClassVar[bool] = False
+
+    def ridge(self, alpha: float) -> float:
+        """Return the c of a filter that refits, to the last bit where it is `alpha`."""
+        at_zero = float(self.phi(np.zeros(1), alpha)[0])
+        if at_zero == 0:
+            return 0.0
+        return alpha if at_zero == 1.0 / alpha else 1.0 / at_zero
 
     def phi(self, values: Array, alpha: float) -> Array:
         r"""Return the regularised inverse :math:`\varphi_\lambda(\sigma)`.

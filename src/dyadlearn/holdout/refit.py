@@ -285,8 +285,7 @@ class _Side:
     @cached_property
     def ridge(self) -> float:
         """The λ of a filter that refits, which is φ = 1/(σ + λ) whatever it calls its parameter."""
-        at_zero = float(self.filter.phi(np.zeros(1), self.alpha)[0])
-        return 1.0 / at_zero if at_zero > 0 else 0.0
+        return self.filter.ridge(self.alpha)
 
     @cached_property
     def hat(self) -> Array:
