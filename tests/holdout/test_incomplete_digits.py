@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.problem import Problem
@@ -123,3 +126,24 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
         # As on complete labels: nothing is lost but what the eigenvalues themselves are uncertain by.
         limit = max(1e-12, 10 * np.finfo(float).eps * np.linalg.norm(features, 2) ** 2 / alpha)
         assert worst_error(found, expected) < limit
+
+
+@pytest.mark.parametrize("task_alpha", [1e3, 1e9, 1e15])
+def test_cells_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_alpha):
+    rng = np.random.default_rng(0)
+    features, task_features = rng.normal(size=(6, 4)), rng.normal(size=(3, 5))
+    K, G = features @ features.T, task_features @ task_features.T
+    Y = rng.normal(size=(6, 3))
+    Y[1:3, :2] = np.nan
+    problem = Problem("two_step", Y, Spectrum.from_gram(K), 1e-3, Spectrum.from_gram(G), task_alpha)
+    H, task_H = np.linalg.solve(K + 1e-3 * np.eye(6), K), np.linalg.solve(G + task_alpha * np.eye(3), G)
+    hat = np.kron(H, task_H)
+    found = holdout(problem, "A").ravel()
+    for cell in np.flatnonzero(~np.isnan(Y.ravel())):
+        hidden = np.isnan(Y.ravel())
+        hidden[cell] = True
+        gap = np.eye(hidden.sum()) - hat[np.ix_(hidden, hidden)]
+        expected = np.linalg.solve(gap, hat[np.ix_(hidden, ~hidden)] @ Y.ravel()[~hidden])
+        assert_allclose(found[cell], expected[np.flatnonzero(hidden) == cell][0], rtol=1e-10)
+    empty = Spectrum.from_gram(np.zeros((3, 3)))
+    assert_allclose(holdout(replace(problem, task_spectrum=empty), "A"), 0.0, atol=0)

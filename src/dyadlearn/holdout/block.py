@@ -7,16 +7,14 @@ with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves t
 
 .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}{R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
 
-with :math:`\mathbf{C}` the completed grid. Since
-:math:`\mathbf{R} = \mathbf{R}_k\otimes\mathbf{I} + \mathbf{H}_k\otimes\mathbf{R}_g`,
-the term that is subtracted is, for all cells at once, three products
+with :math:`\mathbf{C}` the completed grid. Between different cells :math:`\mathbf{R}` is
+:math:`-\mathbf{H}_k\otimes\mathbf{H}_g`, so that the term that is subtracted is, for all cells at once, one product
 
-.. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top
-          + 2(\mathbf{A}\circ\mathbf{A}')\tfrac1d(\mathbf{B}\circ\mathbf{B}')^\top
-          + (\mathbf{A}'\circ\mathbf{A}')\tfrac1d(\mathbf{B}'\circ\mathbf{B}')^\top
+.. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top, \qquad
+          \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} = [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
 
-of :math:`\mathbf{A} = [\mathbf{R}_k]_{\cdot M}\mathbf{W}`, :math:`\mathbf{A}' = [\mathbf{H}_k]_{\cdot M}\mathbf{W}`,
-:math:`\mathbf{B} = \mathbf{I}_{\cdot T}\mathbf{Z}` and :math:`\mathbf{B}' = [\mathbf{R}_g]_{\cdot T}\mathbf{Z}`.
+As both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
+\mathbf{I}\otimes\mathbf{R}_g`, of which one part at most links a cell to the block.
 """
 
 from __future__ import annotations
@@ -54,23 +52,20 @@ def leave_one_out_beside_block(
     operators = TwoStepPairs(rows, columns)
     rows, columns = operators.rows, operators.columns
     residual, task_residual = _residual(rows), _residual(columns)
-    identity = xp.eye(completed.shape[1], dtype=completed.dtype, device=completed.device)
-    if operators.vanishing:
-        hat = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
-    else:
-        hat = rows.hat()
     p, W = eigh(_columns(take_rows(residual, missing_rows), missing_rows))
     e, Z = eigh(_columns(take_rows(task_residual, missing_columns), missing_columns))
     kept = xp.ones_like(p) if operators.vanishing else 1.0 - p
     weights = 1.0 / (p[:, None] + kept[:, None] * e[None, :])
-    A, A_hat = _columns(residual, missing_rows) @ W, _columns(hat, missing_rows) @ W
-    B, B_residual = _columns(identity, missing_columns) @ Z, _columns(task_residual, missing_columns) @ Z
-    shared = (
-        A**2 @ weights @ (B**2).T
-        + 2.0 * (A * A_hat) @ weights @ (B * B_residual).T
-        + A_hat**2 @ weights @ (B_residual**2).T
-    )
-    own = rows.slack[:, None] + xp.linalg.diagonal(hat)[:, None] * columns.slack[None, :]
+    if operators.vanishing:
+        # Of rows and columns outside the block the identity has no part.
+        A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
+        A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
+        shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
+        own = rows.slack[:, None] + columns.slack[None, :]
+    else:
+        A, B = _columns(_hat(rows), missing_rows) @ W, _columns(_hat(columns), missing_columns) @ Z
+        shared = A**2 @ weights @ (B**2).T
+        own = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
     slack = own - shared
     inside = np.zeros(tuple(completed.shape), dtype=bool)
     inside[np.ix_(missing_rows, missing_columns)] = True
@@ -93,6 +88,15 @@ def leave_one_out_beside_block(
 def _residual(side: Smoother) -> Array:
     """Return the residual operator, off its diagonal from the smaller of hat and residual: squares enter below."""
     return with_diagonal(-side.off_diagonal(), side.slack)
+
+
+def _hat(side: Smoother) -> Array:
+    """Return the hat matrix, off its diagonal likewise."""
+    return with_diagonal(side.off_diagonal(), side.leverage)
+
+
+def _identity(like: Array) -> Array:
+    return namespace(like).eye(like.shape[0], dtype=like.dtype, device=like.device)
 
 
 def _columns(matrix: Array, index: np.ndarray) -> Array:
