@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
@@ -67,6 +67,7 @@ def exact(value):
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(labels=st.lists(IDS, min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
+@example(labels=[np.str_("a\x00"), "a", np.str_("b")], name=None)
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
     model = IndependentTaskRidge().fit(X, Y)

@@ -306,7 +306,9 @@ def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
         return [value.dtype.str, int(value.astype(np.int64))]
     if value.dtype.kind not in "biufU" or (value.dtype.itemsize > 8 and value.dtype.kind != "U"):
         raise refusal(value, path)
-    return [value.dtype.str, writer.write(value.item(), path)]
+    # numpy's own way to a text of Python drops NUL characters at its end.
+    plain = "".join(value) if isinstance(value, np.str_) else value.item()
+    return [value.dtype.str, writer.write(plain, path)]
 
 
 def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
