@@ -75,7 +75,7 @@ class Drawn:
     def rounding(self) -> float:
         """The relative error that the documentation grants singular kernels: ε‖K‖/λ.
 
-        Where labels are missing, other filters are granted the same of what they leave of a label at least.
+        Other filters are granted ε over what they leave of a label at least, with missing labels of any kernel.
         """
         eps = float(np.finfo(self.dtype).eps)
         sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
@@ -88,7 +88,11 @@ class Drawn:
         if self.model.kind == "kronecker":
             top = float(np.prod([top_value(side.K) for side in sides]))
             return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
-        return max(eps * top_value(side.K) / side.alpha if side.alpha > 0 else 0.0 for side in sides)
+        powers = [side.n_iter or 1 if side.filter == "iterated" else 1 for side in sides]
+        return max(
+            eps * min(top_value(side.K) / side.alpha, 1e9) ** power if side.alpha > 0 else 0.0
+            for side, power in zip(sides, powers, strict=True)
+        )
 
     @property
     def is_projector(self) -> bool:

@@ -9,6 +9,8 @@ import gzip
 import io
 import math
 import os
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,8 @@ from dyadlearn.exceptions import DataFileError
 __all__ = [
     "UNPACKED_LIMIT",
     "check_places",
+    "is_at",
+    "lock",
     "make_sparse",
     "parse_number",
     "read_arrays",
@@ -206,3 +210,31 @@ def parse_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number")
     return float(text)
+
+
+def lock(descriptor: int, patience: float) -> bool:
+    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file is the one that has this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

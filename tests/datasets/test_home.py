@@ -118,6 +118,20 @@ def test_a_broken_transfer_is_resumed(server, tmp_path):
     assert [asked for _, asked in server.asked] == [None, "bytes=100000-", "bytes=200000-"]
 
 
+@pytest.mark.parametrize("checksum", [CHECKSUM, None])
+def test_two_downloads_at_once_do_not_meet(server, tmp_path, checksum):
+    fcntl = pytest.importorskip("fcntl")
+    server.files["a.bin"], path = CONTENT, tmp_path / "a.bin"
+    part_of(path).write_bytes(CONTENT[:1000])
+    with part_of(path).open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        download_file(server.address + "a.bin", path, sha256=checksum)
+        other.write(CONTENT[1000:])
+    assert path.read_bytes() == part_of(path).read_bytes() == CONTENT
+    assert sorted(tmp_path.iterdir()) == [path, part_of(path)]
+    assert server.asked == [("a.bin", None)]
+
+
 def test_without_a_checksum_nothing_is_pieced_together(server, tmp_path):
     server.files["a.bin"] = CONTENT
     part_of(tmp_path / "a.bin").write_bytes(b"of an older version")

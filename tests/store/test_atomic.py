@@ -171,7 +171,7 @@ def test_what_somebody_still_writes_is_left_alone(tmp_path):
 
 @posix
 def test_an_unfinished_file_that_was_taken_for_an_abandoned_one_is_begun_anew(tmp_path, monkeypatch):
-    lock, swept = atomic._lock, []
+    lock, swept = atomic.lock, []
 
     def late(descriptor, patience):
         if not swept:
@@ -179,7 +179,7 @@ def test_an_unfinished_file_that_was_taken_for_an_abandoned_one_is_begun_anew(tm
             swept[0].unlink()
         return lock(descriptor, patience)
 
-    monkeypatch.setattr(atomic, "_lock", late)
+    monkeypatch.setattr(atomic, "lock", late)
     write(tmp_path / "file", b"whole")
     assert len(swept) == 1
     assert (tmp_path / "file").read_bytes() == b"whole"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from dyadlearn._files import read_text
+from dyadlearn._files import is_at, lock, read_text
 
 __all__ = ["download_file", "find_file", "read_lines", "resolve_home"]
 
@@ -58,7 +61,7 @@ def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: f
     """Download a file, so that `path` is whole or not there at all.
 
     What has arrived is kept beside it as ``.part`` when the transfer breaks off. The next call goes on from there
-    if the server can and a checksum will tell whether the pieces belong together.
+    if the server can and a checksum will tell whether the pieces belong together; one at the same time does not.
 
     Parameters
     ----------
@@ -78,19 +81,19 @@ def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: f
         The checksum is another one; nothing is kept then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    if sha256 is None:
-        part.unlink(missing_ok=True)
-    try:
-        resumed = _transfer(url, part, timeout)
-    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        raise ConnectionError(f"Could not download {url} ({_reason(error)}).") from error
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if sha256 in (None, found):
-        part.replace(path)
-        return
-    part.unlink()
+    with _unfinished(path) as part:
+        if sha256 is None:
+            part.write_bytes(b"")
+        try:
+            resumed = _transfer(url, part, timeout)
+        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            raise ConnectionError(f"Could not download {url} ({_reason(error)}).") from error
+        with part.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if sha256 in (None, found):
+            part.replace(path)
+            return
+        part.unlink()
     if not resumed:
         raise ValueError(
             f"{url} is not the file it was: its SHA-256 checksum is {found}, expected {sha256}. Try again later, or "
@@ -98,6 +101,33 @@ def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: f
         )
     # The pieces may be of different versions of the file: once more, in one piece.
     download_file(url, path, sha256=sha256, timeout=timeout)
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Give the file that a download grows in: the one that the last has left, unless another is at work on it now.
+
+    Then it is a file of its own, which nobody goes on from.
+    """
+    part = path.with_name(path.name + ".part")
+    with ExitStack() as stack:
+        while sys.platform != "win32":
+            file = stack.enter_context(part.open("ab"))
+            if not lock(file.fileno(), 0.0):
+                part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+                stack.callback(part.unlink, missing_ok=True)
+                break
+            if is_at(file.fileno(), part):
+                stack.callback(_remove_if_empty, part, file.fileno())
+                break
+            # Whoever had it was done with it just now.
+        yield part
+
+
+def _remove_if_empty(part: Path, descriptor: int) -> None:
+    """Leave no file behind of which nothing has arrived, if it is still the open one."""
+    if is_at(descriptor, part) and part.stat().st_size == 0:
+        part.unlink()
 
 
 def _reason(error: Exception) -> str:
@@ -119,7 +149,7 @@ def _transfer(url: str, part: Path, timeout: float) -> bool:
         # 416: the file has nothing after what is here, so this was all of it, or is of another file.
         if error.code != 416 or not start:
             raise
-        part.unlink()
+        part.write_bytes(b"")
         return _transfer(url, part, timeout)
 
 

@@ -11,7 +11,6 @@ import signal
 import stat
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from dyadlearn._files import is_at, lock
 from dyadlearn.exceptions import FileChangedError
 
 __all__ = ["Written", "check_place", "noting_files", "replacing"]
@@ -142,7 +142,7 @@ def _begin(target: Path) -> tuple[Path, BinaryIO]:
         temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
         file = open(temporary, "xb")  # noqa: SIM115 (closed by the caller, who gets it)
         # Another process may have taken it for an abandoned one before it was locked.
-        if not _lock(file.fileno(), _PATIENCE) or _is_at(file.fileno(), temporary):
+        if not lock(file.fileno(), _PATIENCE) or is_at(file.fileno(), temporary):
             return temporary, file
         file.close()
 
@@ -154,7 +154,7 @@ def _sweep(target: Path) -> None:
             if sys.platform != "win32":  # there, an open file cannot be removed anyway
                 descriptor = _open_to_lock(abandoned)
                 stack.callback(os.close, descriptor)
-                if not _lock(descriptor, 0.0):
+                if not lock(descriptor, 0.0):
                     continue
             abandoned.unlink()
 
@@ -173,7 +173,7 @@ def _held(target: Path) -> Iterator[None]:
                 break
             stack.callback(os.close, descriptor)
             # Who waited for a file that was replaced meanwhile holds one that nobody knows any more.
-            if not _lock(descriptor, _PATIENCE) or _is_at(descriptor, target):
+            if not lock(descriptor, _PATIENCE) or is_at(descriptor, target):
                 break
             stack.close()
         yield
@@ -184,34 +184,6 @@ def _open_to_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR)  # network file systems lock only what may be written
     except PermissionError:
         return os.open(path, os.O_RDONLY)
-
-
-def _lock(descriptor: int, patience: float) -> bool:
-    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.01)
-        except OSError:
-            return False
-        else:
-            return True
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file is the one that has this name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
