@@ -484,7 +484,7 @@ def _block_errors(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
     feature_map, ridge, alphas, task_alphas, setting = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
     columns = task_alphas if ridge.task_side is not None else task_alphas[:1]
-    errors = where_defined(lambda *values: online_squared_errors(ridge, Phi, Y, *values, setting), alphas, columns)
+    errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
     return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 
 
