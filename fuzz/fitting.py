@@ -77,7 +77,7 @@ class Drawn:
 
         Other filters are granted ε over what they leave of a label at least, with missing labels of any kernel.
         """
-        eps = float(np.finfo(self.dtype).eps)
+        eps = float(np.finfo(self.dtype).eps) * max(1.0, float(self.model.W.max()))  # a weight divides λ
         sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
         if not self.is_ridge and not self.is_complete:
             left = [(s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0 for s in sides]

@@ -198,8 +198,9 @@ def _column(side: Side, rows: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.nd
         o = np.flatnonzero(w)
         if not o.size:
             return np.zeros(len(rows), dtype=LONG)
-        root = np.sqrt(w[o])
-        kernel = root[:, None] * side.K[np.ix_(o, o)] * root
+        kernel = side.K[np.ix_(o, o)]
+        root = _roots(kernel, side.alpha, w[o])
+        kernel = root[:, None] * kernel * root
         return rows[:, o] @ (root * (least_squares(kernel, side.alpha) @ (root * y[o])))
     if not w.any():
         return np.zeros(len(rows), dtype=LONG)
@@ -207,6 +208,11 @@ def _column(side: Side, rows: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.nd
     if side.vanishes:
         return rows @ solve(side.K, g)
     return rows @ side.phi @ g
+
+
+def _roots(kernel: np.ndarray, alpha: float, w: np.ndarray) -> np.ndarray:
+    """Return the roots of weights, which say nothing where all labels can be met, and would spoil the rank there."""
+    return np.ones_like(w) if alpha == 0 and not is_singular(kernel) else np.sqrt(w)
 
 
 def _pairs(
@@ -218,8 +224,9 @@ def _pairs(
     o = np.flatnonzero(w)
     if o.size:
         i, j = np.unravel_index(o, Y.shape)
-        root = np.sqrt(w[o])
-        kernel = root[:, None] * (K[np.ix_(i, i)] * G[np.ix_(j, j)]) * root
+        kernel = K[np.ix_(i, i)] * G[np.ix_(j, j)]
+        root = _roots(kernel, alpha, w[o])
+        kernel = root[:, None] * kernel * root
         if noise is not None and alpha > 0:
             kernel = kernel + noise[np.ix_(o, o)] * np.abs(kernel).max()
         dual[o] = root * (least_squares(kernel, alpha) @ (root * Y.reshape(-1)[o]))
