@@ -90,7 +90,7 @@ class Drawn:
             return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
         powers = [side.n_iter or 1 if side.filter == "iterated" else 1 for side in sides]
         return max(
-            eps * min(top_value(side.K) / side.alpha, 1e9) ** power if side.alpha > 0 else 0.0
+            min(eps * (top_value(side.K) / side.alpha) ** power, 1.0) if side.alpha > 0 else 0.0
             for side, power in zip(sides, powers, strict=True)
         )
 
