@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._array import to_numpy
-from dyadlearn._rounding import settle
+from dyadlearn._rounding import settle, settled_difference
 
 
 def test_what_is_below_the_level_is_zero(library, monkeypatch):
@@ -27,3 +27,22 @@ def test_what_is_below_the_level_is_zero(library, monkeypatch):
                 settled = settle(given, library.asarray(level))
                 assert settled is given
                 assert_array_equal(to_numpy(settled), expected.astype(library.dtype))
+
+
+def test_a_difference_is_settled_block_by_block_as_at_once(library, monkeypatch):
+    """With weights of rows and of cells, in both directions, over a grid or not; also of a product on its side."""
+    rng = np.random.default_rng(1)
+    labels, product = rng.normal(size=(6, 4)), rng.normal(size=(6, 4))
+    product[2], level = labels[2] + 1e-3, np.full(4, 1e-2)
+    rows, cells = np.ones((6, 1)), 1.0 + 0.1 * (np.arange(6)[:, None] != 2) * rng.random((6, 4))
+    for own, over, sign in ((None, None, 1), (rows, rows, 1), (cells, 2.0 * cells, -1)):
+        difference = sign * ((1.0 if own is None else own) * labels - product)
+        expected = np.where(np.abs(difference) <= level, 0.0, difference) / (1.0 if over is None else over)
+        assert np.count_nonzero(expected == 0) >= 4
+        parts = [None if part is None else library.asarray(part) for part in (own, over)]
+        for n_bytes in (2**18, 40):
+            monkeypatch.setattr("dyadlearn._rounding._CACHED_BYTES", n_bytes)
+            for given in (library.asarray(product.copy()), library.asarray(product.T.copy()).T):
+                args = (library.asarray(labels), parts[0], given, library.asarray(level), parts[1])
+                assert settled_difference(*args, sign=sign) is given
+                assert_allclose(to_numpy(given), expected, rtol=1e-5 if library.dtype == "float32" else 1e-12, atol=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, solve
+from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
 
-__all__ = ["is_graded", "rounding_level", "settle", "solve_block"]
+__all__ = ["is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
 
 # A sum of n products comes out wrong by about ε√n/2 times the largest of them; eight times that is never reached.
 _MARGIN = 4.0
@@ -53,27 +54,73 @@ def settle(difference: Array, level: Array) -> Array:
     Parameters
     ----------
     difference : array of shape (n, p)
-    level : array that broadcasts with it
+    level : array of shape (p,), or one that broadcasts with the difference
     """
-    across = level[None, :] if level.ndim == 1 else level
-    # Along memory: a grid that was computed from its transpose lies on its side.
-    if not is_foreign(difference) and difference.flags.f_contiguous:
-        _settle_rows(difference.T, across.T)
-    else:
-        _settle_rows(difference, across)
+    level = level[None, :] if level.ndim == 1 else level
+    for part in _parts(difference):
+        here = part(difference)
+        none = _is_rounding(here, part(level))
+        if none is not None:
+            here[none] = 0.0
     return difference
 
 
-def _settle_rows(difference: Array, level: Array) -> None:
-    xp = namespace(difference)
-    n, p = difference.shape
-    limit = 2**28 if is_foreign(difference) else _CACHED_BYTES
-    for rows in row_blocks(n, p * itemsize(difference), limit):
-        part = difference[rows, :]
-        none = xp.abs(part) <= (level[rows, :] if level.shape[0] == n else level)
-        if bool(xp.any(none)):
-            part[none] = 0.0
-            difference[rows, :] = part
+def settled_difference(
+    labels: Array, own: Array | None, product: Array, level: Array, over: Array | None = None, *, sign: int = 1
+) -> Array:
+    r"""Return :math:`\pm(\mathbf{w}\circ\mathbf{Y} - \mathbf{P})/\mathbf{e}`, settled, in place of the product P.
+
+    Parameters
+    ----------
+    labels, product : arrays of shape (n, p)
+        Y and P.
+    own : array that broadcasts with them, or None
+        w; None is one.
+    level : as in `settle`
+    over : array that broadcasts with them, or None
+        e; None is one.
+    sign : {1, -1}
+
+    Returns
+    -------
+    array of shape (n, p)
+    """
+    level = level[None, :] if level.ndim == 1 else level
+    for part in _parts(product):
+        difference = part(product)
+        difference -= part(labels) if own is None else part(own) * part(labels)
+        none = _is_rounding(difference, part(level))
+        if over is None:
+            difference *= -sign
+        else:
+            difference /= -sign * part(over)
+        if none is not None:
+            difference[none] = 0.0
+    return product
+
+
+def _parts(grid: Array) -> Iterator[Callable[[Array], Array]]:
+    """Yield functions that cut the same block out of a grid and of what broadcasts with it.
+
+    Blocks follow memory, where a grid that was computed from its transpose lies on its side, and fit the cache.
+    """
+    turned = is_transposed(grid)
+    n, p = grid.shape[::-1] if turned else grid.shape
+    limit = 2**28 if is_foreign(grid) else _CACHED_BYTES
+
+    def cut(rows: slice, array: Array) -> Array:
+        array = array.T if turned else array
+        return array[rows, :] if array.shape[0] == n else array
+
+    for rows in row_blocks(n, p * itemsize(grid), limit):
+        yield partial(cut, rows)
+
+
+def _is_rounding(part: Array, level: Array) -> Array | None:
+    """Tell what is not above the level; None if nothing is."""
+    xp = namespace(part)
+    none = xp.abs(part) <= level
+    return none if bool(xp.any(none)) else None
 
 
 def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:

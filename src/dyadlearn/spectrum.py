@@ -35,7 +35,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._rounding import is_graded, rounding_level, settle
+from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels.repair import (
@@ -378,7 +378,7 @@ class Smoother:
         if self.contrast is not None:
             return labels
         product = self.product(labels, rotated)
-        return settle(labels - product, self.level(labels)) if self.prefers_residual else product
+        return settled_difference(labels, None, product, self.level(labels)) if self.prefers_residual else product
 
     def smooth_others(self, labels: Array, rotated: Array | None = None) -> tuple[Array, Array]:
         r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p).
@@ -413,16 +413,10 @@ class Smoother:
         if self.contrast is not None:
             return self.scaled().leave_one_out(labels, rotated)
         self.check_slack()
-        product = self.product(labels, rotated)
+        product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
         if self.prefers_residual:
-            held_out = self.slack[:, None] * labels
-            held_out -= product
-        else:
-            held_out = product
-            held_out -= self.leverage[:, None] * labels
-        settle(held_out, self.level(labels))
-        held_out /= self.slack[:, None]
-        return held_out
+            return settled_difference(labels, slack, product, level, slack)
+        return settled_difference(labels, self.leverage[:, None], product, level, slack, sign=-1)
 
     def level(self, labels: Array) -> Array:
         """Return what rounding may leave of `product` where it cancels, for each column of labels, shape (p,)."""

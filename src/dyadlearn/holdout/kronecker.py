@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy, zeros
-from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
+from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference, solve_block
 from dyadlearn.holdout.groups import GROUP, scatter_rows
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.two_step import Members, check_cells
@@ -81,11 +81,8 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
         slack = _pair_diagonal(spectrum, task_spectrum, residual)
         check_cells(slack, floor)
         rotated *= residual
-        held_out = slack * Y
-        held_out -= sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
-        settle(held_out, _pair_level(Y, residual))
-        held_out /= slack
-        return held_out
+        product = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+        return settled_difference(Y, slack, product, _pair_level(Y, residual), slack)
     shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
     leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
     if truncated or largest(leverage) <= 0.9:  # the difference keeps all digits but one
@@ -95,12 +92,8 @@ def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: flo
         slack = _pair_diagonal(spectrum, task_spectrum, residual)
     check_cells(slack, floor)
     rotated *= shrinkage
-    held_out = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
-    leverage *= Y
-    held_out -= leverage
-    settle(held_out, _pair_level(Y, shrinkage))
-    held_out /= slack
-    return held_out
+    product = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
+    return settled_difference(Y, leverage, product, _pair_level(Y, shrinkage), slack, sign=-1)
 
 
 def _pair_level(Y: Array, weights: Array) -> Array:
