@@ -92,6 +92,9 @@ class Spectrum:
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
         raw, vectors = eigh(symmetric)
+        size = largest(namespace(raw).abs(raw))
+        # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
+        _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values, lowest = repaired_values(raw, repair, gram.shape[0], name)
         flaws = []
         if gap > symmetry_tolerance(gram):
@@ -485,10 +488,10 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     return min(floor, 1e-6)
 
 
-def _check_range(size: float, square: float, like: Array, name: str) -> None:
-    """Refuse features of some size whose squares leave the range of their dtype."""
+def _check_range(size: float, computed: float, like: Array, name: str) -> None:
+    """Refuse numbers of some size, features or eigenvalues, of which what is computed leaves the range of the dtype."""
     xp = namespace(like)
-    if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= square < float("inf"):
+    if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
         raise ValueError(
             f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
             f"{str(like.dtype).rpartition('.')[2]}: scale them."

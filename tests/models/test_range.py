@@ -61,6 +61,17 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
     assert not TwoStepRidge().fit(form(X * 0.0), Y).predict(X).any()
 
 
+def test_kernels_too_small_to_divide_by_are_refused():
+    for alpha in (0.0, 1.0):
+        with pytest.raises(ValueError, match=r"^The eigenvalues of the instance kernel are so small .*: scale them\.$"):
+            IndependentTaskRidge(alpha, kernel="precomputed").fit(K * 1e-310, Y)
+    with pytest.raises(ValueError, match=r"^The eigenvalues of the task kernel are so small"):
+        TwoStepRidge(task_kernel="precomputed").fit(X, Y, tasks=(T @ T.T + np.eye(5)) * 1e-300)
+    model = IndependentTaskRidge(0.0, kernel="precomputed").fit(K * 1e-280, Y)
+    assert_allclose(model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B"))
+    assert not IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K).any()
+
+
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     before = model.coef_.copy()
