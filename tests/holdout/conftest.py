@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -77,3 +78,10 @@ def cases() -> SimpleNamespace:
         "tolerance": tolerance,
     }
     return SimpleNamespace(shapes=SHAPES, **tools)
+
+
+@pytest.fixture
+def fifty_digits():
+    """Let mpmath compute in 50 digits."""
+    with mpmath.workdps(50):
+        yield

@@ -18,10 +18,7 @@ SHAPE = (6, 5)
 SOME_CELLS = [(0, 0), (2, 3), (5, 4)]
 
 
-@pytest.fixture(autouse=True)
-def fifty_digits():
-    with mpmath.workdps(50):
-        yield
+pytestmark = pytest.mark.usefixtures("fifty_digits")
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,7 @@ HOLES = {"a block": [(0, 0)], "scattered": [(0, 0), (1, 2), (4, 3), (4, 0)]}
 CELLS = [(0, 1), (2, 0), (3, 3)]
 
 
-@pytest.fixture(autouse=True)
-def fifty_digits():
-    with mpmath.workdps(50):
-        yield
+pytestmark = pytest.mark.usefixtures("fifty_digits")
 
 
 @pytest.fixture(scope="module")
