@@ -43,6 +43,7 @@ __all__ = [
     "row_blocks",
     "solve",
     "svd",
+    "take_block",
     "take_rows",
     "to_numpy",
     "with_diagonal",
@@ -249,6 +250,11 @@ def take_rows(matrix: Array, index: Array) -> Array:
     if not is_foreign(matrix):
         return matrix[to_numpy(index)]
     return namespace(matrix).take(matrix, as_array_of(index, matrix), axis=0)
+
+
+def take_block(matrix: Array, rows: Array, columns: Array) -> Array:
+    """Return some rows and columns of a matrix, by integer positions."""
+    return take_rows(take_rows(matrix, rows).T, columns).T
 
 
 def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slice]:

@@ -2,7 +2,7 @@ r"""What memory each piece of work takes at its peak, beyond what is there befor
 
 Everything is counted in numbers: a grid of m × q labels, a kernel of n × n, features of n × d. The counts follow the
 arrays that the code holds at once, and what LAPACK takes on the way; where a solver chooses by cost among several ways,
-they lie between the least and the most. ``python benchmarks/memory.py`` compares them with what is really taken.
+they lie between the least and the most. What a model takes, it says itself in `dyadlearn.pairing`. ``python benchmarks/memory.py`` compares them with what is really taken.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 
 __all__ = [
     "SideSize",
-    "cells_numbers",
-    "completion_numbers",
-    "fit_numbers",
-    "folds_numbers",
-    "holdout_numbers",
+    "columns_numbers",
+    "gathered_numbers",
     "landscape_numbers",
-    "new_both_numbers",
     "pairs_numbers",
     "predict_numbers",
+    "product_numbers",
     "scoring_numbers",
+    "small_system",
+    "squares_numbers",
 ]
 
 
@@ -95,76 +94,7 @@ class SideSize:
         return self.n_rows**2 if 2 * self.rank >= self.n_rows else 0
 
 
-def fit_numbers(
-    method: str, shape: tuple[int, int], sides: Sequence[SideSize], *, observed: float = 1.0, weighted: bool = False
-) -> dict[str, float]:
-    """Return the peak of each step of a fit: decomposing the instances, the tasks, and solving for the grid.
-
-    Parameters
-    ----------
-    method : {"independent", "two_step", "kronecker", "network"}
-    shape : (int, int)
-        Of the grid.
-    sides : one or two of SideSize
-        What is decomposed: instances, and tasks where there are any.
-    observed : float, default=1.0
-        Share of the cells that are.
-    weighted : bool, default=False
-    """
-    grid = shape[0] * shape[1]
-    # The labels are copied, and so are weights; what is checked of them leaves masks of one byte for a number.
-    labels = (2.0 if weighted else 1.0) * grid
-    steps, kept = {}, labels
-    for name, side in zip(("instance", "task"), sides, strict=False):
-        steps[name] = kept + side.decomposing
-        kept += side.kept
-    pair = [*sides, sides[0]][:2] if method == "network" else list(sides)
-    solving = _closed(method, shape, pair)
-    if weighted or observed < 1:
-        # The completed grid and the unknowns of the solver are kept.
-        solving = max(completion_numbers(method, shape, pair, observed, weighted), 2 * grid + solving)
-    steps["grid"] = max(kept + solving, labels + (1.4 if weighted else 0.2) * grid)
-    return steps
-
-
-def _closed(method: str, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-    """Return the peak of a closed form: labels are rotated, weighed, and turned into coefficients."""
-    q, side = shape[1], sides[0]
-    if len(sides) == 1:
-        return side.basis + q * (side.rank + max(side.rank, side.coefficients))
-    tasks = sides[1]
-    rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
-    half = max(rows * tasks.rank, side.rank * columns)
-    weighing = 4 * rotated if method == "kronecker" else 0  # 1/(σs + λ) and what it is made of
-    # Two-step ridge regression turns one side only, unless both are in the primal; then a network is made symmetric.
-    both = method == "kronecker" or (side.is_primal and tasks.is_primal)
-    turning = rotated + half + (rows * columns if both else 0)
-    step = max(side.rank * q + rotated, weighing, turning)
-    return side.basis + tasks.basis + step + (rows * columns if both and method == "network" else 0)
-
-
-def completion_numbers(
-    method: str, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-) -> float:
-    """Return the peak of completing a grid with missing or weighted labels."""
-    grid, vectors = shape[0] * shape[1], sum(side.vectors for side in sides)
-    if len(sides) == 1:
-        return vectors + _columns(sides[0], grid, observed, weighted)
-    rotated, operators = sides[0].rank * sides[1].rank, sum(side.operator for side in sides)
-    eigenvectors = sum(side.n_rows * side.rank for side in sides)
-    # A deflation is there where it pays: its small system, its share of the eigenvectors, the lists it works on.
-    # Where few features stand for the grid it seldom does.
-    share = 0.5 * rotated / grid
-    if method == "kronecker":
-        deflation = _small_system(4.0, grid, rotated) + 0.5 * eigenvectors + observed * grid
-        return vectors + operators + (1.2 + 6.3 * observed) * grid + 4.5 * rotated + share * deflation
-    if weighted:
-        deflation = _small_system(4.0, grid, rotated) + 1.5 * grid
-        return vectors + 11.7 * grid + 2.5 * rotated + share * deflation
-    return vectors + operators + 7.5 * grid + rotated + share * _small_system(1.5, grid, rotated)
-
-
-def _columns(side: SideSize, grid: int, observed: float, weighted: bool) -> float:
+def columns_numbers(side: SideSize, grid: int, observed: float, weighted: bool) -> float:
     """Return the peak of completing every column on its own: matrices of the side, a system, patterns, results."""
     if side.rank < side.n_rows:
         square = 2.0 * side.n_rows * side.rank + 3.0 * side.rank**2
@@ -175,104 +105,27 @@ def _columns(side: SideSize, grid: int, observed: float, weighted: bool) -> floa
     return square + (5.9 if weighted else 3.3) * grid
 
 
-def _small_system(grids: float, grid: int, rotated: int) -> int:
+def small_system(grids: float, grid: int, rotated: int) -> int:
     """Return how large the small system of a deflation may be: as some grids, but no less than a few MiB."""
     return min(max(900, math.isqrt(int(grids * grid))), rotated) ** 2
 
 
-def holdout_numbers(
-    method: str, setting: str, shape: tuple[int, int], sides: Sequence[SideSize], *, largest_group: int = 1
-) -> float:
-    """Return the peak of hold-out predictions on a complete grid, where both sides of a pair are not left out together.
-
-    Parameters
-    ----------
-    method, shape, sides : as in `fit_numbers`
-    setting : {"A", "B", "C", "D"}
-    largest_group : int, default=1
-        Of instances or tasks that are left out together.
-    """
-    grid, vectors = shape[0] * shape[1], sum(side.vectors for side in sides)
-    squares = max(min(side.n_rows * side.rank, 2**23) for side in sides)  # squared eigenvectors come in blocks
-    # Groups are predicted one by one and put in order at the end.
-    gathered = 0.0
-    if largest_group > 1:
-        gathered = 2.2 * grid + max(largest_group * (side.rank + 1.5 * largest_group) for side in sides)
-        if method == "kronecker":  # one small system for each column, some of them at a time
-            gathered += 2**19
-    if method == "network":
-        return vectors + {"A": 8.0, "D": 15.0}.get(setting, 6.0) * grid
-    if len(sides) == 1:
-        return vectors + max(2.0 * grid, _product(sides[0], shape[1]), squares) + gathered
-    side, tasks = sides
-    if method == "kronecker":
-        rotated = side.rank * tasks.rank
-        mixed = max(side.rank * shape[1], tasks.rank * shape[0])
-        return vectors + max(2.0 * grid + 2.0 * rotated + 3.0 * mixed, grid + mixed + squares) + gathered
-    product = max(_product(side, shape[1]), _product(tasks, shape[0]))
-    # Groups of tasks leave first, with no grid halfway yet.
-    halfway = 0 if setting == "C" and largest_group > 1 else grid
-    formed = max((4.0 if setting == "A" else 2.0) * grid, product) + halfway + gathered
-    left_out = {"B": [side], "C": [tasks]}.get(setting, [side, tasks])  # sides whose leverages are wanted
-    squares = max(min(each.n_rows * each.rank, 2**23) for each in left_out)
-    return vectors + max(formed, squares + (grid if setting == "A" else 0))
+def gathered_numbers(grid: int, sides: Sequence[SideSize], largest_group: int) -> float:
+    """Return what groups take that are predicted one by one and put in order at the end."""
+    if largest_group == 1:
+        return 0.0
+    return 2.2 * grid + max(largest_group * (side.rank + 1.5 * largest_group) for side in sides)
 
 
-def _product(side: SideSize, width: int) -> float:
+def squares_numbers(sides: Sequence[SideSize]) -> int:
+    """Return what squared eigenvectors take, which come in blocks."""
+    return max(min(side.n_rows * side.rank, 2**23) for side in sides)
+
+
+def product_numbers(side: SideSize, width: int) -> float:
     """Return what a product with an operator of a side takes: through its eigenvectors, or as one matrix."""
     n, k = side.n_rows, side.rank
     return float(k * width + n * width if 2 * k * width <= n * (k + width) else 2 * n * n)
-
-
-def new_both_numbers(shape: tuple[int, int], sides: Sequence[SideSize], n_alphas: int, n_threads: int) -> float:
-    """Return the peak of Kronecker hold-out where instance and task are both new, for some regularisations."""
-    few, many = sorted(sides, key=lambda side: side.n_rows)
-    # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
-    thread = 7 * few.n_rows**2 + 8 * many.n_rows * max(192, 2**16 // many.n_rows)
-    grid = shape[0] * shape[1]
-    return grid * (n_alphas + 1) + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread
-
-
-def folds_numbers(
-    method: str,
-    shape: tuple[int, int],
-    sides: Sequence[SideSize],
-    n_folds: tuple[int, int],
-    *,
-    apart: bool,
-    observed: float,
-    weighted: bool,
-) -> float:
-    """Return the peak of leaving out folds and solving again.
-
-    Parameters
-    ----------
-    method, shape, sides, observed, weighted : as in `fit_numbers`
-    n_folds : (int, int)
-        Of the instances and of the tasks; folds of cells count as the former.
-    apart : bool
-        Whether rows and columns that are left out are taken out of the grid, with their part of the kernels.
-    """
-    grid, total = shape[0] * shape[1], n_folds[0] * n_folds[1]
-    mask, solved = total * grid / 8, 1.0 if len(sides) == 1 else 2.0
-    if not apart:
-        # Of each fold its labels and what was found for it, from which the next solve starts.
-        return mask + total * (1 + solved) * grid + completion_numbers(method, shape, sides, observed, weighted) + grid
-    left = [1.0 if count == 1 else 1.0 - 1.0 / count for count in n_folds]
-    parts = [side.part(share) for side, share in zip(sides, left, strict=True)]
-    spectra = sum(count * part.n_rows * part.rank for count, part in zip(n_folds, parts, strict=True) if count > 1)
-    inside = (parts[0].n_rows, parts[1].n_rows)
-    cells = inside[0] * inside[1]
-    running = completion_numbers(method, inside, parts, observed, weighted) + 2 * grid
-    return mask + total * (1 + solved) * cells + spectra + running
-
-
-def cells_numbers(method: str, shape: tuple[int, int], sides: Sequence[SideSize], n_folds: int) -> float:
-    """Return the peak of leaving out folds of cells of a complete grid."""
-    observed = 1.0 - 1.0 / n_folds
-    if method == "kronecker":  # its system of the missing cells is the one that is solved
-        method = "two_step"
-    return completion_numbers(method, shape, sides, observed, False) + 4.5 * shape[0] * shape[1]
 
 
 def pairs_numbers(n_cells: int) -> float:

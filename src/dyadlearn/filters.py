@@ -20,7 +20,7 @@ import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
 
-__all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tikhonov"]
+__all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tabulated", "Tikhonov"]
 
 
 class SpectralFilter(ABC):
@@ -281,6 +281,47 @@ class Landweber(SpectralFilter):
 
     def _steps(self, top: float, alpha: float) -> float:
         return float(self.n_iter if self.n_iter is not None else math.ceil(top / alpha))
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated(SpectralFilter):
+    """A filter that is known by its values on one spectrum, such as that of a side without some of its rows.
+
+    Attributes
+    ----------
+    kept : array of shape (k,)
+        The shrinkage f.
+    lost : array of shape (k,)
+        The residual 1 − f.
+    vanishing : array of shape (k,) or None
+        What it is proportional to where it vanishes.
+    """
+
+    kept: Array
+    lost: Array
+    vanishing: Array | None = None
+
+    @property
+    def qualification(self) -> float:
+        """Unknown."""
+        return math.nan
+
+    def vanishing_residual(self, values: Array) -> Array | None:
+        """Return what was given."""
+        return self.vanishing
+
+    def uses_alpha(self) -> bool:
+        """Tell that `alpha` changes nothing."""
+        return False
+
+    def _phi(self, values: Array, alpha: float) -> Array:
+        return _ratio(self.kept, values, 0.0)
+
+    def _shrinkage(self, values: Array, alpha: float) -> Array:
+        return self.kept
+
+    def _residual(self, values: Array, alpha: float) -> Array:
+        return self.lost
 
 
 def _on_range(values: Array, kept: Array) -> Array:

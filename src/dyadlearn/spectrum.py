@@ -37,7 +37,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
-from dyadlearn.filters import SpectralFilter
+from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
     definiteness_tolerance,
     rank_threshold,
@@ -46,7 +46,7 @@ from dyadlearn.kernels.repair import (
     symmetry_tolerance,
 )
 
-__all__ = ["Smoother", "Spectrum", "leverage_error", "slack_floor"]
+__all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,18 +270,18 @@ class Spectrum:
         xp = namespace(self.values)
         return xp.clip(1.0 - self.diagonal(xp.ones_like(self.values)), 0.0, 1.0)
 
-    def null_phi(self, filter: SpectralFilter, alpha: float) -> float:
-        r"""Return :math:`\varphi(0)`, the filter on what a truncated spectrum leaves out."""
-        with_zero = namespace(self.values).concat([self.values, zeros((1,), self.values)])
-        return float(filter.phi(with_zero, alpha)[-1])
+    def part(self, rows: np.ndarray) -> Spectrum:
+        """Return the spectrum of some rows, decomposed again without the others."""
+        if rows.size == self.n_rows:
+            return self
+        own = take_rows(self.vectors, rows)
+        if self.components is not None:
+            return Spectrum.from_features(own * self.values**0.5)
+        return Spectrum.from_gram((own * self.values) @ own.T)
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
         """Return this side's operators under a filter."""
-        remainder = filter.residual(self.values, alpha)
-        contrast = None
-        if alpha == 0 and not self.is_singular:
-            contrast = filter.vanishing_residual(self.values)
-        return Smoother(self, filter.shrinkage(self.values, alpha), remainder, contrast)
+        return Smoother(self, filter, alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,11 +295,8 @@ class Smoother:
     Attributes
     ----------
     spectrum : Spectrum
-    shrinkage : array of shape (k,)
-    remainder : array of shape (k,)
-        1 − f; it is 1 on what a truncated spectrum leaves out.
-    contrast : array of shape (k,) or None
-        At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there.
+    filter : SpectralFilter
+    alpha : float
 
     Examples
     --------
@@ -315,9 +312,50 @@ class Smoother:
     """
 
     spectrum: Spectrum
-    shrinkage: Array
-    remainder: Array
-    contrast: Array | None = None
+    filter: SpectralFilter
+    alpha: float
+
+    @cached_property
+    def phi(self) -> Array:
+        r"""The regularised inverse :math:`\varphi(\boldsymbol\sigma)`, shape (k,); zero on null directions.
+
+        Kernel rows are zero along those, where :math:`\varphi(0) = 1/\lambda` would only amplify rounding.
+        """
+        xp, values = namespace(self.spectrum.values), self.spectrum.values
+        phi = self.filter.phi(values, self.alpha)
+        return xp.where(values > 0, phi, xp.zeros_like(phi))
+
+    @cached_property
+    def shrinkage(self) -> Array:
+        r"""The shrinkage :math:`f(\boldsymbol\sigma)`, shape (k,)."""
+        return self.filter.shrinkage(self.spectrum.values, self.alpha)
+
+    @cached_property
+    def remainder(self) -> Array:
+        r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what a truncated spectrum leaves out."""
+        return self.filter.residual(self.spectrum.values, self.alpha)
+
+    @cached_property
+    def contrast(self) -> Array | None:
+        """At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there; else None."""
+        if self.alpha != 0 or self.spectrum.is_singular:
+            return None
+        return self.filter.vanishing_residual(self.spectrum.values)
+
+    def at(self, alpha: float) -> Smoother:
+        """Return the same side under another regularisation."""
+        return Smoother(self.spectrum, self.filter, alpha)
+
+    def dual(self, labels: Array) -> Array:
+        r"""Return the dual parameters :math:`\varphi(\mathbf{K})\mathbf{Y}`, null directions included, shape (n, p)."""
+        return self.spectrum.apply(self.filter.phi(self.spectrum.values, self.alpha), self.null_phi, labels)
+
+    @property
+    def null_phi(self) -> float:
+        r"""The filter :math:`\varphi(0)` on what a truncated spectrum leaves out."""
+        values = self.spectrum.values
+        with_zero = namespace(values).concat([values, zeros((1,), values)])
+        return float(self.filter.phi(with_zero, self.alpha)[-1])
 
     @cached_property
     def _diagonals(self) -> tuple[Array, Array]:
@@ -427,7 +465,9 @@ class Smoother:
 
     def scaled(self) -> Smoother:
         """Return operators whose residual does not vanish at λ = 0: what is held out does not feel its scale."""
-        return self if self.contrast is None else Smoother(self.spectrum, self.shrinkage, self.contrast)
+        if self.contrast is None:
+            return self
+        return Smoother(self.spectrum, Tabulated(self.shrinkage, self.contrast), self.alpha)
 
     @cached_property
     def slack_floor(self) -> float:
@@ -505,3 +545,18 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
         f"{len(positions)} of {total} {what} have leverage 1 (positions {shown}): the model interpolates them, so it "
         "says nothing of them when they are left out. Use a larger alpha."
     )
+
+
+def check_cells(slack: Array, floor: float) -> None:
+    """Raise `LeverageError` if a cell is fitted exactly whatever its label.
+
+    Parameters
+    ----------
+    slack : array of shape (m, q)
+        Diagonal of the residual operator of a grid.
+    floor : float
+        What it must exceed.
+    """
+    if float(namespace(slack).min(slack)) <= floor:
+        tight = to_numpy(slack) <= floor
+        raise leverage_error(np.flatnonzero(tight), tight.size, "cells")

@@ -12,7 +12,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_count
 from dyadlearn.holdout import Problem
-from dyadlearn.selection.incomplete import model_holdout
+from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["check_limit", "held_out", "labelled_model", "names_of"]
@@ -49,7 +49,7 @@ def held_out(model: Any, setting: str | Setting, cv: int | None = None) -> tuple
     """
     problem: Problem = model._problem()
     setting = as_setting(setting)
-    if problem.task_spectrum is None and setting.new_task:
+    if setting.new_task and not problem.pairing.knows_tasks:
         raise ValueError(f"This model knows nothing of tasks: setting {setting.value} needs them, A and B do not.")
     values, method = model_holdout(model, setting, cv)
     return to_numpy(values), method

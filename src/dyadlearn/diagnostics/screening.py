@@ -113,7 +113,7 @@ def screen(
     F, method = held_out(model, setting, cv)
     found = contradictions(Y, F)
     wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
-    if model._problem().method == "network":
+    if model._problem().pairing.symmetry:
         # A pair stands in the grid of a network twice.
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
     if not wanted.any():

@@ -1,13 +1,13 @@
-"""What a hold-out prediction is asked of: a method, its spectra, its labels, its regularisation."""
+"""What a hold-out prediction is asked of: a model of pairs, its labels, and when a solver stops."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dyadlearn._array import Array, namespace
-from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.holes.complete import Completion
+from dyadlearn.pairing import Pairing
 
 __all__ = ["Problem"]
 
@@ -18,34 +18,18 @@ class Problem:
 
     Attributes
     ----------
-    method : {"independent", "two_step", "kronecker", "network"}
-        A network is two-step with one node set on both sides and labels that keep a symmetry.
+    pairing : Pairing
+        The model of pairs, on its sides and under its regularisation.
     Y : array of shape (m, q)
         NaN where not observed.
-    spectrum : Spectrum
-        Of the instances.
-    alpha : float
-    task_spectrum : Spectrum or None
-        Of the tasks; None for independent tasks.
-    task_alpha : float
-    filter, task_filter : SpectralFilter
-    sign : int
-        For a network, +1 if Y is symmetric and −1 if it is antisymmetric.
     weights : array of shape (m, q) or None
         Of the squared loss of each observed cell, positive there.
     tol, max_iter : float and int
         When an iterative solver stops, where labels are missing or weighted.
     """
 
-    method: str
+    pairing: Pairing
     Y: Array
-    spectrum: Spectrum
-    alpha: float
-    task_spectrum: Spectrum | None = None
-    task_alpha: float = 0.0
-    filter: SpectralFilter = field(default_factory=Tikhonov)
-    task_filter: SpectralFilter = field(default_factory=Tikhonov)
-    sign: int = 1
     weights: Array | None = None
     tol: float = 1e-8
     max_iter: int = 1000
@@ -55,3 +39,14 @@ class Problem:
         """Whether every cell is observed and weighs the same, so that the closed forms apply."""
         xp = namespace(self.Y)
         return self.weights is None and not bool(xp.any(xp.isnan(self.Y)))
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Problem:
+        """Return the same problem under another regularisation."""
+        posed = replace(self, pairing=self.pairing.at(alpha, task_alpha))
+        if "is_complete" in self.__dict__:  # a grid is looked through once
+            posed.__dict__["is_complete"] = self.is_complete
+        return posed
+
+    def complete(self, start: Completion | None = None) -> Completion:
+        """Complete the labels, from the solution of a problem nearby."""
+        return self.pairing.complete(self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)

@@ -4,56 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import to_numpy
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
-from dyadlearn.holdout import Problem
-from dyadlearn.holdout.groups import group_members
-from dyadlearn.settings import Setting
 
-__all__ = ["check_enough_labels", "warn_of_undefined", "where_defined"]
-
-
-def check_enough_labels(problem: Problem, setting: Setting, groups: Any, task_groups: Any) -> None:
-    """Refuse labels of which nothing is left to learn from where one thing, or one group, is left out.
-
-    Parameters
-    ----------
-    problem : Problem
-    setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), or None
-        What is left out together.
-    """
-    shape = tuple(problem.Y.shape)
-    # A complete grid is not looked through: a search in steps comes here often.
-    observed = None if problem.is_complete else ~np.isnan(to_numpy(problem.Y))
-    alone = setting is Setting.A and problem.task_spectrum is None and problem.method != "network"
-    sides = (
-        ("instance", "sample", 0, setting.new_instance or alone, groups, "groups"),
-        ("task", "task", 1, setting.new_task, task_groups, "task_groups"),
-    )
-    for left_out, counted, axis, is_cut, labels, name in sides:
-        if not is_cut:
-            continue
-        labelled = np.ones(shape[axis], dtype=bool) if observed is None else np.asarray(observed.any(axis=1 - axis))
-        members = group_members(labels, shape[axis], name)
-        n_units = int(labelled.sum()) if members is None else sum(bool(labelled[each].any()) for each in members)
-        if n_units < 2:
-            found = f"1 {counted} with labels" if members is None else f"1 group of {left_out}s with labels"
-            raise ValueError(
-                f"Setting {setting.value} leaves out {'a group of' if members else 'each'} {left_out}"
-                f"{'s' if members else ''} and learns from the others, but there is only {found}: give more, or take a "
-                "model with a fixed alpha."
-            )
-    n_labels = shape[0] * shape[1] if observed is None else int(observed.sum())
-    if setting is Setting.A and not alone and n_labels < 2:
-        raise ValueError(
-            "Setting A leaves out each pair and learns from the others, but there is only 1 sample and 1 task with a "
-            "label: give more, or take a model with a fixed alpha."
-        )
+__all__ = ["warn_of_undefined", "where_defined"]
 
 
 def where_defined(

@@ -26,7 +26,7 @@ from dyadlearn._validation import (
     reading_numbers,
 )
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import complete_problem
+from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import LabelGrid, read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
@@ -43,12 +43,11 @@ from dyadlearn.models._inputs import (
     working_dtype,
 )
 from dyadlearn.models._memory import check_fit_memory
-from dyadlearn.models._predict import Expansion, NewRows, predict_grid, predict_pairs
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
-from dyadlearn.models._solve import check_regularisation, coefficients, dual_coefficients, expansion, folding
 from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.pairing import Independent, Pairing, TwoStep
+from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solvers.incomplete import Completion
 
 __all__ = ["PairwiseRidge"]
 
@@ -56,7 +55,7 @@ __all__ = ["PairwiseRidge"]
 class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the models: labels of pairs from an instance side and, where there is one, a task side.
 
-    A subclass says what problem its parameters and its fitted sides pose (`_make_problem`).
+    A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
     """
 
     alpha: float
@@ -64,15 +63,14 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     kernel_params: dict[str, Any] | None
     repair: str
 
-    # Whether tasks that come beside the labels are learnt from, and which closed form is solved.
+    # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
-    _method = "two_step"
+    _coupled: type[Pairing] = TwoStep
 
     _side: Side
     _task_side: Side | None
     _grid: LabelGrid
     _coefficients: Array
-    _folded: tuple[bool, bool]
     _fitted_problem: Problem
     _closed_problem: Problem
     _weights: Array | None
@@ -136,7 +134,8 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         sides = [side_size(rows, spec)]
         if task_rows is not None and self._learns_from_tasks:
             sides.append(side_size(task_rows, task_spec))
-        check_fit_memory(self._method, grid.values, sides, dtype, weighted=sample_weight is not None)
+        kind = self._pairing_type(len(sides) > 1)
+        check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
         rows = cast(rows, dtype)
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
@@ -160,21 +159,23 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _posed(self) -> Problem:
         """Return the problem with what every model has: the weights of the cells and when a solver stops."""
-        return replace(self._make_problem(), weights=self._weights, **self._stopping())
+        return Problem(self._pairing(), self._grid.values, self._weights, **self._stopping())
 
     def _solved(self) -> Self:
         """Complete the labels where some are missing, and keep the problem and its coefficients."""
         problem = self._posed()
-        check_regularisation(problem)
-        if problem.is_complete:
-            self._completion, closed = None, problem
-        else:
-            # The solution for another regularisation is a good place to start.
-            self._completion = complete_problem(problem, self._completion)
-            closed = replace(problem, Y=self._completion.labels, weights=None)
-        self._coefficients, self._folded = coefficients(closed), folding(closed)
-        self._fitted_problem, self._closed_problem = problem, closed
+        problem.pairing.check_regularisation()
+        # The solution for another regularisation is a good place to start.
+        self._completion = None if problem.is_complete else problem.complete(self._completion)
+        self._keep(problem)
+        self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
         return self
+
+    def _keep(self, problem: Problem) -> None:
+        """Keep the problem that was posed, and the one whose closed form solves it."""
+        self._fitted_problem = self._closed_problem = problem
+        if self._completion is not None:
+            self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
 
     def _stopping(self) -> dict[str, Any]:
         """Return when an iterative solver stops, for models that have one."""
@@ -230,7 +231,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
-        values = predict_grid(rows, self._expansion(), task_rows)
+        values = self._expansion().grid(rows, task_rows)
         if self._grid.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         kind = instances.kind or (task_table.kind if task_table else None)
@@ -239,7 +240,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
-        return expansion(self._closed_problem, self._coefficients, self._folded)
+        return self._closed_problem.pairing.expansion(self._coefficients)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.
@@ -274,7 +275,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             positions(first, instances.row_ids, rows.size, "X"),
             positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
         )
-        return predict_pairs(rows, self._expansion(), task_rows, places)
+        return self._expansion().at(rows, task_rows, places)
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -363,7 +364,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         dual = self._expansion().dual
         if dual is None:
-            dual = dual_coefficients(self._closed_problem)
+            dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
         return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
 
     @property
@@ -391,9 +392,13 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
+    def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
+        """Tell what `_pairing` will be."""
+        return self._coupled if has_tasks else Independent
+
     @abstractmethod
-    def _make_problem(self) -> Problem:
-        """Return the problem that parameters and fitted sides pose."""
+    def _pairing(self) -> Pairing:
+        """Return the model of pairs that parameters and fitted sides make."""
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

@@ -12,7 +12,7 @@ from dyadlearn._frames import Ids
 from dyadlearn._validation import check_matrix
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
-from dyadlearn.models._predict import NewRows
+from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "side_size"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.pairing import Independent
 
 __all__ = ["IndependentTaskRidge"]
 
@@ -59,7 +59,6 @@ class IndependentTaskRidge(PairwiseRidge):
 
     # Tasks may be handed in, so that all models are called alike.
     _learns_from_tasks = False
-    _method = "independent"
 
     def __init__(
         self,
@@ -100,6 +99,5 @@ class IndependentTaskRidge(PairwiseRidge):
     def _how_to_get_tasks(self) -> str:
         return "use TwoStepRidge or KroneckerRidge."
 
-    def _make_problem(self) -> Problem:
-        filter = checked_filter(self.filter, "filter")
-        return Problem("independent", self._grid.values, self._side.spectrum, self.alpha, filter=filter)
+    def _pairing(self) -> Independent:
+        return Independent(self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha))

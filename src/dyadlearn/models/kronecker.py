@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from dyadlearn.holdout import Problem
+from dyadlearn.filters import Tikhonov
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.pairing import Independent, Kronecker, Pairing
 
 __all__ = ["KroneckerRidge"]
 
@@ -64,7 +65,7 @@ class KroneckerRidge(PairwiseRidge):
            [0.125, 0.625]])
     """
 
-    _method = "kronecker"
+    _coupled = Kronecker
 
     def __init__(
         self,
@@ -104,8 +105,7 @@ class KroneckerRidge(PairwiseRidge):
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    def _make_problem(self) -> Problem:
-        spectrum, Y = self._side.spectrum, self._grid.values
+    def _pairing(self) -> Pairing:
         if self._task_side is None:
-            return Problem("independent", Y, spectrum, self.alpha)
-        return Problem("kronecker", Y, spectrum, self.alpha, self._task_side.spectrum, self.alpha)
+            return Independent(self._side.spectrum.smoother(Tikhonov(), self.alpha))
+        return Kronecker(self._side.spectrum, self._task_side.spectrum, self.alpha)

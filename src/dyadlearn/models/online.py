@@ -21,7 +21,7 @@ from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
 from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
 from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
 from dyadlearn.models._online_tuning import OnlineTuning
-from dyadlearn.models._predict import Expansion, NewRows, predict_grid
+from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import SOLVERS
 from dyadlearn.solvers.statistics import Statistics, collect, digits_lost, merge
@@ -373,7 +373,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         # A feature map may make many features of few.
         width = 0 if self.feature_map is None else coefficients.shape[0]
         new = NewRows(rows, lambda part: cast(self._mapped(part), learnt.dtype), width)
-        values = predict_grid(new, Expansion(coefficients), known)
+        values = Expansion(coefficients).grid(new, known)
         if learnt.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         ids = learnt.task_ids if task_table is None else task_table.row_ids

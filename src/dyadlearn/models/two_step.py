@@ -8,11 +8,11 @@ from dyadlearn._array import Array
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_alpha, check_choice
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem
 from dyadlearn.labels import LabelGrid, symmetric_grid
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 
 __all__ = ["TwoStepRidge"]
 
@@ -151,9 +151,8 @@ class TwoStepRidge(PairwiseRidge):
             raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
         return super()._fit(X, y, tasks, sample_weight)
 
-    @property
-    def _method(self) -> str:  # type: ignore[override]
-        return "two_step" if self.symmetry is None else "network"
+    def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
+        return super()._pairing_type(has_tasks) if self.symmetry is None else Network
 
     def _sign(self) -> int:
         return -1 if self.symmetry == "antisymmetric" else 1
@@ -164,13 +163,11 @@ class TwoStepRidge(PairwiseRidge):
     def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
         return super()._fit_task_side(rows, ids, names) if self.symmetry is None else self._side
 
-    def _make_problem(self) -> Problem:
-        spectrum, Y, filter = self._side.spectrum, self._grid.values, checked_filter(self.filter, "filter")
+    def _pairing(self) -> Pairing:
+        rows = self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha)
         if self._task_side is None:
-            return Problem("independent", Y, spectrum, self.alpha, filter=filter)
+            return Independent(rows)
         if self.symmetry is not None:
-            return Problem("network", Y, spectrum, self.alpha, spectrum, self.alpha, filter, filter, self._sign())
+            return Network.of(rows, self._sign())
         task_filter = checked_filter(self.task_filter, "task_filter")
-        return Problem(
-            "two_step", Y, spectrum, self.alpha, self._task_side.spectrum, self.task_alpha, filter, task_filter
-        )
+        return TwoStep(rows, self._task_side.spectrum.smoother(task_filter, self.task_alpha))

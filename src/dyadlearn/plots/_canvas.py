@@ -13,7 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.incomplete import model_holdout
+from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 
 __all__ = [

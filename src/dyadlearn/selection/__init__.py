@@ -1,11 +1,11 @@
 """Judging and choosing models."""
 
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.evaluate import evaluate
 from dyadlearn.selection.honest import Interval, NestedScore, bootstrap_interval, nested_score
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV
-from dyadlearn.selection.splitters import SettingKFold
 
 __all__ = [
     "Audit",

@@ -13,13 +13,13 @@ from dyadlearn._array import Array, as_array_of, to_numpy
 from dyadlearn._frames import Ids, in_order, read_table
 from dyadlearn._validation import check_alphas, check_choice
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError
-from dyadlearn.holdout import holdout
+from dyadlearn.holdout import plan
+from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point
 from dyadlearn.metrics.undefined import warn_of_undefined
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import KernelSpec, Side, fit_side
-from dyadlearn.selection.incomplete import as_splitter, fold_groups, folds_of, has_shortcut, method_in_words
 from dyadlearn.selection.landscape import MAX_MEMORY, scored
 from dyadlearn.selection.refine import refined_alphas
 from dyadlearn.settings import Setting, as_setting
@@ -170,22 +170,14 @@ class RidgeSearch(PairwiseRidge):
         problem = self._posed()
         best = refined_alphas(problem, as_setting(self.setting), self._is_free(), labels)
         self.alpha_, self.best_score_ = best.alpha, best.score
-        if problem.method == "two_step":
+        if len(problem.pairing.alphas) > 1:
             self.task_alpha_ = best.task_alpha
 
     def _finish(self, setting: Setting, labels: dict[str, Any]) -> Self:
         self._solved()
         problem = self._problem()
-        given = (labels["groups"], labels["task_groups"], self.cv)
-        self.holdout_method_ = method_in_words(problem, setting, *given)
-        if problem.is_complete and setting is not Setting.A and self.cv is not None:
-            folds = fold_groups(self.cv, setting, problem.Y.shape, *given[:2])
-            held_out = holdout(problem, setting, groups=folds[0], task_groups=folds[1])
-        elif self.cv is None and (problem.is_complete or has_shortcut(problem, setting, *given)):
-            used = [given[0] if setting.new_instance else None, given[1] if setting.new_task else None]
-            held_out = holdout(problem, setting, groups=used[0], task_groups=used[1])
-        else:
-            held_out = folds_of(problem, setting, *given).held_out(problem.alpha, problem.task_alpha)
+        how = plan(problem, setting, labels["groups"], labels["task_groups"], self.cv)
+        self.holdout_method_, held_out = how.words, how.held_out()
         self.holdout_, self.holdout_setting_ = self._grid.restore(held_out), setting.value
         return self
 

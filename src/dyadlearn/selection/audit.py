@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import is_foreign, namespace, refuse_mask, to_numpy
 from dyadlearn._frames import Table, read_table
 from dyadlearn._pairs import Column, ends_in_order, factorize, id_columns, pair_numbers
-from dyadlearn.selection.splitters import check_writing
+from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Audit", "audit"]

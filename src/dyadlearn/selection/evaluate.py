@@ -7,13 +7,14 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from dyadlearn._array import Array
 from dyadlearn._frames import frame_library, write_rows
+from dyadlearn.holdout import Problem, plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.selection.incomplete import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["evaluate", "scoring_of"]
+__all__ = ["evaluate", "model_holdout", "scoring_of"]
 
 #: Columns beside the score, which a function must not be called as if its name is to be the heading.
 _OTHERS = ("setting", "new", "undefined", "method")
@@ -66,7 +67,7 @@ def evaluate(
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
     wanted = [as_setting(setting) for setting in settings]
-    if problem.task_spectrum is None:
+    if not problem.pairing.knows_tasks:
         wanted = [setting for setting in wanted if not setting.new_task]
         if not wanted:
             raise ValueError("This model knows nothing of tasks: only settings A and B can be evaluated.")
@@ -87,6 +88,33 @@ def evaluate(
     }
     kind = frame_library(model._grid.kind)
     return columns if kind is None else write_rows(columns, kind)
+
+
+def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[Array, str]:
+    """Predict every label as if a fitted model had never seen what the setting leaves out.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    setting : Setting
+    cv : int, default=None
+        Number of folds where labels are missing or weighted; None takes what a search has kept for its own setting,
+        else what `dyadlearn.holdout.plan` decides.
+
+    Returns
+    -------
+    predictions : array of shape (m, q)
+    method : str
+        How they were made, in words.
+    """
+    # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
+    keeps = cv is None and hasattr(model, "_kept_holdout")
+    kept: tuple[Array, str] | None = model._kept_holdout(setting) if keeps else None
+    if kept is not None:
+        return kept
+    problem: Problem = model._problem()
+    how = plan(problem, setting, cv=None if problem.is_complete else cv)
+    return (model._held_out(setting) if how.splitter is None else how.held_out()), how.words
 
 
 def scoring_of(model: Any, scoring: Any = None) -> Any:

@@ -24,6 +24,7 @@ from dyadlearn._frames import Ids, in_order, read_table
 from dyadlearn._pairs import group_codes
 from dyadlearn._validation import check_choice, check_labels, check_same_library
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
@@ -32,7 +33,6 @@ from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch
-from dyadlearn.selection.splitters import SettingKFold
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Interval", "NestedScore", "bootstrap_interval", "nested_score"]

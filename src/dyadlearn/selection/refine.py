@@ -50,8 +50,9 @@ def refined_alphas(
     """
     from scipy.optimize import minimize
 
-    two = problem.method == "two_step"
-    start = np.array([problem.alpha, problem.task_alpha if two else 1.0])
+    own = list(problem.pairing.alphas.values())
+    two = len(own) > 1
+    start = np.array([*own, 1.0][:2])
     given = (labels["groups"], labels["task_groups"], None)
     options = {"max_memory": MAX_MEMORY, "progress": False}
     moving = np.flatnonzero([free[0] and start[0] > 0, free[1] and two and start[1] > 0])

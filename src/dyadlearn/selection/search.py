@@ -12,18 +12,18 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._frames import Ids, in_order
 from dyadlearn.exceptions import UndefinedScoreWarning
-from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import complete_problem
+from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
+from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.scorers import each_column
-from dyadlearn.metrics.undefined import check_enough_labels, warn_of_undefined, where_defined
+from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
-from dyadlearn.models._solve import coefficients, dual_coefficients, folding
+from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
 from dyadlearn.selection._search import RidgeSearch, grid_of
-from dyadlearn.selection.incomplete import method_in_words
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
@@ -146,14 +146,12 @@ class TwoStepRidgeCV(RidgeSearch):
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    def _make_problem(self) -> Problem:
-        spectrum, Y, filter = self._side.spectrum, self._grid.values, checked_filter(self.filter, "filter")
+    def _pairing(self) -> Pairing:
+        rows = self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha_)
         if self._task_side is None:
-            return Problem("independent", Y, spectrum, self.alpha_, filter=filter)
+            return Independent(rows)
         task_filter = checked_filter(self.task_filter, "task_filter")
-        return Problem(
-            "two_step", Y, spectrum, self.alpha_, self._task_side.spectrum, self.task_alpha_, filter, task_filter
-        )
+        return TwoStep(rows, self._task_side.spectrum.smoother(task_filter, self.task_alpha_))
 
 
 class KroneckerRidgeCV(RidgeSearch):
@@ -213,8 +211,6 @@ class KroneckerRidgeCV(RidgeSearch):
     (5,)
     """
 
-    _method = "kronecker"
-
     def __init__(
         self,
         alphas: Any = None,
@@ -254,11 +250,12 @@ class KroneckerRidgeCV(RidgeSearch):
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    def _make_problem(self) -> Problem:
-        spectrum, Y = self._side.spectrum, self._grid.values
+    _coupled = Kronecker
+
+    def _pairing(self) -> Pairing:
         if self._task_side is None:
-            return Problem("independent", Y, spectrum, self.alpha_)
-        return Problem("kronecker", Y, spectrum, self.alpha_, self._task_side.spectrum, self.alpha_)
+            return Independent(self._side.spectrum.smoother(Tikhonov(), self.alpha_))
+        return Kronecker(self._side.spectrum, self._task_side.spectrum, self.alpha_)
 
 
 class IndependentTaskRidgeCV(RidgeSearch):
@@ -321,7 +318,6 @@ class IndependentTaskRidgeCV(RidgeSearch):
     """
 
     _learns_from_tasks = False
-    _method = "independent"
 
     def __init__(
         self,
@@ -362,10 +358,9 @@ class IndependentTaskRidgeCV(RidgeSearch):
     def _how_to_get_tasks(self) -> str:
         return "use TwoStepRidgeCV or KroneckerRidgeCV."
 
-    def _make_problem(self) -> Problem:
+    def _pairing(self) -> Independent:
         alpha = float("nan") if self._is_per_task() else float(self.alpha_)
-        filter = checked_filter(self.filter, "filter")
-        return Problem("independent", self._grid.values, self._side.spectrum, alpha, filter=filter)
+        return Independent(self._side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
 
     def _solve_each_task(self) -> Self:
         if self.kernel_grid is not None or isinstance(self.alphas, str):
@@ -381,11 +376,11 @@ class IndependentTaskRidgeCV(RidgeSearch):
         problem = self._posed()
         if self.cv is not None:
             raise ValueError("alpha_per_task=True leaves out one instance or group at a time: leave cv out.")
-        check_enough_labels(problem, Setting.B, groups, None)
+        check_enough_left(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([score(holdout(replace(problem, alpha=each), Setting.B, groups=groups)) for each in values])
+            return np.stack([score(holdout(problem.at(each), Setting.B, groups=groups)) for each in values])
 
         scores = where_defined(scored_tasks, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
@@ -402,15 +397,14 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self.alpha_ = np.asarray(alphas)[best]
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
         del self._sides_tried, self._task_sides_tried
-        self._fitted_problem = self._posed()
+        problem = self._posed()
         self._completion = None
-        self._closed_problem = replace(self._fitted_problem, weights=None)
-        if not self._fitted_problem.is_complete:
-            completed = self._by_task(lambda part: complete_problem(part).labels)
-            self._closed_problem = replace(self._closed_problem, Y=completed)
-        self._coefficients = self._by_task(coefficients, self._closed_problem)
-        self._folded = folding(self._closed_problem)
-        self.holdout_method_ = method_in_words(self._fitted_problem, Setting.B, groups, None, None)
+        if not problem.is_complete:
+            completed = self._by_task(lambda part: part.complete().labels, problem)
+            self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
+        self._keep(problem)
+        self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
+        self.holdout_method_ = plan(self._fitted_problem, Setting.B, groups).words
         self.holdout_ = self.holdout("B", groups=groups)
         self.holdout_setting_ = as_setting(self.setting).value
         return self
@@ -439,8 +433,8 @@ class IndependentTaskRidgeCV(RidgeSearch):
             tasks = np.flatnonzero(self.alpha_ == alpha)
             part = replace(
                 problem,
+                pairing=problem.pairing.at(float(alpha)),
                 Y=take_rows(problem.Y.T, tasks).T,
-                alpha=float(alpha),
                 weights=None if weights is None else take_rows(weights.T, tasks).T,
             )
             pieces.append(solve(part).T)
@@ -462,5 +456,5 @@ class IndependentTaskRidgeCV(RidgeSearch):
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
         if not self._is_per_task():
             return super().dual_coef_
-        dual = self._by_task(dual_coefficients, self._closed_problem)
+        dual = self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem)
         return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual

@@ -13,7 +13,7 @@ import numpy as np
 
 from dyadlearn._frames import read_table
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.holdout import Problem
+from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models import (
@@ -28,11 +28,9 @@ from dyadlearn.models import (
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._online_state import Learnt
 from dyadlearn.models._side import Side
-from dyadlearn.models._solve import coefficients, folding
 from dyadlearn.models.projection import _Seen
 from dyadlearn.selection import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, TwoStepRidgeCV
 from dyadlearn.settings import Setting
-from dyadlearn.solvers.incomplete import Completion
 from dyadlearn.store.records import NUMBER, RECORDS, Fields, checked_fields, is_shaped
 from dyadlearn.store.values import Codec, Reader, Writer, refusal
 
@@ -88,13 +86,8 @@ class Estimator:
         for name, value in found.items():
             setattr(model, attributes[name], value)
         _check_parameters(model)
-        all_folded = "coefficients" in found and "folded" not in found
-        if all_folded:
-            model._folded = (True, True)
         if not self.fits(model):
             raise ModelFileError(f"the shapes in its {self.cls.__name__} do not fit together")
-        if all_folded:
-            _fold_less(model)
         if "grid" in found:
             _restore_frames(model)
         return model
@@ -104,13 +97,6 @@ def _check_parameters(model: Any) -> None:
     """Raise as `fit` does for a parameter that was set to something wrong after it."""
     if isinstance(model, PairwiseRidge | OnlineTwoStepRidge):
         model._check_params()
-
-
-def _fold_less(model: PairwiseRidge) -> None:
-    """Solve again where the coefficients of an early file have sides folded in that cost digits."""
-    model._folded = folding(model._closed_problem)
-    if not all(model._folded):
-        model._coefficients = coefficients(model._closed_problem)
 
 
 def _under(path: str, name: str) -> str:
@@ -139,20 +125,17 @@ def _restore_frames(model: Any) -> None:
 def _ridge_fits(model: PairwiseRidge) -> bool:
     Y, side, tasks = model._grid.values, model._side, model._task_side
     m, q = Y.shape
-    problems, made = (model._fitted_problem, model._closed_problem), model._expansion()
+    model._keep(model._posed())
+    made = model._expansion()
     shape = [n if part is None else part.size for n, part in zip((m, q), (made.instances, made.tasks), strict=True)]
     return (
         side.spectrum.n_rows == m
         and (tasks is None or tasks.spectrum.n_rows == q)
-        and all(problem.spectrum is side.spectrum for problem in problems)
-        and all(problem.task_spectrum is (None if tasks is None else tasks.spectrum) for problem in problems)
         and is_shaped(made.values, *shape)
-        and [type(whole) for whole in model._folded] == [bool, bool]
         and is_shaped(model._weights, m, q)
-        and all(problem.Y.shape == (m, q) for problem in problems)
         and (model._completion is None or model._completion.labels.shape == (m, q))
         and model.n_features_in_ == side.n_columns
-        and all(part.dtype == Y.dtype for part in (model._coefficients, *(problem.Y for problem in problems)))
+        and all(part.dtype == Y.dtype for part in (model._coefficients, model._closed_problem.Y))
     )
 
 
@@ -185,11 +168,8 @@ _RIDGE: Fields = {
     "_task_side": (Side, NoneType),
     "_grid": (LabelGrid,),
     "_weights": (np.ndarray, NoneType),
-    "_fitted_problem": (Problem,),
     "_completion": (Completion, NoneType),
-    "_closed_problem": (Problem,),
     "_coefficients": (np.ndarray,),
-    "_folded": (tuple,),
     **_FEATURES,
 }
 _SEARCH: Fields = {

@@ -13,15 +13,14 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._frames import Ids
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
-from dyadlearn.holdout import Problem
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.kernels import Product, Sum
 from dyadlearn.labels import LabelGrid
 from dyadlearn.models._online_state import Learnt, Pending, Reservoir
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.projection import _Plan, _Seen
-from dyadlearn.solvers.incomplete import Completion
-from dyadlearn.solvers.iterative import Solution
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import Cholesky, Eigen, Explicit, RidgeSide
 from dyadlearn.solvers.statistics import Statistics
@@ -167,13 +166,6 @@ def _grid_fits(grid: LabelGrid) -> bool:
     return _has(grid.instance_ids, m) and _has(grid.task_ids, q) and (q == 1 or not grid.is_vector)
 
 
-def _problem_fits(problem: Problem) -> bool:
-    tasks = problem.task_spectrum
-    shape = (problem.spectrum.n_rows, None if tasks is None else tasks.n_rows)
-    methods = ("independent",) if tasks is None else ("two_step", "kronecker", "network")
-    return problem.method in methods and is_shaped(problem.Y, *shape) and is_shaped(problem.weights, *problem.Y.shape)
-
-
 def _statistics_fit(seen: Statistics) -> bool:
     d, q = seen.gram.shape[0], seen.n_tasks
     r = q if seen.tasks is None else seen.tasks.shape[1]
@@ -295,24 +287,6 @@ RECORDS = (
             "is_vector": (bool,),
         },
         _grid_fits,
-    ),
-    Record(
-        Problem,
-        {
-            "method": (str,),
-            "Y": _ARRAY,
-            "spectrum": (Spectrum,),
-            "alpha": NUMBER,
-            "task_spectrum": (Spectrum, NoneType),
-            "task_alpha": NUMBER + _NONE,
-            "filter": (SpectralFilter,),
-            "task_filter": (SpectralFilter,),
-            "sign": (int,),
-            "weights": _ARRAY + _NONE,
-            "tol": NUMBER,
-            "max_iter": NUMBER,
-        },
-        _problem_fits,
     ),
     Record(
         Solution,

@@ -1,6 +1,7 @@
-r"""Hold-out predictions on a network: one node set on both sides, labels that keep a symmetry.
+r"""A network: one node set on both sides, labels that keep a symmetry.
 
-:math:`\mathbf{Y} = \epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`, one kernel, one regularisation. What is left
+Two-step ridge regression with one kernel, one filter and one regularisation, on :math:`\mathbf{Y} =
+\epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`. What is left
 out is left out of both sides: in A the edge (i, j) together with (j, i), in B and C one vertex, in
 D both. With :math:`r = R_{ij}`:
 
@@ -13,47 +14,170 @@ and on the diagonal the single cell (A) or the single vertex (B, C, D) is left o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
-from dyadlearn.holdout.groups import nothing_left
-from dyadlearn.holdout.problem import Problem
-from dyadlearn.holdout.two_step import check_cells, vanishing_pairs
+from dyadlearn.holes.complete import Completion
+from dyadlearn.pairing.base import Coupled, Pairing
+from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.groups import Members, nothing_left
+from dyadlearn.pairing.sweep import Sweep
+from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-__all__ = ["network_holdout"]
+__all__ = ["Network"]
 
 # Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
 # slack, two vertices are left out by operators of their own: eight digits are left of the common formula.
 _TIGHT, _RELATED = 1e-6, 1e-4
 
 
-def network_holdout(problem: Problem, setting: Setting) -> Array:
-    """Return held-out predictions on a network.
+@dataclass(frozen=True, eq=False)
+class Network(TwoStep):
+    """One side, of the nodes, that stands for rows and columns alike; `symmetry` is +1 or −1."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Its `sign` says which symmetry Y has.
-    setting : Setting
+    words: ClassVar[str] = "two-step ridge regression on a network"
+    side_names: ClassVar[tuple[str, ...]] = ("nodes",)
 
-    Returns
-    -------
-    array of shape (m, m)
-    """
-    side, Y = problem.spectrum.smoother(problem.filter, problem.alpha), problem.Y
-    if setting is Setting.A:
-        return _new_edges(side, Y, problem.sign)
-    if side.contrast is None:
-        side.check_slack()
-    if setting is Setting.D:
-        if Y.shape[0] == 2:
-            raise nothing_left()
-        return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
-    held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
-    return held_out if setting is Setting.B else problem.sign * held_out.T
+    symmetry: int = 1
+
+    @classmethod
+    def of(cls, nodes: Smoother, symmetry: int) -> Network:
+        """Return the model of a node set."""
+        return cls(nodes, nodes, symmetry)
+
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectrum of the nodes."""
+        return (self.rows.spectrum,)
+
+    @property
+    def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
+        """That spectrum for rows and columns."""
+        return self.rows.spectrum, self.rows.spectrum
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of the nodes."""
+        return (self.rows,)
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """The one regularisation."""
+        return {"alpha": self.rows.alpha}
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation."""
+        nodes = self.rows.at(alpha)
+        return replace(self, rows=nodes, columns=nodes)
+
+    def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+        """Refuse groups and cells: one edge or vertex leaves at a time."""
+        super().check_request(setting, groups, task_groups, cells)
+        if not (groups is None and task_groups is None and cells is None):
+            raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
+
+    def coefficients(self, Y: Array) -> Array:
+        """Return the coefficients; rounding must not break their symmetry where both sides are in them."""
+        found = super().coefficients(Y)
+        return (found + self.symmetry * found.T) / 2 if all(self._folded) else found
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, shape (n, n)."""
+        side = self.rows
+        if setting is Setting.A:
+            return _new_edges(side, Y, self.symmetry)
+        if side.contrast is None:
+            side.check_slack()
+        if setting is Setting.D:
+            if Y.shape[0] == 2:
+                raise nothing_left()
+            return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
+        held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
+        return held_out if setting is Setting.B else self.symmetry * held_out.T
+
+    def sweep(
+        self,
+        Y: Array,
+        alphas: Sequence[float],
+        task_alphas: Sequence[float],
+        members: Members = None,
+        task_members: Members = None,
+    ) -> Sweep:
+        """Return hold-out predictions under each regularisation."""
+        return Pairing.sweep(self, Y, alphas, task_alphas, members, task_members)
+
+    def _completed(
+        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+    ) -> Completion:
+        found = super()._completed(Y, weights, start, tol, max_iter)
+        # Rounding must not break the symmetry.
+        return replace(found, labels=(found.labels + self.symmetry * found.labels.T) / 2)
+
+    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
+        """Tell whether few edges are observed."""
+        return Coupled.has_shortcut(self, Y, weights, setting)
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+    ) -> Array | None:
+        """Return setting A from one dense system of the observed edges."""
+        return Coupled.leave_one_out(self, Y, weights, setting, completed)
+
+    def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
+        """Leave out each edge with its transpose, −P_BB⁻¹ P_B· y of the others: Cramer's rule for two cells B."""
+        xp = namespace(y)
+        own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)
+        number = np.full(observed.shape, -1)
+        number[observed] = np.arange(int(observed.sum()))
+        partner = number.T[observed]
+        places = np.arange(partner.size)
+        alone = as_array_of(partner == places, y)
+        between = take_rows(xp.reshape(inverse, (-1,)), places * partner.size + partner)
+        together = np.eye(partner.size, dtype=bool)
+        together[places, partner] = True
+        others = xp.where(as_array_of(together, y), xp.zeros_like(inverse), inverse)
+        dual, other = others @ y, take_rows(own, partner)
+        top = xp.where(alone, dual, other * dual - between * take_rows(dual, partner))
+        return -top / xp.where(alone, own, own * other - between**2)
+
+    def takes_apart(self, setting: Setting) -> bool:
+        """Refuse to take vertices apart where labels are missing."""
+        if setting is not Setting.A:
+            raise ValueError(
+                f"Setting {setting.value} of a network with missing labels is not supported: leave out edges "
+                "(setting A), or complete the labels first."
+            )
+        return False
+
+    def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
+        """Return the one side of the slow twin, for rows and columns."""
+        return super().dense_sides(fixed_penalty) * 2
+
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the slow twin's predictions, without the vertices that leave on either side."""
+        both = kept[0] & kept[1]
+        return super().refit_block(sides, Y, (both, both), asked)
+
+    @classmethod
+    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
+        """Return the peak of the closed form, made symmetric at the end."""
+        side = sides[0]
+        return super().closed_numbers(shape, sides) + (side.coefficients**2 if side.is_primal else 0)
+
+    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
+        """Return the peak of hold-out predictions."""
+        grids = {Setting.A: 8.0, Setting.D: 15.0}.get(setting, 6.0)
+        return float(self.sizes[0].vectors + grids * Y.shape[0] * Y.shape[1])
 
 
 def _diagonal(matrix: Array) -> Array:

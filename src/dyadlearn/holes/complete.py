@@ -1,6 +1,6 @@
 r"""Labels with holes: complete the grid, so that a closed form on it is the model of the observed cells.
 
-With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.solvers.pairs`) and weights
+With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.holes.operators`) and weights
 :math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` and the model's own penalty are minimised by
 
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o, \qquad
@@ -11,7 +11,7 @@ Without weights the missing cells m solve an equal system, in which they hold wh
 .. math:: \mathbf{R}_{mm}\,\mathbf{f}_m = (\mathbf{H}\mathbf{y}_o)_m = -(\mathbf{R}\mathbf{y}_o)_m .
 
 Either is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays (see
-`dyadlearn.solvers.deflation`), or directly where few cells are missing.
+`dyadlearn.holes.deflation`), or directly where few cells are missing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
-from dyadlearn.solvers.deflation import Deflation, choose_rank
-from dyadlearn.solvers.iterative import Solution, conjugate_gradients
-from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators
+from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients
+from dyadlearn.holes.deflation import Deflation, choose_rank
+from dyadlearn.holes.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
@@ -67,7 +67,7 @@ class Completion:
 
 
 def complete(
-    operators: PairOperators,
+    operators: GridOperators,
     Y: Array,
     weights: Array | None = None,
     *,
@@ -83,7 +83,7 @@ def complete(
 
     Parameters
     ----------
-    operators : PairOperators
+    operators : GridOperators
         Of the model on the complete grid.
     Y : array of shape (m, q)
         NaN where not observed.
@@ -128,7 +128,7 @@ def complete(
     return _solve_observed(operators, Y, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
 
 
-def _cheaper_form(operators: PairOperators, n_observed: int, n_missing: int, weighted: bool, max_direct: int) -> str:
+def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, weighted: bool, max_direct: int) -> str:
     if weighted:
         return "observed"
     interpolates = operators.floor > 0 or operators.ridge == 0
@@ -147,7 +147,7 @@ def _where(mask: Array, grid: Array) -> Array:
 
 
 def _solve_missing(
-    operators: PairOperators,
+    operators: GridOperators,
     Y: Array,
     observed: Array,
     n_missing: int,
@@ -178,11 +178,11 @@ def _solve_missing(
     return Completion(solution.values + _where(observed, Y), "missing", solution)
 
 
-def _missing_right(operators: PairOperators, labels: Array, missing: Array) -> Array:
+def _missing_right(operators: GridOperators, labels: Array, missing: Array) -> Array:
     return _where(missing, -operators.residual(labels) if operators.prefers_residual else operators.hat(labels))
 
 
-def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) -> Array:
+def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
     """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
     xp = namespace(right)
     system = operators.residual_block(*np.nonzero(mask))
@@ -197,16 +197,15 @@ def _solve_directly(operators: PairOperators, right: Array, mask: np.ndarray) ->
     return xp.reshape(take_rows(padded, back), right.shape)
 
 
-def _check_determined(operators: PairOperators, observed: np.ndarray) -> None:
+def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     """Raise `LeverageError` if the observed cells do not determine the directions that are kept whole.
 
     So many directions at most are looked at together; of more, only whether there are as many cells.
     """
-    assert operators.task_spectrum is not None
     kept, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
     left, right = (
         take_rows(take_rows(side.vectors.T, np.flatnonzero(kept.any(axis=axis))).T, index)
-        for side, axis, index in ((operators.spectrum, 1, rows), (operators.task_spectrum, 0, columns))
+        for side, axis, index in zip(operators.grid_spectra, (1, 0), (rows, columns), strict=True)
     )
     n_whole, xp = int(left.shape[1] * right.shape[1]), namespace(left)
     undetermined = rows.size < n_whole
@@ -220,11 +219,10 @@ def _check_determined(operators: PairOperators, observed: np.ndarray) -> None:
         raise leverage_error(np.flatnonzero(~observed), observed.size, "cells form a set that")
 
 
-def _rank_limit(operators: PairOperators, grids: float) -> int:
+def _rank_limit(operators: GridOperators, grids: float) -> int:
     """Return the rank at which the small system takes as much memory as so many grids."""
-    assert operators.task_spectrum is not None
     rows, columns = operators.remainder.shape
-    size = operators.spectrum.n_rows * operators.task_spectrum.n_rows
+    size = math.prod(side.n_rows for side in operators.grid_spectra)
     # All directions may be deflated where a truncated spectrum leaves others to stand for the rest.
     return int(min(max(_LEAST_RANK_LIMIT, math.isqrt(int(grids * size))), rows * columns, size - 1))
 
@@ -241,7 +239,7 @@ def _leading(values: np.ndarray, rank: int, outside: float) -> tuple[np.ndarray,
     return nearest[values[nearest] < edge], edge
 
 
-def _missing_preconditioner(operators: PairOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
+def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
     r"""Invert τI − Φ_m (τ − ρ) Φ_mᵀ, where τ stands for the residual filter of all that is not deflated.
 
     .. math:: \tfrac1\tau\left(\mathbf{I} + \boldsymbol\Phi_m\mathbf{S}^{-1}\boldsymbol\Phi_m^\top\right), \qquad
@@ -252,15 +250,14 @@ def _missing_preconditioner(operators: PairOperators, observed: Array, rank: int
     if not leading.size:
         return None
     kept = np.maximum(rho[leading], 1e3 * epsilon(operators.remainder) * edge)
-    assert operators.task_spectrum is not None
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
     diagonal = kept / (edge - rho[leading])
-    deflate = Deflation(operators.spectrum, operators.task_spectrum, leading, diagonal, weights)
+    deflate = Deflation(*operators.grid_spectra, leading, diagonal, weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
 def _solve_observed(
-    operators: PairOperators,
+    operators: GridOperators,
     Y: Array,
     observed: Array,
     weights: Array | None,
@@ -276,7 +273,7 @@ def _solve_observed(
         sampled = _sampling_pays(operators, Y, n_observed)
     kind: type[_GridCells] = _GridCells
     if not is_foreign(Y):
-        kind = _SampledCells if sampled and isinstance(operators, KroneckerPairs) else _ListedCells
+        kind = _SampledCells if sampled and operators.is_product else _ListedCells
     cells = kind(operators, observed, weights)
     limit = _rank_limit(operators, 4)
     if rank is None:
@@ -300,7 +297,7 @@ def _solve_observed(
     return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
 
 
-def _sampling_pays(operators: PairOperators, Y: Array, n_observed: int) -> bool:
+def _sampling_pays(operators: GridOperators, Y: Array, n_observed: int) -> bool:
     return bool(_SPARSE_COST * n_observed * sum(Y.shape) < operators.kernel_cost)
 
 
@@ -309,7 +306,7 @@ class _GridCells:
 
     root: Array
 
-    def __init__(self, operators: PairOperators, observed: Array, weights: Array | None) -> None:
+    def __init__(self, operators: GridOperators, observed: Array, weights: Array | None) -> None:
         xp = namespace(observed)
         self.operators = operators
         weights = xp.ones_like(operators.kernel_values[:1, :1]) if weights is None else weights
@@ -334,7 +331,7 @@ class _GridCells:
 class _ListedCells(_GridCells):
     """The same on a list of the observed cells, which takes less memory; products are of grids."""
 
-    def __init__(self, operators: PairOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
+    def __init__(self, operators: GridOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
         self.operators, self.shape = operators, observed.shape
         self.at = np.flatnonzero(observed)
         dtype = operators.kernel_values.dtype
@@ -352,11 +349,9 @@ class _ListedCells(_GridCells):
 class _SampledCells(_ListedCells):
     """The same by sparse products and gathered dot products, for few observed cells."""
 
-    operators: KroneckerPairs
-
-    def __init__(self, operators: PairOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
+    def __init__(self, operators: GridOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
         super().__init__(operators, observed, weights)
-        self.kernels = [side.matrix(side.values) for side in (self.operators.spectrum, self.operators.task_spectrum)]
+        self.kernels = [side.matrix(side.values) for side in operators.grid_spectra]
         self.rows, self.columns = np.divmod(self.at, self.shape[1])
         self.starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
 
@@ -373,7 +368,7 @@ class _SampledCells(_ListedCells):
         return image
 
 
-def _observed_preconditioner(operators: PairOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
+def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
     r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated.
 
     .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
@@ -389,8 +384,7 @@ def _observed_preconditioner(operators: PairOperators, cells: _GridCells, rank: 
         return None
     scale = operators.ridge + edge * cells.root**2
     weights = cells.scatter(cells.root**2 / scale)
-    assert operators.task_spectrum is not None
-    deflate = Deflation(operators.spectrum, operators.task_spectrum, leading, 1.0 / (values[leading] - edge), weights)
+    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (values[leading] - edge), weights)
 
     def inverse(values: Array) -> Array:
         scaled = values / scale

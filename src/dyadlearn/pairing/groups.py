@@ -20,18 +20,20 @@ import numpy as np
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._pairs import group_codes
 from dyadlearn._rounding import settle, solve_block
-from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, leverage_error
 
 __all__ = [
     "GROUP",
-    "check_something_is_left",
+    "Members",
     "gather_groups",
     "group_members",
     "leave_out",
     "nothing_left",
     "scatter_rows",
 ]
+
+#: Row positions of each group; None leaves out one row at a time.
+Members = list[np.ndarray] | None
 
 #: What messages call rows that are left out together.
 GROUP = "rows form a group that"
@@ -62,25 +64,6 @@ def nothing_left() -> ValueError:
         "A fold leaves no observed label to learn from: use more folds, or smaller groups (1 sample alone cannot be "
         "left out)."
     )
-
-
-def check_something_is_left(
-    setting: Setting, shape: tuple[int, int], members: Sequence[Any] | None, task_members: Sequence[Any] | None
-) -> None:
-    """Refuse to leave out every instance or every task of a complete grid at once.
-
-    Parameters
-    ----------
-    setting : Setting
-    shape : (m, q)
-    members, task_members : lists of integer arrays, or None
-        Row positions of each group of instances and of tasks; None leaves out one at a time.
-    """
-    m, q = shape
-    n_groups = m if members is None else len(members)
-    n_task_groups = q if task_members is None else len(task_members)
-    if (setting.new_instance and n_groups < 2) or (setting.new_task and n_task_groups < 2):
-        raise nothing_left()
 
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:

@@ -73,7 +73,7 @@ def conjugate_gradients(
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.iterative import conjugate_gradients
+    >>> from dyadlearn.holes.conjugate_gradients import conjugate_gradients
     >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
     array([[1., 2.]])
     """

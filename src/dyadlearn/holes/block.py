@@ -28,11 +28,22 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace, take_rows, to_numpy, zeros
-from dyadlearn.solvers.pairs import common_floor
-from dyadlearn.spectrum import Smoother, leverage_error
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    eigh,
+    epsilon,
+    namespace,
+    take_block,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn.holes.operators import GridOperators, common_floor
+from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
-__all__ = ["complete_block", "complete_columns", "complete_each_task"]
+__all__ = ["complete_block", "complete_each_task", "leave_one_out_beside_block", "step_over_instances"]
 
 
 def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
@@ -64,7 +75,7 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.block import complete_block
+    >>> from dyadlearn.holes.block import complete_block
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
     >>> Y = np.array([[1.0, 2.0], [3.0, np.nan]])
@@ -88,15 +99,15 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     vectors = columns.spectrum.vectors
     hat = (vectors * columns.shrinkage) @ take_rows(vectors, own).T
     S_observed = take_rows(Y, outside) @ hat
-    S_missing = take_rows(take_rows(Y, inside).T, others).T @ cross.T
+    S_missing = take_block(Y, inside, others) @ cross.T
     floor = common_floor(rows, columns)
-    filled = complete_columns(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
+    filled = step_over_instances(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
     # Other cells of the grid are given some cell of the block, which is then not taken.
     place, task_place = np.zeros(Y.shape[0], dtype=np.intp), np.zeros(Y.shape[1], dtype=np.intp)
     place[inside], task_place[own] = np.arange(inside.size), np.arange(own.size)
     is_missing = np.zeros(tuple(Y.shape), dtype=bool)
     is_missing[np.ix_(inside, own)] = True
-    return xp.where(as_array_of(is_missing, Y), take_rows(take_rows(filled, place).T, task_place).T, Y)
+    return xp.where(as_array_of(is_missing, Y), take_block(filled, place, task_place), Y)
 
 
 def complete_each_task(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any) -> Array:
@@ -126,7 +137,7 @@ def complete_each_task(rows: Smoother, columns: Smoother, Y: Array, missing_rows
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.block import complete_each_task
+    >>> from dyadlearn.holes.block import complete_each_task
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
     >>> complete_each_task(side, side, np.array([[1.0, 2.0], [3.0, 4.0]]), [1]).round(4)
@@ -136,10 +147,10 @@ def complete_each_task(rows: Smoother, columns: Smoother, Y: Array, missing_rows
     inside, outside = _split(missing_rows, Y.shape[0], "missing_rows")
     S_observed = take_rows(Y, outside) @ columns.hat()
     S_missing = take_rows(Y, inside) @ columns.off_diagonal()
-    return complete_columns(rows, inside, S_observed, S_missing, columns.slack, floor=common_floor(rows, columns))
+    return step_over_instances(rows, inside, S_observed, S_missing, columns.slack, floor=common_floor(rows, columns))
 
 
-def complete_columns(
+def step_over_instances(
     rows: Smoother, missing_rows: Any, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
 ) -> Array:
     r"""Take the step over the instances for columns whose step over the tasks was taken.
@@ -173,10 +184,10 @@ def complete_columns(
 
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.block import complete_columns
+    >>> from dyadlearn.holes.block import step_over_instances
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
-    >>> complete_columns(side, [1], np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
+    >>> step_over_instances(side, [1], np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
     array([[1.]])
     """
     inside, outside = _split(missing_rows, rows.spectrum.n_rows, "missing_rows")
@@ -221,3 +232,98 @@ def _split(missing: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray
     if np.unique(inside).size != inside.size or (inside.size and not 0 <= inside.min() <= inside.max() < n_rows):
         raise ValueError(f"{name} must hold different positions from 0 to {n_rows - 1}, found {inside.tolist()}.")
     return inside, np.delete(np.arange(n_rows), inside)
+
+
+def leave_one_out_beside_block(
+    operators: GridOperators,
+    rows: Smoother,
+    columns: Smoother,
+    completed: Array,
+    missing_rows: np.ndarray,
+    missing_columns: np.ndarray,
+) -> Array:
+    r"""Return what the model predicts for each observed cell once it is missing too.
+
+    Let the rows M and columns T of the block have the residual operators
+    :math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
+    :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`, so that of the block itself is diagonal
+    with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves together with the block has
+
+    .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}{R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
+
+    with :math:`\mathbf{C}` the completed grid. Between different cells :math:`\mathbf{R}` is
+    :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`, so that the term that is subtracted is, for all cells at once, one product
+
+    .. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top, \qquad
+              \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} = [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
+
+    As both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
+    \mathbf{I}\otimes\mathbf{R}_g`, of which one part at most links a cell to the block.
+
+    Parameters
+    ----------
+    operators : GridOperators
+        Of the model.
+    rows, columns : Smoother
+        Of the m instances and of the q tasks, with residuals that do not vanish.
+    completed : array of shape (m, q)
+        Labels, with what the model puts in the block.
+    missing_rows, missing_columns : integer arrays
+        The block.
+
+    Returns
+    -------
+    array of shape (m, q)
+        In the block the completed labels themselves: these were never seen.
+    """
+    xp = namespace(completed)
+    residual, task_residual = _residual(rows), _residual(columns)
+    p, W = eigh(take_block(residual, missing_rows, missing_rows))
+    e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
+    kept = xp.ones_like(p) if operators.vanishing else 1.0 - p
+    weights = 1.0 / (p[:, None] + kept[:, None] * e[None, :])
+    if operators.vanishing:
+        # Of rows and columns outside the block the identity has no part.
+        A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
+        A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
+        shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
+        own = rows.slack[:, None] + columns.slack[None, :]
+    else:
+        A, B = _columns(_hat(rows), missing_rows) @ W, _columns(_hat(columns), missing_columns) @ Z
+        shared = A**2 @ weights @ (B**2).T
+        own = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+    slack = own - shared
+    inside = np.zeros(tuple(completed.shape), dtype=bool)
+    inside[np.ix_(missing_rows, missing_columns)] = True
+    block = as_array_of(inside, completed)
+    slack = xp.where(block, xp.ones_like(slack), slack)
+    floor = common_floor(rows, columns)
+    check_cells(slack, floor)
+    if floor:
+        # A difference is known up to rounding of what it is made of, less well than a sum of squares: six digits must
+        # be left beside that, as in `dyadlearn._rounding.solve_block`.
+        check_cells(slack - 1e7 * sum(completed.shape) * epsilon(completed) * own, 0.0)
+    if operators.prefers_residual or operators.vanishing:
+        held_out = completed - operators.residual(completed) / slack
+    else:  # where little is kept, 1 − slack carries the digits
+        leverage = rows.leverage[:, None] * columns.leverage[None, :]
+        held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
+    return xp.where(block, completed, held_out)
+
+
+def _residual(side: Smoother) -> Array:
+    """Return the residual operator, off its diagonal from the smaller of hat and residual: squares enter below."""
+    return with_diagonal(-side.off_diagonal(), side.slack)
+
+
+def _hat(side: Smoother) -> Array:
+    """Return the hat matrix, off its diagonal likewise."""
+    return with_diagonal(side.off_diagonal(), side.leverage)
+
+
+def _identity(like: Array) -> Array:
+    return namespace(like).eye(like.shape[0], dtype=like.dtype, device=like.device)
+
+
+def _columns(matrix: Array, index: np.ndarray) -> Array:
+    return take_rows(matrix.T, index).T

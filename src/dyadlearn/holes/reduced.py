@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, largest, namespace, svd, take_rows, to_numpy, zeros
+from dyadlearn.filters import Tabulated
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = ["check_hidden", "predict_others", "reduced", "without"]
@@ -59,7 +60,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.reduced import reduced
+    >>> from dyadlearn.holes.reduced import reduced
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
     >>> reduced(side, np.array([0])).hat().round(6)  # a kernel of 2, a ridge of 1
@@ -86,13 +87,10 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     free = xp.ones_like(vectors[0, :r])
     if vanishing:
         spectrum = Spectrum(squares, rows.size, None, vectors)
-        return Smoother(spectrum, xp.ones_like(squares), xp.zeros_like(squares), 1.0 / squares)
+        return spectrum.smoother(Tabulated(xp.ones_like(squares), xp.zeros_like(squares), 1.0 / squares), 0.0)
     values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(squares)]) if r else squares
-    return Smoother(
-        Spectrum(values, rows.size, None, vectors),
-        xp.concat([free, squares / (1.0 + squares)]),
-        xp.concat([0.0 * free, 1.0 / (1.0 + squares)]),
-    )
+    filter = Tabulated(xp.concat([free, squares / (1.0 + squares)]), xp.concat([0.0 * free, 1.0 / (1.0 + squares)]))
+    return Spectrum(values, rows.size, None, vectors).smoother(filter, side.alpha)
 
 
 def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
@@ -120,7 +118,7 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.reduced import predict_others
+    >>> from dyadlearn.holes.reduced import predict_others
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
     >>> predict_others(side, np.array([0]), np.array([[3.0]]))

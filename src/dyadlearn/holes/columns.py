@@ -29,13 +29,14 @@ from dyadlearn._array import (
     largest,
     namespace,
     positive_solver,
+    take_block,
     take_rows,
     to_numpy,
     with_diagonal,
     zeros,
 )
 from dyadlearn._rounding import solve_block
-from dyadlearn.solvers.reduced import check_hidden, reduced
+from dyadlearn.holes.reduced import check_hidden, reduced
 from dyadlearn.spectrum import Smoother, leverage_error
 
 __all__ = ["complete_columns", "leave_one_out_columns"]
@@ -65,7 +66,7 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.solvers.columns import complete_columns
+    >>> from dyadlearn.holes.columns import complete_columns
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
     >>> complete_columns(side, np.array([[3.0], [np.nan]])).round(6)
@@ -222,7 +223,7 @@ class _Matrices:
     def kernel(self, rows: np.ndarray) -> Array:
         """Return the kernel between some rows."""
         spectrum = self._side.spectrum
-        return spectrum.block(self._weights, rows) if spectrum.is_truncated else _block(self._kernel, rows, rows)
+        return spectrum.block(self._weights, rows) if spectrum.is_truncated else take_block(self._kernel, rows, rows)
 
     def fitted(self, rows: np.ndarray, dual: Array) -> Array:
         """Return the kernel of all rows with some, times their dual parameters."""
@@ -235,15 +236,15 @@ class _Matrices:
         """Return the residual operator between some rows."""
         if self._side.spectrum.is_truncated:
             return self._side.residual_block(rows)
-        return _block(self._residual, rows, rows)
+        return take_block(self._residual, rows, rows)
 
     def from_others(self, rows: np.ndarray, others: np.ndarray, labels: Array) -> Array:
         """Return what the hat puts in some rows from the labels of others."""
         if self._side.spectrum.is_truncated:
             return self._side.spectrum.block(self._side.shrinkage, rows, others) @ labels
         if self._side.prefers_residual:
-            return -_block(self._residual, rows, others) @ labels
-        return _block(self._hat, rows, others) @ labels
+            return -take_block(self._residual, rows, others) @ labels
+        return take_block(self._hat, rows, others) @ labels
 
 
 def _system(matrices: _Matrices, column: _Column) -> Array:
@@ -308,7 +309,3 @@ def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array
     right = matrices.from_others(column.missing, column.rows, column.labels)
     refusal = partial(leverage_error, column.missing, side.spectrum.n_rows, "rows are missing and")
     return solve_block(system, right, 0.0, side.is_graded, refusal)
-
-
-def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    return take_rows(take_rows(matrix, rows).T, columns).T

@@ -1,17 +1,7 @@
-r"""Hold-out predictions of Kronecker ridge regression for new pairs, instances or tasks.
+r"""Columns that are ridge problems of their own, each with a scale: the tasks, rotated.
 
-With :math:`\rho_{ij} = \lambda/(\sigma_i s_j + \lambda)`, the residual operator is diagonal in the
-rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`:
-column j is then an independent ridge problem with kernel :math:`s_j\mathbf{K}`, whose leave-one-out is a
-division,
-
-.. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
-                {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
-
-C is its mirror image.
-
-Columns that are mostly kept are computed from :math:`\rho`, columns that are mostly shrunk from
-:math:`f = \sigma s/(\sigma s + \lambda)`, so that neither end of the regularisation loses digits.
+Column j of the rotated labels has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors, and
+leaving rows out of all of them is one product and a division, or a small solve for each group.
 """
 
 from __future__ import annotations
@@ -21,105 +11,16 @@ from functools import partial
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy, zeros
-from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference, solve_block
-from dyadlearn.holdout.groups import GROUP, scatter_rows
-from dyadlearn.holdout.problem import Problem
-from dyadlearn.holdout.two_step import Members, check_cells
-from dyadlearn.settings import Setting
-from dyadlearn.solvers.pairs import interpolation_floor, vanishing_residual
+from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy
+from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
+from dyadlearn.pairing.groups import GROUP, Members, scatter_rows
 from dyadlearn.spectrum import Spectrum, leverage_error
-from dyadlearn.vectrick import sandwich
 
-__all__ = ["column_weights", "is_zero", "kronecker_holdout", "leave_out_columns"]
+__all__ = ["column_weights", "leave_out_columns"]
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
 # keeps the loop out of Python for small grids and costs nothing for large ones.
 _BLOCK_NUMBERS = 2**17
-
-
-def kronecker_holdout(
-    problem: Problem, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
-    """Return held-out predictions of Kronecker ridge regression in setting A, B or C.
-
-    Parameters
-    ----------
-    problem : Problem
-    setting : Setting
-    members, task_members : lists of integer arrays, or None
-        Row positions of each group of instances and of tasks, for B, C and D.
-
-    Returns
-    -------
-    array of shape (m, q)
-    """
-    assert problem.task_spectrum is not None
-    sides = (problem.spectrum, problem.task_spectrum)
-    if is_zero(*sides):
-        return zeros(tuple(problem.Y.shape), problem.Y)
-    if setting is Setting.A:
-        return _new_pairs(*sides, problem.Y, problem.alpha)
-    if setting is Setting.B:
-        return _new_rows(*sides, problem.Y, problem.alpha, members)
-    return _new_rows(*sides[::-1], problem.Y.T, problem.alpha, task_members).T
-
-
-def is_zero(*spectra: Spectrum) -> bool:
-    """Tell whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
-    return any(spectrum.values.shape[0] == 0 for spectrum in spectra)
-
-
-def _new_pairs(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float) -> Array:
-    xp = namespace(Y)
-    products = spectrum.values[:, None] * task_spectrum.values[None, :]
-    truncated = spectrum.is_truncated or task_spectrum.is_truncated
-    floor = interpolation_floor(alpha, spectrum, task_spectrum)
-    rotated = task_spectrum.rotate(spectrum.rotate(Y).T).T
-    if not truncated and 2 * _count_above(spectrum.values, task_spectrum.values, alpha) > Y.shape[0] * Y.shape[1]:
-        residual = alpha / (products + alpha) if alpha > 0 else vanishing_residual(products)
-        slack = _pair_diagonal(spectrum, task_spectrum, residual)
-        check_cells(slack, floor)
-        rotated *= residual
-        product = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
-        return settled_difference(Y, slack, product, _pair_level(Y, residual), slack)
-    shrinkage = products / (products + alpha) if alpha > 0 else xp.astype(products > 0, Y.dtype)
-    leverage = _pair_diagonal(spectrum, task_spectrum, shrinkage)
-    if truncated or largest(leverage) <= 0.9:  # the difference keeps all digits but one
-        slack = 1.0 - leverage
-    else:
-        residual = alpha / (products + alpha) if alpha > 0 else 1.0 - shrinkage
-        slack = _pair_diagonal(spectrum, task_spectrum, residual)
-    check_cells(slack, floor)
-    rotated *= shrinkage
-    product = sandwich(spectrum.vectors, rotated, task_spectrum.vectors)
-    return settled_difference(Y, leverage, product, _pair_level(Y, shrinkage), slack, sign=-1)
-
-
-def _pair_level(Y: Array, weights: Array) -> Array:
-    """Return what rounding may leave of U (w ∘ UᵀYV) Vᵀ where it cancels, one number for the whole grid."""
-    return rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-
-
-def _count_above(values: Array, task_values: Array, alpha: float) -> int:
-    """Return how many products σs exceed λ, without forming them."""
-    s = np.sort(to_numpy(task_values))
-    positive = to_numpy(values)
-    positive = positive[positive > 0]
-    return int(np.sum(s.size - np.searchsorted(s, alpha / positive, side="right")))
-
-
-def _pair_diagonal(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array) -> Array:
-    """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
-    return task_spectrum.diagonal(spectrum.diagonal(weights).T).T
-
-
-def _new_rows(spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, alpha: float, members: Members) -> Array:
-    columns = task_spectrum.rotate(Y.T).T
-    weights, direct = column_weights(spectrum, task_spectrum.values, [alpha])
-    floor = interpolation_floor(alpha, spectrum)
-    held_out = leave_out_columns(spectrum, weights, direct, columns, spectrum.rotate(columns), members, floor)
-    return held_out @ task_spectrum.vectors.T
 
 
 def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:

@@ -18,22 +18,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from dyadlearn._array import Array, eigh, namespace, svd, take_rows, to_numpy, zeros
-from dyadlearn._threads import for_each
-from dyadlearn.holdout.groups import gather_groups
-from dyadlearn.holdout.kronecker import column_weights, is_zero, leave_out_columns
-from dyadlearn.holdout.two_step import Members
+from dyadlearn._estimates import SideSize
+from dyadlearn._threads import for_each, n_workers
+from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.kernels.repair import rank_threshold
-from dyadlearn.solvers.pairs import interpolation_floor
+from dyadlearn.pairing.columns import column_weights, leave_out_columns
+from dyadlearn.pairing.groups import Members, gather_groups
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["kronecker_new_both"]
+__all__ = ["new_both", "new_both_numbers"]
 
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.
 _BLOCK_NUMBERS = 2**16
 
 
-def kronecker_new_both(
+def new_both(
     spectrum: Spectrum,
     task_spectrum: Spectrum,
     Y: Array,
@@ -61,10 +61,10 @@ def kronecker_new_both(
     groups = gather_groups(members, spectrum.n_rows)
     task_groups = gather_groups(task_members, task_spectrum.n_rows)
     xp = namespace(Y)
-    if is_zero(spectrum, task_spectrum):
+    if not (spectrum.values.shape[0] and task_spectrum.values.shape[0]):  # nothing to learn in
         return zeros((len(alphas), *Y.shape), Y)
     if len(groups) < len(task_groups):
-        swapped = kronecker_new_both(task_spectrum, spectrum, Y.T, alphas, task_members, members)
+        swapped = new_both(task_spectrum, spectrum, Y.T, alphas, task_members, members)
         return xp.permute_dims(swapped, (0, 2, 1))
     (m, q), n = Y.shape, len(alphas)
     gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
@@ -132,3 +132,12 @@ def _without(
     if positive.size == values.shape[0]:
         return values, vectors, cross
     return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
+
+
+def new_both_numbers(Y: Array, sides: Sequence[SideSize], n_alphas: int) -> float:
+    """Return the peak of `new_both` for some regularisations."""
+    (m, q), (few, many) = Y.shape, sorted(sides, key=lambda side: side.n_rows)
+    n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas)
+    # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
+    thread = 7 * few.n_rows**2 + 8 * many.n_rows * max(192, 2**16 // many.n_rows)
+    return float(m * q * (n_alphas + 1) + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

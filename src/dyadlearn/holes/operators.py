@@ -1,0 +1,174 @@
+r"""What a model of pairs does to grids, as the solvers of this room see it.
+
+With :math:`\mathbf{F} = \mathbf{H}[\mathbf{Y}]` the fitted grid, a model has a hat :math:`\mathbf{H}` and a residual
+operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated labels with entries
+:math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
+:math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
+`dyadlearn.pairing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from dyadlearn._array import Array, namespace, take_block, take_rows, to_numpy
+from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
+from dyadlearn.vectrick import sandwich
+
+__all__ = [
+    "GridOperators",
+    "SideProduct",
+    "between",
+    "common_floor",
+    "interpolation_floor",
+    "rotated_block",
+    "rotated_product",
+    "rotation_cost",
+]
+
+
+class GridOperators(Protocol):
+    """The operators of a model on grids of shape (m, q)."""
+
+    @property
+    def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
+        """Spectra of the rows and of the columns."""
+
+    @property
+    def ridge(self) -> float:
+        """The ridge that goes with the pairwise kernel."""
+
+    @property
+    def vanishing(self) -> bool:
+        """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
+
+    @property
+    def floor(self) -> float:
+        """What slacks must exceed; 0 if nothing is ever interpolated."""
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
+
+    @property
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
+
+    @property
+    def residual_cost(self) -> int:
+        """Multiplications in one product with the residual operator."""
+
+    @property
+    def kernel_cost(self) -> int:
+        """Multiplications in one product with the pairwise kernel."""
+
+    @property
+    def remainder(self) -> Array:
+        """The residual in the rotated labels, shape (k, l)."""
+
+    @property
+    def kernel_values(self) -> Array:
+        """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid."""
+
+    def kernel(self, grid: Array) -> Array:
+        """Return the pairwise kernel times a grid."""
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+
+    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the pairwise kernel between some cells, shape (n, n)."""
+
+
+class SideProduct:
+    r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
+
+    def __init__(self, spectrum: Spectrum, weights: Array) -> None:
+        n, k = spectrum.vectors.shape
+        self.vectors, self.weights = spectrum.vectors, weights
+        self.matrix = None if 2 * k < n else spectrum.matrix(weights)
+
+    def left(self, grid: Array) -> Array:
+        """Return the product with a grid of shape (n, p)."""
+        if self.matrix is not None:
+            return self.matrix @ grid
+        return self.vectors @ (self.weights[:, None] * (self.vectors.T @ grid))
+
+    def right(self, grid: Array) -> Array:
+        """Return a grid of shape (p, n) times the product."""
+        if self.matrix is not None:
+            return grid @ self.matrix
+        return ((grid @ self.vectors) * self.weights) @ self.vectors.T
+
+    @staticmethod
+    def cost(*spectra: Spectrum) -> int:
+        """Return the multiplications in one product with each of two sides of a grid."""
+        (m, k), (q, r) = (spectrum.vectors.shape for spectrum in spectra)
+        return int((min(m, 2 * k) + min(q, 2 * r)) * m * q)
+
+
+def rotated_product(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array, grid: Array) -> Array:
+    """Return U (w ∘ Uᵀ grid V) Vᵀ."""
+    rotated = task_spectrum.rotate(spectrum.rotate(grid).T).T
+    return sandwich(spectrum.vectors, weights * rotated, task_spectrum.vectors)
+
+
+def rotation_cost(spectrum: Spectrum, task_spectrum: Spectrum) -> int:
+    """Return the multiplications in `rotated_product`."""
+    (m, k), (q, r) = spectrum.vectors.shape, task_spectrum.vectors.shape
+    return int(2 * (k * m * q + k * q * r))
+
+
+def rotated_block(
+    spectrum: Spectrum, task_spectrum: Spectrum, weights: Array, rows: np.ndarray, columns: np.ndarray
+) -> Array:
+    """Return the rows and columns of U ⊗ V diag(w) Uᵀ ⊗ Vᵀ that belong to some cells, shape (n, n)."""
+    right = take_rows(task_spectrum.vectors, columns)
+    pieces, members = [], []
+    for row in np.unique(rows):
+        here = np.flatnonzero(rows == row)
+        # Row of the operator for instance `row`, tasks still rotated: (m, l).
+        turned = (spectrum.vectors * spectrum.vectors[int(row), :]) @ weights
+        pieces.append(take_rows(right, here) @ (take_rows(turned, rows) * right).T)
+        members.append(here)
+    return take_rows(namespace(weights).concat(pieces, axis=0), np.argsort(np.concatenate(members)))
+
+
+def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
+    """Return an operator of one side between rows that repeat; it is formed between distinct ones."""
+    distinct, place = np.unique(index, return_inverse=True)
+    return take_block(block(distinct), place, place)
+
+
+def common_floor(*sides: Smoother) -> float:
+    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
+    floors = [side.slack_floor for side in sides]
+    return max(floors) if all(floors) else 0.0
+
+
+def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
+    """Return what slacks must exceed: 0 unless directions are kept whole, at λ = 0 with a null space."""
+    if alpha > 0:
+        return 0.0
+    # Only a side that has a null space can mix it with what is kept.
+    floors = [slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra if spectrum.is_singular]
+    return max(floors, default=0.0)
+
+
+def _condition(spectrum: Spectrum) -> float:
+    positive = to_numpy(spectrum.values)
+    positive = positive[positive > 0]
+    return float(positive.max() / positive.min()) if positive.size else 1.0

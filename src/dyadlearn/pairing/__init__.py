@@ -1,0 +1,9 @@
+"""Models of pairs: each an object that says what it makes of two spectra."""
+
+from dyadlearn.pairing.base import Coupled, Pairing
+from dyadlearn.pairing.independent import Independent
+from dyadlearn.pairing.kronecker import Kronecker
+from dyadlearn.pairing.network import Network
+from dyadlearn.pairing.two_step import TwoStep
+
+__all__ = ["Coupled", "Independent", "Kronecker", "Network", "Pairing", "TwoStep"]

@@ -1,0 +1,526 @@
+r"""A model of pairs is an object: what it makes of two spectra.
+
+With :math:`\mathbf{K} = \mathbf{U}\boldsymbol\Sigma\mathbf{U}^\top` and
+:math:`\mathbf{G} = \mathbf{V}\mathbf{S}\mathbf{V}^\top`, each model weighs the rotated labels
+:math:`\mathbf{U}^\top\mathbf{Y}\mathbf{V}` entry by entry, to get coefficients by :math:`\varphi`, the fitted grid by
+:math:`f` and what is left over by :math:`1 - f`:
+
+=================  =============================================================  ==================================
+model              :math:`\varphi_{ij}`                                           :math:`1 - f_{ij}`
+=================  =============================================================  ==================================
+independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks          :math:`1-f_d(\sigma_i)`
+two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`                    :math:`\rho_i + f_i\rho'_j`
+Kronecker          :math:`1/(\sigma_i s_j + \lambda)`                             :math:`\lambda/(\sigma_is_j+\lambda)`
+=================  =============================================================  ==================================
+
+Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
+`Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._estimates import SideSize
+from dyadlearn._rounding import is_graded, solve_block
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.holes.complete import Completion, complete
+from dyadlearn.holes.operators import rotated_block, rotated_product, rotation_cost
+from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.expansion import Expansion, Folded, Part
+from dyadlearn.pairing.groups import Members
+from dyadlearn.pairing.sweep import Sweep
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+
+__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing", "side_size"]
+
+#: Where labels are missing, so many observed cells at most are left out one by one: for a single λ, and for one λ
+#: after the other.
+MANY_CELLS, FEW_CELLS = 4096, 1024
+
+# A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
+_DIRECT_CELLS = 4096
+
+# Where alpha is 0: how much of the smallest eigenvalue may be rounding.
+_UNSURE = 1e-4
+
+
+class Pairing(ABC):
+    """A model of pairs on fitted sides, under some regularisation."""
+
+    #: What it is called, and what its sides are.
+    words: ClassVar[str]
+    side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
+    #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
+    knows_tasks: ClassVar[bool] = True
+    #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
+    symmetry: int = 0
+
+    # ------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    @abstractmethod
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of the sides."""
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of the sides; none where the filter does not work on each by itself."""
+        return ()
+
+    @property
+    @abstractmethod
+    def alphas(self) -> dict[str, float]:
+        """Regularisations by their names."""
+
+    @property
+    def filters(self) -> tuple[SpectralFilter, ...]:
+        """Spectral filters of the sides; none is ridge regression."""
+        return tuple(side.filter for side in self.smoothers)
+
+    @property
+    def refits(self) -> bool:
+        """Whether holding out equals fitting again, see `dyadlearn.filters.SpectralFilter.refits`."""
+        return all(filter.refits for filter in self.filters)
+
+    @abstractmethod
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation."""
+
+    def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+        """Refuse what a setting or this model has no meaning for."""
+        if setting.new_task and not self.knows_tasks:
+            raise ValueError(
+                f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit it with tasks=, "
+                "or ask for setting A or B."
+            )
+        if groups is not None and not setting.new_instance:
+            raise ValueError(f"groups are groups of left-out instances, and setting {setting.value} leaves none out.")
+        if task_groups is not None and not setting.new_task:
+            raise ValueError(f"task_groups are groups of left-out tasks, and setting {setting.value} leaves none out.")
+        if cells is not None and setting is not Setting.A:
+            raise ValueError(f"cells are folds of left-out pairs: they go with setting A, found {setting.value}.")
+
+    def check_regularisation(self) -> None:
+        """Refuse a regularisation that vanishes beside the kernels, and warn where none makes a poor solution.
+
+        Raises
+        ------
+        ValueError
+            If alpha is above 0, but too small for the precision of the kernels to divide by.
+
+        Warns
+        -----
+        PrecisionWarning
+            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding.
+        """
+        for word, name, alpha, size, spectrum in self._regularised():
+            finfo = namespace(spectrum.values).finfo(spectrum.values.dtype)
+            least = size * float(finfo.smallest_normal) / float(finfo.eps)
+            if 0 < alpha < least:
+                raise ValueError(
+                    f"{name} = {alpha:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least "
+                    f"{least:.1g}."
+                )
+            if alpha == 0 and spectrum.uncertainty > _UNSURE:
+                warnings.warn(
+                    f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
+                    f"{spectrum.uncertainty:.0e} of it, and with {name} = 0 answers as much. Use a larger {name}.",
+                    PrecisionWarning,
+                    stacklevel=3,
+                )
+
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
+        """Yield for each side its word, its regularisation, what that stands beside, and its spectrum."""
+        for word, (name, alpha), spectrum in zip(("instance", "task"), self.alphas.items(), self.spectra, strict=False):
+            yield word, name, alpha, largest(spectrum.values), spectrum
+
+    # ----------------------------------------------------------------------------------------------- complete labels
+
+    @abstractmethod
+    def coefficients(self, Y: Array) -> Array:
+        """Return what predictions are made of, for labels (m, q).
+
+        Null directions of a kernel are left out: every kernel row is zero along them.
+        """
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """How rows of each side multiply the coefficients."""
+        return tuple(Folded(spectrum) for spectrum in self.spectra)
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        return Expansion(coefficients, *self.parts)
+
+    @abstractmethod
+    def dual(self, Y: Array) -> Array:
+        """Return the dual parameters of the paper's linear system, null directions included, shape (m, q)."""
+
+    @abstractmethod
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return what the model predicts for each cell once what the setting leaves out was never seen.
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+        setting : Setting
+        members, task_members : lists of integer arrays, or None
+            Row positions of each group of instances and of tasks, in the settings that leave them out.
+
+        Returns
+        -------
+        array of shape (m, q)
+
+        Raises
+        ------
+        LeverageError
+            If something is fitted exactly whatever its labels, so that nothing else predicts it.
+        """
+
+    @abstractmethod
+    def leave_cells_out(self, Y: Array) -> Array:
+        """Return a complete grid from one with some cells missing, as exactly as those allow."""
+
+    def sweep(
+        self,
+        Y: Array,
+        alphas: Sequence[float],
+        task_alphas: Sequence[float],
+        members: Members = None,
+        task_members: Members = None,
+    ) -> Sweep:
+        """Return hold-out predictions under each of some regularisations, see `dyadlearn.pairing.sweep.Sweep`."""
+        return Sweep(self, Y, alphas, task_alphas, members, task_members)
+
+    # ---------------------------------------------------------------------------------------- missing or weighted labels
+
+    def complete(
+        self,
+        Y: Array,
+        weights: Array | None = None,
+        start: Completion | None = None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> Completion:
+        """Complete labels, so that the closed form on them is the model of those observed.
+
+        A warning says where a solver stopped short.
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+            NaN where not observed.
+        weights : array of shape (m, q), default=None
+            Of the squared loss of each observed cell, positive there.
+        start : Completion, default=None
+            Of a problem nearby.
+        tol, max_iter : float and int
+            When conjugate gradients stop.
+        """
+        found = self._completed(Y, weights, start, tol, max_iter)
+        if not found.solution.converged:
+            warnings.warn(
+                f"Conjugate gradients stopped after {found.solution.n_iter} iterations at a relative residual of "
+                f"{found.solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    @abstractmethod
+    def _completed(
+        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+    ) -> Completion: ...
+
+    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
+        """Tell whether leave-one-out needs no solving again though labels are missing, at little cost."""
+        return False
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+    ) -> Array | None:
+        """Return what `has_shortcut` promises, where it can be had at all.
+
+        Parameters
+        ----------
+        Y, weights : as in `complete`
+        setting : Setting
+        completed : callable
+            Returns the labels, completed, shape (m, q).
+
+        Returns
+        -------
+        array of shape (m, q), or None
+            Cells that are not observed get a prediction too.
+        """
+        return None
+
+    def takes_apart(self, setting: Setting) -> bool:
+        """Tell whether rows are taken out of the grid, kernel and all, where hiding their labels is not the same."""
+        return False
+
+    def part(self, axes: tuple[np.ndarray, np.ndarray], spectra: Any, sides: Any = None) -> Pairing:
+        """Return the model of some rows and columns, for those that take others apart."""
+        raise NotImplementedError
+
+    def outside(self, axes: tuple[np.ndarray, np.ndarray], completed: Array) -> Array:
+        """Return, as a grid (m, q), what a completed part says of the rows and columns that left it."""
+        raise NotImplementedError
+
+    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
+        """Return the model of the rows and columns that have labels, where the others say nothing."""
+        return None
+
+    def beside_labelled(
+        self, Y: Array, setting: Setting, whole: Self, rows: np.ndarray, columns: np.ndarray
+    ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
+        """Return what held-out rows and columns of a labelled part get where nothing is labelled.
+
+        Parameters
+        ----------
+        Y : array
+            Labels of the part, which is this model's.
+        setting : Setting
+        whole : Pairing
+            Of the grid around it.
+        rows, columns : integer arrays
+            Where the part lies.
+
+        Returns
+        -------
+        list of (values, rows, columns)
+        """
+        return []
+
+    # ------------------------------------------------------------------------------------------------------------ refit
+
+    def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
+        """Return the sides of the slow twin."""
+        return [DenseSide.of(side.spectrum, side.filter, side.alpha, fixed_penalty) for side in self.smoothers]
+
+    @abstractmethod
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return what the slow twin, fitted on the kept rows and columns (masks), predicts for others.
+
+        Parameters
+        ----------
+        sides : DenseSide of each side
+        Y : array of shape (m, q)
+        kept, asked : (boolean array of shape (m,), boolean array of shape (q,))
+        """
+
+    @abstractmethod
+    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function of hidden cells (a mask): what the slow twin, fitted on the others, predicts for them."""
+
+    # ----------------------------------------------------------------------------------------------------------- memory
+
+    @classmethod
+    @abstractmethod
+    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
+        """Return the peak of a closed form: labels are rotated, weighed, and turned into coefficients."""
+
+    @classmethod
+    @abstractmethod
+    def completion_numbers(
+        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
+    ) -> float:
+        """Return the peak of completing a grid with missing or weighted labels, of which a share is observed."""
+
+    @abstractmethod
+    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
+        """Return the peak of hold-out predictions on a complete grid."""
+
+    def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
+        """Return the peak of `leave_cells_out`."""
+        return self.completion_numbers(shape, self.sizes, observed, False)
+
+    @property
+    def sizes(self) -> list[SideSize]:
+        """How large the sides are."""
+        return [side_size(spectrum) for spectrum in self.spectra]
+
+
+def side_size(spectrum: Spectrum) -> SideSize:
+    """Return how large a decomposed side is."""
+    n, k = spectrum.n_rows, int(spectrum.values.shape[0])
+    if spectrum.components is None:
+        return SideSize(n, k, n, "gram")
+    return SideSize(n, k, int(spectrum.components.shape[0]), "features" if spectrum.has_vectors else "sparse")
+
+
+@dataclass(frozen=True, eq=False)
+class Coupled(Pairing):
+    """A model in which labels of all tasks are one system: operators on grids, see `dyadlearn.holes.operators`."""
+
+    #: Whether the pairwise kernel is the product of both sides' kernels.
+    is_product: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def ridge(self) -> float:
+        """The ridge that goes with the pairwise kernel."""
+
+    @property
+    @abstractmethod
+    def vanishing(self) -> bool:
+        """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
+
+    @property
+    @abstractmethod
+    def floor(self) -> float:
+        """What slacks must exceed; 0 if nothing is ever interpolated."""
+
+    @property
+    @abstractmethod
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
+
+    @property
+    def residual_cost(self) -> int:
+        """Multiplications in one product with the residual operator."""
+        return rotation_cost(*self.grid_spectra)
+
+    @property
+    def kernel_cost(self) -> int:
+        """Multiplications in one product with the pairwise kernel."""
+        return rotation_cost(*self.grid_spectra)
+
+    @property
+    def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
+        """Spectra of the rows and of the columns of a grid."""
+        rows, columns = self.spectra
+        return rows, columns
+
+    def _working(self) -> Self:
+        """Return a copy to keep arrays of all pairs on, which go with it when the work is done."""
+        return replace(self)
+
+    @property
+    @abstractmethod
+    def shrinkage(self) -> Array:
+        """The hat f in the rotated labels, shape (k, l)."""
+
+    @property
+    @abstractmethod
+    def remainder(self) -> Array:
+        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale where it vanishes."""
+
+    @property
+    @abstractmethod
+    def kernel_values(self) -> Array:
+        """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a null space is left out of a spectrum."""
+        return any(spectrum.is_truncated for spectrum in self.grid_spectra)
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
+        remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
+        return is_graded(remainders, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        return rotated_product(*self.grid_spectra, self.shrinkage, grid)
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid."""
+        if self.is_truncated:
+            return grid - self.hat(grid)
+        return rotated_product(*self.grid_spectra, self.remainder, grid)
+
+    def kernel(self, grid: Array) -> Array:
+        """Return the pairwise kernel times a grid."""
+        return rotated_product(*self.grid_spectra, self.kernel_values, grid)
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        if not self.is_truncated:
+            return rotated_block(*self.grid_spectra, self.remainder, rows, columns)
+        block = rotated_block(*self.grid_spectra, -self.shrinkage, rows, columns)
+        return block + namespace(block).eye(block.shape[0], dtype=block.dtype, device=block.device)
+
+    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the pairwise kernel between some cells, shape (n, n)."""
+        return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
+
+    def _completed(
+        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+    ) -> Completion:
+        return complete(self._working(), Y, weights, start=start, tol=tol, max_iter=max_iter)
+
+    def leave_cells_out(self, Y: Array) -> Array:
+        r"""Return a grid whose missing cells S hold :math:`\mathbf{R}_{SS}\mathbf{f}_S = -(\mathbf{Ry}_{\setminus S})_S`.
+
+        A small set is solved for directly, a large one by conjugate gradients, whose products are a few matrix
+        products of the size of the grid.
+        """
+        found = complete(self._working(), Y, form="missing", max_direct=_DIRECT_CELLS, tol=100 * epsilon(Y))
+        if not found.solution.converged:
+            warnings.warn(
+                f"Leaving out a fold of cells: conjugate gradients stopped after {found.solution.n_iter} iterations at "
+                f"a relative residual of {found.solution.residual:.1e}. Use smaller folds or a larger alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return found.labels
+
+    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
+        """Tell whether single cells are to be left out, and few are observed."""
+        return setting is Setting.A and int(np.count_nonzero(~np.isnan(to_numpy(Y)))) <= FEW_CELLS
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+    ) -> Array | None:
+        r"""Return setting A for each observed cell, from one dense system of all observed cells.
+
+        With :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
+        :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
+        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is.
+        """
+        if setting is not Setting.A:
+            return None
+        observed = ~np.isnan(to_numpy(Y))
+        if observed.sum() > MANY_CELLS:
+            raise ValueError(
+                f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
+                "missing: give cells=, a fold for each cell, so that a few folds are left out instead."
+            )
+        working = self._working()
+        if working.ridge == 0 or working.floor > 0:
+            raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
+        xp = namespace(Y)
+        flat = np.flatnonzero(observed)
+        y = take_rows(xp.reshape(Y, (-1,)), flat)
+        system = working.kernel_block(*np.nonzero(observed))
+        ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
+        eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
+        refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
+        inverse = solve_block(system + working.ridge * eye / ones, eye, 0.0, working.is_graded, refusal)
+        everything = xp.concat([self._without_each(inverse, y, observed), xp.reshape(completed(), (-1,))])
+        places = np.arange(observed.size) + flat.size
+        places[flat] = np.arange(flat.size)
+        return xp.reshape(take_rows(everything, places), Y.shape)
+
+    def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
+        """Leave out each of n observed cells, given the inverse (n, n) of their system."""
+        own = namespace(y).asarray(namespace(y).linalg.diagonal(inverse), copy=True)
+        return -(with_diagonal(inverse, 0.0) @ y) / own

@@ -1,0 +1,194 @@
+r"""The slow, obvious twin of a model: dense kernels in numpy, fitted again without what is hidden.
+
+A side that loses some rows and keeps the rows :math:`o` predicts by
+:math:`\mathbf{P} = \mathbf{K}_{\cdot o}(\mathbf{K}_{oo} + \lambda\mathbf{I})^{-1}`, a matrix that takes the labels of
+the kept rows to predictions for any rows. Where single cells are hidden, those that remain are fitted as pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.spectrum import Spectrum
+
+__all__ = ["DenseSide", "fit_pairs", "fitted_without", "pseudo_inverse"]
+
+# Up to this many cells the pairwise kernel is written out; above, it is known by its products.
+_DENSE_CELLS = 400
+_MAX_STEPS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class DenseSide:
+    """One side: its kernel (n, n), and how it is regularised once some of its rows are hidden.
+
+    Attributes
+    ----------
+    kernel : array of shape (n, n)
+    filter : SpectralFilter
+    alpha : float
+    fixed_penalty : bool
+        Whether the filter stays as it was built from all rows, and hidden labels are those that the fit reproduces.
+    """
+
+    kernel: np.ndarray
+    filter: SpectralFilter
+    alpha: float
+    fixed_penalty: bool
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, filter: SpectralFilter, alpha: float, fixed_penalty: bool) -> DenseSide:
+        """Return the side whose kernel has a spectrum, in double precision."""
+        values, vectors = (to_numpy(part).astype(np.float64) for part in (spectrum.values, spectrum.vectors))
+        return cls((vectors * values) @ vectors.T, filter, alpha, fixed_penalty)
+
+    @property
+    def is_ridge(self) -> bool:
+        """Whether hiding rows is fitting again without them."""
+        return self.filter.refits and not self.fixed_penalty
+
+    @cached_property
+    def ridge(self) -> float:
+        """The λ of a filter that refits, which is φ = 1/(σ + λ) whatever it calls its parameter."""
+        return self.filter.ridge(self.alpha)
+
+    @cached_property
+    def eigh(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (n,) and eigenvectors (n, n) of the kernel."""
+        return _eigh(self.kernel)
+
+    @cached_property
+    def hat(self) -> np.ndarray:
+        """Hat matrix (n, n) of the complete side."""
+        return _spectral(self.kernel, lambda values: self.filter.shrinkage(values, self.alpha))
+
+    def predictor(self, kept: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the matrix that takes the labels of the `kept` rows to predictions for `rows`, both masks."""
+        if self.fixed_penalty:
+            H, hidden = self.hat, ~kept
+            gap = np.eye(hidden.sum()) - H[np.ix_(hidden, hidden)]
+            imputed = np.linalg.solve(gap, H[np.ix_(hidden, kept)])
+            return np.asarray(H[np.ix_(rows, kept)] + H[np.ix_(rows, hidden)] @ imputed)
+        K, K_rows = self.kernel[np.ix_(kept, kept)], self.kernel[np.ix_(rows, kept)]
+        if self.is_ridge and self.ridge > 0:
+            return np.asarray(np.linalg.solve(K + self.ridge * np.eye(len(K)), K_rows.T).T)
+        return np.asarray(K_rows @ _spectral(K, lambda values: self.filter.phi(values, self.alpha)))
+
+
+def fit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
+    """Return A (m, q) with K A G + alpha A = Y, of least norm where that leaves a choice."""
+    if Y.size <= _DENSE_CELLS:
+        return _ridge(np.kron(K, G), Y.ravel(), alpha).reshape(Y.shape)
+    (values, U), (task_values, V) = _eigh(K), _eigh(G)
+    return np.asarray(U @ (pseudo_inverse(np.outer(values, task_values) + alpha) * (U.T @ Y @ V)) @ V.T)
+
+
+def fitted_without(
+    sides: tuple[DenseSide, DenseSide], values: np.ndarray, ridge: float, Y: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function that takes a mask of hidden cells to what the others predict for them.
+
+    Parameters
+    ----------
+    sides : (DenseSide, DenseSide)
+    values : array of shape (m, q)
+        Eigenvalues of the kernel between cells, whose eigenvectors are those of the Kronecker product.
+    ridge : float
+        What goes with it.
+    Y : array of shape (m, q)
+    """
+    U, V = (side.eigh[1] for side in sides)
+    if Y.size > _DENSE_CELLS:
+        return _ProductSolver(U, V, values, ridge, Y)
+    basis = np.kron(U, V)
+    kernel = (basis * values.ravel()) @ basis.T
+
+    def predict(hidden: np.ndarray) -> np.ndarray:
+        hidden = hidden.ravel()
+        dual = _ridge(kernel[np.ix_(~hidden, ~hidden)], Y.ravel()[~hidden], ridge)
+        return np.asarray(kernel[np.ix_(hidden, ~hidden)] @ dual)
+
+    return predict
+
+
+@dataclass(frozen=True, eq=False)
+class _ProductSolver:
+    """The same by conjugate gradients, for kernels that are too large to be written out.
+
+    The inverse for the complete grid is the preconditioner: n hidden cells take about n steps, or fewer.
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    values: np.ndarray
+    ridge: float
+    Y: np.ndarray
+
+    def __call__(self, hidden: np.ndarray) -> np.ndarray:
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        observed, Y = ~hidden, self.Y
+        inverse = pseudo_inverse(self.values + self.ridge)
+
+        def spread(dual: np.ndarray) -> np.ndarray:
+            grid = np.zeros(Y.shape)
+            grid[observed] = dual
+            return grid
+
+        def multiply(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
+            return np.asarray(self.U @ (values * (self.U.T @ grid @ self.V)) @ self.V.T)
+
+        def product(dual: np.ndarray) -> np.ndarray:
+            return np.asarray(multiply(self.values, spread(dual))[observed] + self.ridge * dual)
+
+        def approximate(labels: np.ndarray) -> np.ndarray:
+            return np.asarray(multiply(inverse, spread(labels))[observed])
+
+        shape = (int(observed.sum()),) * 2
+        system, preconditioner = (LinearOperator(shape, f, dtype=float) for f in (product, approximate))
+        dual, steps = cg(system, Y[observed], rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
+        if steps:
+            rest = np.linalg.norm(product(dual) - Y[observed]) / np.linalg.norm(Y[observed])
+            warnings.warn(
+                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
+                f"residual of {rest:.1e}: the comparison is no better than that.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return np.asarray(multiply(self.values, spread(dual))[hidden])
+
+
+def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+    """Return the dual parameters (kernel + alpha I)⁻¹ labels; at alpha = 0 those of least norm."""
+    if alpha > 0:
+        return np.asarray(np.linalg.solve(kernel + alpha * np.eye(len(kernel)), labels))
+    return np.asarray(np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True) @ labels)
+
+
+def _cut(n: int) -> float:
+    """Return the relative size under which an eigenvalue of n is rounding."""
+    return n * float(np.finfo(np.float64).eps)
+
+
+def _eigh(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues (n,), with what is only rounding set to zero, and eigenvectors (n, n)."""
+    values, vectors = np.linalg.eigh(kernel)
+    return np.where(values > _cut(len(values)) * values.max(initial=0.0), values, 0.0), vectors
+
+
+def _spectral(kernel: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return a function of a symmetric matrix (n, n), by its eigenvalues."""
+    values, vectors = _eigh(kernel)
+    return np.asarray((vectors * function(values)) @ vectors.T)
+
+
+def pseudo_inverse(values: np.ndarray) -> np.ndarray:
+    """Return 1/values, zero where a value is zero."""
+    return np.where(values > 0, 1.0 / np.where(values > 0, values, 1.0), 0.0)

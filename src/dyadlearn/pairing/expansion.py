@@ -1,0 +1,312 @@
+r"""Predictions from coefficients: how rows of each side multiply them, in blocks.
+
+A prediction is the instance block times the coefficients times the transposed task block. A block is kernel or feature
+rows, or what a side that is not folded into the coefficients makes of them. The kernel between many new rows and those
+of training can be far larger than what it is made of and what comes of it: no more of it than a block is ever there.
+
+Two-step predictions are
+
+.. math:: \mathbf{K}_*\,\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,(\mathbf{U}^\top\mathbf{Y}\mathbf{V})\,
+          \varphi_t(\mathbf{S})\mathbf{V}^\top\,\mathbf{G}_*^\top .
+
+Everything between the new rows can be multiplied out, but in the dual it should not be. Along directions of small
+eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, and kernel rows, which are small there, take that back. The
+product has entries of up to :math:`1/(\lambda_d\lambda_t)` and is rounded to :math:`\varepsilon` of them in *every*
+direction, those included in which kernel rows are large: an error of
+:math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side folded and the other left out,
+
+==============  ===========================================================================================
+coefficients    :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
+new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
+training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
+==============  ===========================================================================================
+
+(or its mirror image), both factors have the size of predictions, one known to
+:math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and the other to :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`: the errors add
+where they multiplied. In the primal folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`; with
+both sides folded the error is :math:`\varepsilon\sqrt{\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)}`, which is no
+more than the larger of the two. Kronecker coefficients are at most :math:`1/\lambda`, and are folded always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._estimates import predict_numbers
+from dyadlearn._validation import check_memory
+from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.vectrick import dots_at, left_first, sandwich
+
+__all__ = ["Expansion", "Folded", "NewRows", "Part", "Unfolded"]
+
+# Up to this many bytes, everything is computed at once.
+_BLOCK_BYTES = 2**27
+
+Finish = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """A side whose spectral weights are in the coefficients: rows multiply them as they are.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+    """
+
+    spectrum: Spectrum
+
+    @property
+    def size(self) -> int:
+        """How many rows (or columns) of the coefficients are this side's."""
+        components = self.spectrum.components
+        return self.spectrum.n_rows if components is None else int(components.shape[0])
+
+    @property
+    def width(self) -> int:
+        """How many numbers are made of each row."""
+        return 0
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether coefficients are dual parameters, as far as this side goes."""
+        return self.spectrum.components is None and not self.spectrum.is_singular
+
+    def rows(self, block: Array) -> Array:
+        """Return what kernel or feature rows come to before they multiply the coefficients."""
+        return block
+
+    def training(self, product: Array) -> Array:
+        """Return `product` (a, size) times the transposed block of the rows of training, shape (a, n)."""
+        return self.spectrum.training_rows(product)
+
+
+@dataclass(frozen=True, eq=False)
+class Unfolded:
+    """A side that stays in its spectral form: its weights multiply rows, not coefficients.
+
+    Attributes
+    ----------
+    side : Smoother
+    """
+
+    side: Smoother
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """Spectrum of the side."""
+        return self.side.spectrum
+
+    @property
+    def size(self) -> int:
+        """How many rows (or columns) of the coefficients are this side's."""
+        return int(self.spectrum.values.shape[0])
+
+    @property
+    def width(self) -> int:
+        """How many numbers are made of each row."""
+        return self.size
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether coefficients are dual parameters, as far as this side goes."""
+        return False
+
+    def rows(self, block: Array) -> Array:
+        r"""Return :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or as much of features."""
+        found = matmul(block, self.spectrum.basis)
+        found *= self.side.phi
+        return found
+
+    def training(self, product: Array) -> Array:
+        r"""Return `product` (a, k) times :math:`f(\boldsymbol\Sigma)\mathbf{U}^\top`, shape (a, n)."""
+        return self.spectrum.expand(product * self.side.shrinkage)
+
+
+Part = Folded | Unfolded
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """Rows of one side to predict for.
+
+    Attributes
+    ----------
+    values : array or sparse matrix of shape (n, d)
+        Features or kernel values.
+    block : callable
+        Turns rows into what multiplies the coefficients.
+    width : int
+        How many numbers it makes of each row; 0 if it takes them as they are.
+    """
+
+    values: Array
+    block: Callable[[Array], Array]
+    width: int
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return int(self.values.shape[0])
+
+    def cut(self, numbers: int, like: Array) -> list[slice]:
+        """Return slices of rows that take no more than a block, where each row comes to so many more numbers."""
+        return list(row_blocks(self.size, (self.width + numbers) * itemsize(like), _BLOCK_BYTES))
+
+    def at(self, here: slice) -> Array:
+        """Return the block of some rows."""
+        return self.block(self.values if here.stop - here.start == self.size else self.values[here, :])
+
+    def before(self, part: Part | None) -> NewRows:
+        """Return the same rows for coefficients into which their side is folded or not."""
+        if part is None:
+            return self
+        return replace(self, block=lambda rows: part.rows(self.block(rows)), width=self.width + part.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What predictions are made of.
+
+    Attributes
+    ----------
+    values : array
+        Coefficients.
+    instances, tasks : Part or None
+        How rows of a side multiply them; None is as they are. Without a part of the tasks those of training are the
+        columns.
+    """
+
+    values: Array
+    instances: Part | None = None
+    tasks: Part | None = None
+
+    @property
+    def transposed(self) -> Expansion:
+        """The same with tasks for instances, and instances for tasks."""
+        return Expansion(self.values.T, self.tasks, self.instances)
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are in training."""
+        return int(self.values.shape[1]) if self.tasks is None else self.tasks.spectrum.n_rows
+
+    @property
+    def dual(self) -> Array | None:
+        """Coefficients where they are the dual parameters, else None."""
+        return self.values if all(part.is_dual for part in (self.instances, self.tasks) if part is not None) else None
+
+    def grid(self, rows: NewRows, tasks: NewRows | None) -> Array:
+        """Return predictions for every new row with every task.
+
+        Parameters
+        ----------
+        rows : NewRows
+            The a instances.
+        tasks : NewRows or None
+            The b tasks; None stands for those of training.
+
+        Returns
+        -------
+        array of shape (a, b)
+
+        Raises
+        ------
+        NotEnoughMemoryError
+            If there is no room for the result and a block.
+        """
+        middle, a = self.values, rows.size
+        rows, tasks, finish = self._begun(rows, tasks)
+        if tasks is None:
+            b = self.n_tasks
+            # What comes before the end is finished block by block.
+            blocks = rows.cut(2 * b if finish else 0, middle)
+            _check_predictions(a, b, 0, [(rows, blocks)], middle, 2 * b if finish else 0)
+            if len(blocks) == 1:
+                product = matmul(rows.at(blocks[0]), middle)
+                return finish(product) if finish else product
+            return _fill(zeros((a, b), middle), rows, blocks, middle, finish)
+        b = tasks.size
+        blocks, task_blocks = rows.cut(0, middle), tasks.cut(0, middle)
+        first = left_first(a, b, *middle.shape)
+        halfway = (a, middle.shape[1]) if first else (b, middle.shape[0])
+        _check_predictions(a, b, halfway[0] * halfway[1], [(rows, blocks), (tasks, task_blocks)], middle)
+        if len(blocks) == len(task_blocks) == 1:
+            return sandwich(rows.at(blocks[0]), middle, tasks.at(task_blocks[0]))
+        # One side after the other, so that the block of each row is computed once.
+        result, half = zeros((a, b), middle), zeros(halfway, middle)
+        if first:
+            _fill(result.T, tasks, task_blocks, _fill(half, rows, blocks, middle).T)
+        else:
+            _fill(result, rows, blocks, _fill(half, tasks, task_blocks, middle.T).T)
+        return result
+
+    def at(self, rows: NewRows, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+        """Return predictions for some pairs of n only.
+
+        Parameters
+        ----------
+        rows, tasks : as in `grid`
+        pairs : (integer array of shape (n,), integer array of shape (n,))
+            Positions of instances and of tasks.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        middle, (first, second) = self.values, pairs
+        rows, tasks, finish = self._begun(rows, tasks)
+        xp = namespace(middle)
+        blocks = rows.cut(middle.shape[1] + (2 * self.n_tasks if finish else 0), middle)
+        task_blocks = [slice(0, self.n_tasks)] if tasks is None else tasks.cut(0, middle)
+        sides = [(rows, blocks)] if tasks is None else [(rows, blocks), (tasks, task_blocks)]
+        _check_predictions(1, first.size, 0, sides, middle)
+        once = tasks.at(task_blocks[0]) if tasks is not None and len(task_blocks) == 1 else None
+        pieces, places = [zeros((0,), middle)], [first[:0]]
+        for here in blocks:
+            inside = np.flatnonzero((here.start <= first) & (first < here.stop))
+            half = matmul(rows.at(here), middle)
+            for there in task_blocks:
+                chosen = inside[(there.start <= second[inside]) & (second[inside] < there.stop)]
+                own, other = first[chosen] - here.start, second[chosen] - there.start
+                if tasks is None:
+                    grid = finish(half) if finish else half
+                    flat = as_array_of(own * grid.shape[1] + other, grid)
+                    pieces.append(xp.take(xp.reshape(grid, (-1,)), flat, axis=0))
+                else:
+                    pieces.append(dots_at(half, tasks.at(there) if once is None else once, own, other))
+                places.append(chosen)
+        return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+
+    def _begun(self, rows: NewRows, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
+        """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""
+        finish = None if self.tasks is None else self.tasks.training
+        return rows.before(self.instances), None if tasks is None else tasks.before(self.tasks), finish
+
+
+def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:
+    """Write the product of each block with `right` in its rows of `result`, and return this."""
+    for here in blocks:
+        product = matmul(rows.at(here), right)
+        result[here, :] = finish(product) if finish else product
+    return result
+
+
+def _check_predictions(
+    a: int, b: int, halfway: int, sides: list[tuple[NewRows, list[slice]]], like: Array, finishing: int = 0
+) -> None:
+    """Refuse predictions (a, b) that do not fit in memory beside what is there halfway and the largest block.
+
+    `finishing` is how many numbers each row of a block comes to at its end.
+    """
+    in_blocks = max(blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides)
+    check_memory(
+        predict_numbers(a, b, halfway, in_blocks) * itemsize(like),
+        like,
+        f"Predicting {a} × {b} labels",
+        "predict for fewer rows at a time, or for some pairs only (predict_pairs)",
+    )

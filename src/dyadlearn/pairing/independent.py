@@ -1,0 +1,131 @@
+r"""Independent tasks: ridge regression over the instances, for every task on its own.
+
+A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task say nothing of another, so that
+leaving out a pair and leaving out its instance are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dyadlearn._array import Array
+from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
+from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
+from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.conjugate_gradients import Solution
+from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, Spectrum
+
+__all__ = ["Independent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Independent(Pairing):
+    """One side, of the instances."""
+
+    words: ClassVar[str] = "independent-task ridge regression"
+    side_names: ClassVar[tuple[str, ...]] = ("instances",)
+    knows_tasks: ClassVar[bool] = False
+
+    rows: Smoother
+
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectrum of the instances."""
+        return (self.rows.spectrum,)
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of the instances."""
+        return (self.rows,)
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """The one regularisation."""
+        return {"alpha": self.rows.alpha}
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation."""
+        return replace(self, rows=self.rows.at(alpha))
+
+    def coefficients(self, Y: Array) -> Array:
+        r"""Return :math:`\mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}`, (m, q) or (d, q)."""
+        spectrum = self.rows.spectrum
+        return spectrum.basis @ (self.rows.phi[:, None] * spectrum.rotate(Y))
+
+    def dual(self, Y: Array) -> Array:
+        r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
+        return self.rows.dual(Y)
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, the same for a new pair and a new instance."""
+        return leave_out(self.rows, Y, members)
+
+    def leave_cells_out(self, Y: Array) -> Array:
+        """Return a complete grid, column by column."""
+        return complete_columns(self.rows, Y)
+
+    def _completed(
+        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+    ) -> Completion:
+        labels = complete_columns(self.rows, Y, weights)
+        return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+
+    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
+        """Tell that leaving a row out is a division within every column."""
+        return True
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+    ) -> Array | None:
+        """Return leave-one-out of every column on its own observed rows."""
+        return leave_one_out_columns(self.rows, Y, weights)
+
+    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
+        """Return the model of labelled rows, unless the penalty is built from all rows."""
+        if not self.refits:
+            return None
+        return replace(self, rows=replace(self.rows, spectrum=self.rows.spectrum.part(rows)))
+
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the slow twin's predictions for a block."""
+        return np.asarray(sides[0].predictor(kept[0], asked[0]) @ Y[np.ix_(kept[0], asked[1])])
+
+    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the slow twin's predictions for hidden cells."""
+
+        def each_task(hidden: np.ndarray) -> np.ndarray:
+            result = np.zeros(Y.shape)
+            for j in np.flatnonzero(hidden.any(axis=0)):
+                i = hidden[:, j]
+                result[i, j] = sides[0].predictor(~i, i) @ Y[~i, j]
+            return np.asarray(result[hidden])
+
+        return each_task
+
+    @classmethod
+    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
+        """Return the peak of the closed form."""
+        return sides[0].basis + shape[1] * (sides[0].rank + max(sides[0].rank, sides[0].coefficients))
+
+    @classmethod
+    def completion_numbers(
+        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
+    ) -> float:
+        """Return the peak of completing every column on its own."""
+        return sides[0].vectors + columns_numbers(sides[0], shape[0] * shape[1], observed, weighted)
+
+    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
+        """Return the peak of hold-out predictions."""
+        (m, q), sides = Y.shape, self.sizes
+        formed = max(2.0 * m * q, product_numbers(sides[0], q), squares_numbers(sides))
+        return float(sides[0].vectors + formed + gathered_numbers(m * q, sides, largest_group))

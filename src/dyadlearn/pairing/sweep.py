@@ -1,0 +1,311 @@
+r"""Hold-out predictions over many regularisations, at the speed of matrix products.
+
+A `Sweep` asks for one regularisation after the other. Of two-step ridge regression every grid point of settings B, C
+and D is (instance operator) Y (task operator). The left products :math:`\mathbf{L}_k\mathbf{Y}` are stacked over all :math:`\lambda_d` and
+multiplied by one task operator at a time. Where several settings are asked for, all four come from the one
+product :math:`D = \mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`, since
+:math:`\mathbf{H} = \mathrm{diag}(\mathbf{e})\mathbf{L} + \mathrm{diag}(\mathbf{h})`:
+
+.. math::
+   B &= D\,\mathrm{diag}(\mathbf{e}_g) + \mathbf{L}_k\mathbf{Y}\,\mathrm{diag}(\mathbf{h}_g) \\
+   C &= \mathrm{diag}(\mathbf{e}_k)\,D + \mathrm{diag}(\mathbf{h}_k)\,\mathbf{Y}\mathbf{L}_g^\top \\
+   A &= \frac{\mathbf{e}_k\circ B + \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
+             {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
+
+These only add terms of one order, so no digits are lost at either end of the regularisation.
+
+Squared error needs no grid point at all: with P the instance and Q the task operator,
+
+.. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
+          - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn.holes.operators import common_floor
+from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, check_cells
+
+if TYPE_CHECKING:
+    from dyadlearn.pairing.base import Pairing
+    from dyadlearn.pairing.two_step import TwoStep
+
+__all__ = ["Sweep", "TwoStepSweep"]
+
+#: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
+Stack = tuple[slice | int, slice | int, Setting, Array]
+
+_MIRROR = {Setting.A: Setting.A, Setting.B: Setting.C, Setting.C: Setting.B, Setting.D: Setting.D}
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A model on complete labels, to be held out under each of some regularisations.
+
+    Attributes
+    ----------
+    pairing : Pairing
+    Y : array of shape (m, q)
+    alphas, task_alphas : sequences of float
+        The latter is one value, whatever it is, for a model with one regularisation.
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks, used by the settings that leave them out.
+    """
+
+    pairing: Pairing
+    Y: Array
+    alphas: Sequence[float]
+    task_alphas: Sequence[float]
+    members: Members
+    task_members: Members
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
+        return {}
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        """Yield predictions for all regularisations, some together.
+
+        Parameters
+        ----------
+        settings : sequence of Setting
+        per_stack : int
+            How many grids may be held at once.
+
+        Yields
+        ------
+        rows, columns : slice or int
+            Which regularisations.
+        setting : Setting
+        predictions : array of shape (n, m, q)
+            The next one may overwrite it.
+        """
+        for setting in settings:
+            groups = (self.members if setting.new_instance else None, self.task_members if setting.new_task else None)
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha).holdout(self.Y, setting, *groups)
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStepSweep(Sweep):
+    """Two-step ridge regression: stacks of many λ_d by one λ_t, or the other way round."""
+
+    pairing: TwoStep
+
+    @cached_property
+    def _mirror(self) -> TwoStepSweep | None:
+        """The same with tasks for instances: products are m × q by q × q, and q should be the smaller side."""
+        if self.Y.shape[0] >= self.Y.shape[1]:
+            return None
+        groups = (self.task_members, self.members)
+        return TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+
+    @cached_property
+    def _rows(self) -> list[Smoother]:
+        return [self.pairing.rows.at(alpha) for alpha in self.alphas]
+
+    @cached_property
+    def _columns(self) -> list[Smoother]:
+        return [self.pairing.columns.at(alpha) for alpha in self.task_alphas]
+
+    @cached_property
+    def _rotated(self) -> Array:
+        return self.pairing.rows.spectrum.rotate(self.Y)
+
+    @property
+    def _grouped(self) -> bool:
+        return self.members is not None or self.task_members is not None
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        """Yield predictions for all regularisations, as many together as there is room for."""
+        if self._mirror is not None:
+            for rows, columns, setting, stack in self._mirror.walk([_MIRROR[each] for each in settings], per_stack):
+                yield columns, rows, _MIRROR[setting], namespace(stack).permute_dims(stack, (0, 2, 1))
+            return
+        for start in range(0, len(self._rows), per_stack):
+            rows = slice(start, min(start + per_stack, len(self._rows)))
+            for column, setting, stack in self._walk(self._rows[rows], self._columns, list(settings)):
+                yield rows, column, setting, stack
+        if Setting.A in settings:
+            # Where both regularisations are zero, A is a limit of its own.
+            for row, column in np.argwhere(
+                np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
+            ):
+                both = self.pairing.at(0.0, 0.0).holdout(self.Y, Setting.A)
+                yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
+
+    def _walk(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
+        if Setting.A in settings and (self._grouped or len(settings) == 1):  # A knows no groups, the others do
+            yield from self._pairs(sides, tasks)
+            settings = [setting for setting in settings if setting is not Setting.A]
+        if self._grouped or len(settings) == 1:
+            yield from self._separate(sides, tasks, settings)
+        elif settings:
+            yield from self._derived(sides, tasks, settings)
+
+    def _left_out(self, side: Smoother) -> Array:
+        """Return LY, shape (m, q)."""
+        if self.members is None:
+            return side.leave_one_out(self.Y, self._rotated)
+        return leave_out(side, self.Y, self.members)
+
+    def _smoothed(self, side: Smoother) -> Array:
+        """Return HY, shape (m, q)."""
+        return side.smooth(self.Y, self._rotated)
+
+    def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
+        """Return one product for each side, shape (n, m, q)."""
+        stack = zeros((len(sides), *self.Y.shape), self.Y)
+        for index, side in enumerate(sides):
+            stack[index, ...] = product(side)
+        return stack
+
+    def _separate(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """One product for each setting: nothing else is computed."""
+        new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
+        known = self._stack(self._smoothed, sides) if Setting.C in settings else None
+        for index, side in enumerate(tasks):
+            for setting in settings:
+                operator = _task_operator(side, setting.new_task, self.task_members)
+                yield index, setting, _product(new if setting.new_instance else known, operator)
+
+    def _pairs(self, sides: Sequence[Smoother], tasks: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield setting A alone, from the off-diagonal hats."""
+        left = self._stack(lambda side: side.smooth_others(self.Y, self._rotated)[1], sides)
+        for index, side in enumerate(tasks):
+            others = side.smooth_others(self.Y.T)[1].T
+            stack = _product(left, side.hat())
+            for a, rows in enumerate(sides):
+                _divide_pairs(stack[a, ...], rows, side, others)
+            yield index, Setting.A, stack
+
+    def _derived(
+        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
+    ) -> Iterator[tuple[int, Setting, Array]]:
+        """Every setting from one product; grid by grid, so that what is derived stays in the cache."""
+        left = self._stack(self._left_out, sides)
+        known = zeros(left.shape, left) if Setting.C in settings else None
+        for index, side in enumerate(tasks):
+            both = _product(left, _task_operator(side, True, None))
+            if Setting.D in settings:
+                yield index, Setting.D, both
+            half = side.leave_one_out(self.Y.T).T
+            if known is not None:
+                for a, rows in enumerate(sides):
+                    known[a, ...] = rows.slack[:, None] * both[a, ...] + rows.leverage[:, None] * half
+                yield index, Setting.C, known
+            if Setting.A in settings or Setting.B in settings:
+                for a in range(len(sides)):
+                    both[a, ...] *= side.slack
+                    both[a, ...] += side.leverage * left[a, ...]
+            if Setting.B in settings:
+                yield index, Setting.B, both
+            if Setting.A in settings:
+                others = half * side.slack
+                for a, rows in enumerate(sides):
+                    both[a, ...] *= rows.slack[:, None]
+                    _divide_pairs(both[a, ...], rows, side, others)
+                yield index, Setting.A, both
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        """Return mean squared errors of B, C and D without a single grid point."""
+        if self._mirror is not None:
+            mirrored = self._mirror.squared_errors([_MIRROR[each] for each in settings], per_stack)
+            return {_MIRROR[setting]: errors.T for setting, errors in mirrored.items()}
+        settings = [setting for setting in settings if setting is not Setting.A]
+        if not settings:
+            return {}
+        Y, sides, tasks, rotated = self.Y, self._rows, self._columns, self._rotated
+        xp = namespace(Y)
+        (m, q), total = Y.shape, float(xp.sum(Y * Y))
+        # Where less than this share of the terms is left of their sum, too few digits are: ten of sixteen, three of
+        # seven.
+        doubtful = 1e-6 if epsilon(Y) < 1e-10 else 1e-3
+        result = {setting: np.empty((len(sides), len(tasks))) for setting in settings}
+        operators = {
+            new: xp.stack([_task_operator(side, new, self.task_members) for side in tasks])
+            for new in {setting.new_task for setting in settings}
+        }
+        shape = (len(tasks), q * q)
+        flat = {new: xp.reshape(stack, shape) for new, stack in operators.items()}
+        squares = {new: xp.reshape(stack @ xp.matrix_transpose(stack), shape) for new, stack in operators.items()}
+        sizes = {new: _norms(found) for new, found in squares.items()}
+        step = max(1, 2 * per_stack * m // q)
+        for new_instance in {setting.new_instance for setting in settings}:
+            product = self._left_out if new_instance else self._smoothed
+            for start in range(0, len(sides), step):
+                rows = slice(start, min(start + step, len(sides)))
+                grams, crosses = zeros((rows.stop - start, q * q), Y), zeros((rows.stop - start, q * q), Y)
+                for row, side in enumerate(sides[rows]):
+                    if new_instance:
+                        left = product(side)
+                        gram, cross = left.T @ left, left.T @ Y
+                    else:  # HY is diagonal in the rotated labels, and need not be formed
+                        kept, half = (weights[:, None] * rotated for weights in (side.shrinkage, side.shrinkage**0.5))
+                        gram, cross = kept.T @ kept, half.T @ half
+                    grams[row, :], crosses[row, :] = xp.reshape(gram, (-1,)), xp.reshape(cross, (-1,))
+                for setting in settings:
+                    if setting.new_instance != new_instance:
+                        continue
+                    new = setting.new_task
+                    errors = to_numpy(grams @ squares[new].T) - 2.0 * to_numpy(crosses @ flat[new].T) + total
+                    terms = np.maximum(total, _norms(grams)[:, None] * sizes[new])
+                    for row, column in np.argwhere(errors < doubtful * terms):
+                        # Little but cancellation is left of the closed form: look at the predictions.
+                        left = product(sides[start + int(row)])
+                        operator = operators[new][int(column), ...]
+                        errors[row, column] = float(xp.sum((left @ operator - Y) ** 2))
+                    result[setting][rows, :] = errors / (m * q)
+        return result
+
+
+def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
+    """Turn H°_k Y H_g into setting A, in place; `others` is Y H°_g."""
+    if rows.contrast is not None and columns.contrast is not None:
+        return  # both regularisations are zero: 0/0, settled afterwards
+    h = rows.leverage[:, None]
+    slack = rows.slack[:, None] + h * columns.slack
+    if floor := common_floor(rows, columns):
+        check_cells(slack, floor)
+    grid += h * others
+    grid /= slack
+
+
+def _product(stack: Array, operator: Array) -> Array:
+    """Multiply every grid of a stack by one operator, as one large product."""
+    xp = namespace(stack)
+    n, m, q = stack.shape
+    return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
+
+
+def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
+    """Return the dense operator that acts on the tasks from the right, shape (q, q)."""
+    if not new_task:
+        return side.hat()
+    if members is None:
+        side = side.scaled()
+        side.check_slack()
+        return side.off_diagonal() / side.slack  # the transpose of L, since the hat is symmetric
+    xp = namespace(side.shrinkage)
+    identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
+    return xp.matrix_transpose(leave_out(side, identity, members))
+
+
+def _norms(rows: Array) -> np.ndarray:
+    # Products of single rows need no array of squares.
+    return to_numpy(rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5

@@ -1,0 +1,422 @@
+r"""Two-step ridge regression: one regression over the instances, then one over the tasks.
+
+The labels are smoothed from the left and from the right, :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k` and
+:math:`\mathbf{R} = \mathbf{R}_k\otimes\mathbf{I} + \mathbf{H}_k\otimes\mathbf{R}_g` (instances first). It is ridge
+regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels and a ridge of one, where
+:math:`\rho_{ij} = \rho_i + f_i\rho'_j`.
+
+Everything held out is (instance operator) Y (task operator). With :math:`\mathbf{H}` the hat matrix and
+:math:`\mathbf{L}` the leave-one-out operator of a side,
+
+==========  ==================================================
+B           :math:`\mathbf{L}_k\mathbf{Y}\mathbf{H}_g`
+C           :math:`\mathbf{H}_k\mathbf{Y}\mathbf{L}_g^\top`
+D           :math:`\mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`
+==========  ==================================================
+
+and A is the one case where the sides are coupled:
+
+.. math:: F_A = \frac{\mathbf{H}_k^\circ\mathbf{Y}\mathbf{H}_g
+                           + \mathrm{diag}(\mathbf{h}_k)\mathbf{Y}\mathbf{H}_g^\circ}
+                     {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}.
+
+With a filter that refits (Tikhonov), B, C and D equal refitting without the rows and columns. With any other the
+penalty built from all of the kernel stays as it is: the left-out labels are those the model
+itself would put there (the transductive reading). A always has that meaning, since two-step is
+defined on full grids: the left-out cell holds the one value that the model, fitted with it, returns.
+
+It is a model of the whole grid, in which the features of an instance count even where all its labels are hidden; so
+where labels are missing, a new instance or task is taken out of the grid altogether, with its part of the kernel, and
+predicted from outside. Where the filter of a side does not refit, its penalty stays that of all rows, see
+`dyadlearn.holes.reduced`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self, TypeVar
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, take_block, to_numpy
+from dyadlearn._estimates import SideSize, gathered_numbers, product_numbers, small_system, squares_numbers
+from dyadlearn._rounding import settle
+from dyadlearn.holes.block import complete_block, leave_one_out_beside_block
+from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.conjugate_gradients import Solution
+from dyadlearn.holes.operators import SideProduct, between, common_floor
+from dyadlearn.holes.reduced import predict_others, reduced, without
+from dyadlearn.pairing.base import Coupled
+from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
+from dyadlearn.pairing.expansion import Folded, Part, Unfolded
+from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells
+
+__all__ = ["TwoStep", "vanishing_pairs"]
+
+Axes = tuple[np.ndarray, np.ndarray]
+T = TypeVar("T")
+# By axis and rows.
+Known = dict[tuple[int, bytes], T]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStep(Coupled):
+    """A side of instances and one of tasks, each with a filter and a regularisation of its own."""
+
+    words: ClassVar[str] = "two-step ridge regression"
+
+    rows: Smoother
+    columns: Smoother
+
+    # ------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of instances and tasks."""
+        return self.rows.spectrum, self.columns.spectrum
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of instances and tasks."""
+        return self.rows, self.columns
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """Both regularisations."""
+        return {"alpha": self.rows.alpha, "task_alpha": self.columns.alpha}
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
+        return replace(
+            self, rows=self.rows.at(alpha), columns=self.columns if task_alpha is None else self.columns.at(task_alpha)
+        )
+
+    @property
+    def transposed(self) -> TwoStep:
+        """The same with tasks for instances."""
+        return TwoStep(self.columns, self.rows)
+
+    # ------------------------------------------------------------------------------------------------- operators
+
+    @cached_property
+    def vanishing(self) -> bool:
+        """Whether λ = 0 on both sides: the hats are identities and only residuals, up to scale, are left."""
+        return self.rows.contrast is not None and self.columns.contrast is not None
+
+    @cached_property
+    def _scaled(self) -> tuple[Smoother, Smoother]:
+        """Both sides, with residuals that do not vanish."""
+        return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
+
+    @property
+    def ridge(self) -> float:
+        """One; none where the residual is known up to scale."""
+        return 0.0 if self.vanishing else 1.0
+
+    @property
+    def prefers_residual(self) -> bool:
+        """Whether most of both spectra is kept."""
+        return all(side.prefers_residual for side in self._scaled)
+
+    @cached_property
+    def floor(self) -> float:
+        """What slacks must exceed."""
+        return common_floor(*self._scaled)
+
+    @property
+    def residual_cost(self) -> int:
+        """One product on each side."""
+        return SideProduct.cost(*self.grid_spectra)
+
+    @cached_property
+    def shrinkage(self) -> Array:
+        r"""The hat in the rotated labels, :math:`f_if'_j`, shape (k, l)."""
+        rows, columns = self._scaled
+        return rows.shrinkage[:, None] * columns.shrinkage[None, :]
+
+    @cached_property
+    def remainder(self) -> Array:
+        r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
+        rows, columns = self._scaled
+        kept = 1.0 if self.vanishing else rows.shrinkage[:, None]
+        return rows.remainder[:, None] + kept * columns.remainder[None, :]
+
+    @cached_property
+    def kernel_values(self) -> Array:
+        r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l)."""
+        return self.shrinkage / self.remainder
+
+    @cached_property
+    def _products(self) -> tuple[SideProduct, SideProduct]:
+        """Products with the smaller of hat and residual of each side."""
+        rows, columns = (
+            SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
+            for side in self._scaled
+        )
+        return rows, columns
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        return grid if self.vanishing else self.rows.smooth(self.columns.smooth(grid.T).T)
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid, without the digits that this difference would lose."""
+        (left, right), (rows, columns) = self._products, self._scaled
+        product = right.right(grid)
+        difference = grid - product
+        rest, kept = (product, difference) if columns.prefers_residual else (difference, product)
+        kept = grid if self.vanishing else kept
+        image = left.left(kept)
+        if not rows.prefers_residual:
+            image *= -1.0
+            image += kept
+        image += rest
+        return image
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        side, task_side = self._scaled
+        residual = between(side.residual_block, rows)
+        same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
+        if self.vanishing:
+            kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
+        else:
+            kept = between(side.hat_block, rows)
+        return residual * same_task + kept * between(task_side.residual_block, columns)
+
+    # ------------------------------------------------------------------------------------------------- complete labels
+
+    @cached_property
+    def _folded(self) -> tuple[bool, bool]:
+        """Whether the spectral weights of instances and of tasks are in the coefficients.
+
+        Those of the smaller side are not, where a side is in the dual: its rows take one more product to predict for,
+        and no other rows are shorter. `dyadlearn.pairing.expansion` says why.
+        """
+        if all(spectrum.components is not None for spectrum in self.grid_spectra):
+            return True, True
+        first, second = (Folded(spectrum).size for spectrum in self.grid_spectra)
+        return second <= first, first < second
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """How rows of each side multiply the coefficients."""
+        return tuple(
+            Folded(side.spectrum) if folded else Unfolded(side)
+            for side, folded in zip((self.rows, self.columns), self._folded, strict=True)
+        )
+
+    def coefficients(self, Y: Array) -> Array:
+        r"""Return the coefficients, with the factors of a side only where they are folded in.
+
+        .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
+                  \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
+        """
+        rows, columns = self.rows, self.columns
+        rotated = columns.spectrum.rotate(rows.spectrum.rotate(Y).T).T
+        if self._folded[0]:
+            rotated *= rows.phi[:, None]
+            rotated = rows.spectrum.basis @ rotated
+        if self._folded[1]:
+            rotated *= columns.phi[None, :]
+            rotated = rotated @ columns.spectrum.basis.T
+        return rotated
+
+    def dual(self, Y: Array) -> Array:
+        r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}(\mathbf{G}+\lambda_t\mathbf{I})^{-1}`, (m, q)."""
+        return self.columns.dual(self.rows.dual(Y).T).T
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, shape (m, q)."""
+        if setting is Setting.A:
+            return self._new_pairs(Y)
+        if setting.new_task:
+            half = leave_out(self.columns, Y.T, task_members).T
+        else:
+            half = self.columns.smooth(Y.T).T
+        return leave_out(self.rows, half, members) if setting.new_instance else self.rows.smooth(half)
+
+    def _new_pairs(self, Y: Array) -> Array:
+        rows, columns = self.rows, self.columns
+        if self.vanishing:
+            return vanishing_pairs(rows, columns, Y)
+        smoothed, others = (grid.T for grid in columns.smooth_others(Y.T))
+        held_out = rows.smooth_others(smoothed)[1]
+        held_out += rows.leverage[:, None] * others
+        slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+        check_cells(slack, self.floor)
+        held_out /= slack
+        return held_out
+
+    def sweep(
+        self,
+        Y: Array,
+        alphas: Sequence[float],
+        task_alphas: Sequence[float],
+        members: Members = None,
+        task_members: Members = None,
+    ) -> Sweep:
+        """Return hold-out predictions under each pair of regularisations, as products of stacks."""
+        return TwoStepSweep(self, Y, alphas, task_alphas, members, task_members)
+
+    # ---------------------------------------------------------------------------------------- missing or weighted labels
+
+    def _completed(
+        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+    ) -> Completion:
+        block = _missing_block(Y, weights)
+        if block is None:
+            return super()._completed(Y, weights, start, tol, max_iter)
+        labels = complete_block(self.rows, self.columns, Y, *block)
+        return Completion(labels, "block", Solution(labels, 0, 0.0, True))
+
+    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
+        """Tell whether single cells are to be left out, where few are observed or the others form a block."""
+        few = super().has_shortcut(Y, weights, setting)
+        return few or (setting is Setting.A and _missing_block(Y, weights) is not None)
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+    ) -> Array | None:
+        """Return setting A, beside a block of missing labels or from one dense system."""
+        block = _missing_block(Y, weights) if setting is Setting.A else None
+        if block is None:
+            return super().leave_one_out(Y, weights, setting, completed)
+        working = self._working()
+        return leave_one_out_beside_block(working, *working._scaled, completed(), *block)
+
+    def takes_apart(self, setting: Setting) -> bool:
+        """Tell whether instances or tasks leave."""
+        return setting is not Setting.A
+
+    def part(self, axes: Axes, spectra: Known[Spectrum], sides: Known[Smoother] | None = None) -> TwoStep:
+        """Return the model of some rows and columns.
+
+        Parameters
+        ----------
+        axes : (integer array, integer array)
+            Those that stay.
+        spectra : dict
+            Keeps the spectra of parts that are fitted again, which all λ share.
+        sides : dict, default=None
+            Keeps the sides of this λ, where other parts may have the same rows or the same columns.
+        """
+        sides = {} if sides is None else sides
+        keys = [(axis, kept.tobytes()) for axis, kept in enumerate(axes)]
+        for key, side, kept in zip(keys, (self.rows, self.columns), axes, strict=True):
+            if key in sides:
+                continue
+            if not side.filter.refits:
+                sides[key] = reduced(side, kept)
+                continue
+            if key not in spectra:
+                spectra[key] = side.spectrum.part(kept)
+            sides[key] = spectra[key].smoother(side.filter, side.alpha)
+        return TwoStep(sides[keys[0]], sides[keys[1]])
+
+    def outside(self, axes: Axes, completed: Array) -> Array:
+        """Return, as a grid (m, q), what a completed part says of the rows and columns that left it."""
+        values, places = completed.T, []
+        for side, kept in zip((self.columns, self.rows), axes[::-1], strict=True):
+            n_rows = side.spectrum.n_rows
+            left = without(kept, n_rows)
+            # Where nothing left, all rows are known and asked for.
+            values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
+            place = np.zeros(n_rows, dtype=np.intp)
+            place[left if left.size else kept] = np.arange(left.size or n_rows)
+            places.append(place)
+        return take_block(values.T, places[1], places[0])
+
+    # ------------------------------------------------------------------------------------------------------------ refit
+
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the slow twin's predictions for a block."""
+        left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
+        return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
+
+    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        r"""Return the slow twin's predictions for hidden cells, the paper's transductive objective over the others.
+
+        The kernel between cells has the eigenvalues :math:`\sigma s/(\lambda_d\lambda_t + \lambda_t\sigma +
+        \lambda_ds)`, with a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they are infinite; let both vanish together:
+        λ times the kernel has ridge λ, and tends to :math:`\sigma s/(\sigma + s)` with ridge 0.
+        """
+        if not all(side.is_ridge for side in sides):
+
+            def impute(hidden: np.ndarray) -> np.ndarray:
+                i, j = np.nonzero(hidden)
+                H, task_H = (side.hat for side in sides)
+                known = (H @ np.where(hidden, 0.0, Y) @ task_H)[hidden]
+                return np.asarray(np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known))
+
+            return impute
+        (values, _), (task_values, _) = (side.eigh for side in sides)
+        alpha, task_alpha, ridge = sides[0].ridge, sides[1].ridge, 1.0
+        if alpha == 0 and task_alpha == 0:
+            alpha, task_alpha, ridge = 1.0, 1.0, 0.0
+        total = np.add.outer(task_alpha * values, alpha * task_values) + ridge * alpha * task_alpha
+        kernel = np.outer(values, task_values) * pseudo_inverse(total)
+        return fitted_without((sides[0], sides[1]), kernel, ridge, Y)
+
+    # ----------------------------------------------------------------------------------------------------------- memory
+
+    @classmethod
+    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
+        """Return the peak of the closed form, which turns one side only unless both are in the primal."""
+        side, tasks = sides[0], sides[-1]
+        rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
+        half = max(rows * tasks.rank, side.rank * columns)
+        turned = rows * columns if side.is_primal and tasks.is_primal else 0
+        return side.basis + tasks.basis + max(side.rank * shape[1] + rotated, rotated + half + turned)
+
+    @classmethod
+    def completion_numbers(
+        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
+    ) -> float:
+        """Return the peak of conjugate gradients; a deflation is there where it pays."""
+        sides = (sides[0], sides[-1])
+        grid, rotated = shape[0] * shape[1], sides[0].rank * sides[1].rank
+        vectors, share = sum(side.vectors for side in sides), 0.5 * rotated / grid
+        if weighted:
+            deflation = small_system(4.0, grid, rotated) + 1.5 * grid
+            return vectors + 11.7 * grid + 2.5 * rotated + share * deflation
+        operators = sum(side.operator for side in sides)
+        return vectors + operators + 7.5 * grid + rotated + share * small_system(1.5, grid, rotated)
+
+    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
+        """Return the peak of hold-out predictions."""
+        (m, q), (side, tasks) = Y.shape, self.sizes
+        product = max(product_numbers(side, q), product_numbers(tasks, m))
+        # Groups of tasks leave first, with no grid halfway yet.
+        halfway = 0 if setting is Setting.C and largest_group > 1 else m * q
+        formed = max((4.0 if setting is Setting.A else 2.0) * m * q, product) + halfway
+        formed += gathered_numbers(m * q, [side, tasks], largest_group)
+        left_out = {Setting.B: [side], Setting.C: [tasks]}.get(setting, [side, tasks])  # whose leverages are wanted
+        squares = squares_numbers(left_out) + (m * q if setting is Setting.A else 0)
+        return float(side.vectors + tasks.vectors + max(formed, squares))
+
+
+def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
+    """Return setting A as both regularisations vanish together, at full rank: the hats become identities."""
+    rows, columns = rows.scaled(), columns.scaled()
+    residual = rows.product(Y) + columns.product(Y.T).T
+    slack = rows.slack[:, None] + columns.slack[None, :]
+    held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
+    held_out /= slack
+    return held_out
+
+
+def _missing_block(Y: Array, weights: Array | None) -> Axes | None:
+    """Return the rows and columns of the missing cells, if these form a block and there is a closed form."""
+    if weights is not None:
+        return None
+    missing = np.isnan(to_numpy(Y))
+    rows, columns = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(missing.any(axis=0))
+    return (rows, columns) if missing[np.ix_(rows, columns)].all() else None
