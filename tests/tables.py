@@ -1,13 +1,13 @@
 """Tables of cases: a test that runs through one counts as one, and its failure says which case it was at.
 
-`@cases(...)` gives a test the columns of a table, in place of a product of `pytest.mark.parametrize`:
+`@over(...)` gives a test the columns of a table, in place of a product of `pytest.mark.parametrize`:
 
-    @cases(covering(shape=SHAPES, alpha=ALPHAS, dtype=["float64", "float32"]))
+    @over(covering(shape=SHAPES, alpha=ALPHAS, dtype=["float64", "float32"]))
     def test_something(shape, alpha, dtype, library): ...
 
-A table is a list of dictionaries, written out or made by `product` (all of them) or `covering` (few that meet in all
-pairs: every value of one column stands beside every value of every other). A dictionary in place of a list of values
-names them, and the names are what a failure shows.
+A table is a list of dictionaries: `lines` that are written out, `every` combination of values, or a `covering` few of
+them, which meet in all pairs: every value of one column stands beside every value of every other. Values given as a
+dictionary have names, and a failure shows those.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cases", "covering", "product", "rows"]
+__all__ = ["covering", "every", "lines", "over"]
 
 Case = dict[str, Any]
 
@@ -41,13 +41,13 @@ def _column(values: Iterable[Any]) -> list[Any]:
     return [Named(value.__name__, value) if hasattr(value, "__name__") else value for value in values]
 
 
-def product(**columns: Iterable[Any]) -> list[Case]:
+def every(**columns: Iterable[Any]) -> list[Case]:
     """Return all combinations of the values of each column."""
     values = [_column(column) for column in columns.values()]
     return [dict(zip(columns, chosen, strict=True)) for chosen in itertools.product(*values)]
 
 
-def rows(names: str, *values: Any) -> list[Case]:
+def lines(names: str, *values: Any) -> list[Case]:
     """Return a table written out: names with spaces between them, then a tuple of values for every row."""
     heads = names.split()
     wrapped = values if len(heads) > 1 else ((value,) for value in values)
@@ -73,10 +73,10 @@ def covering(
         The values of each column.
     """
     values = [_column(column) for column in columns.values()]
-    every = list(itertools.product(*(range(len(column)) for column in values)))
+    whole = list(itertools.product(*(range(len(column)) for column in values)))
     if where is not None:
-        every = [places for places in every if where(**_plain(dict(zip(columns, _at(values, places), strict=True))))]
-    places = np.array(every, dtype=int).reshape(len(every), len(values))
+        whole = [places for places in whole if where(**_plain(dict(zip(columns, _at(values, places), strict=True))))]
+    places = np.array(whole, dtype=int).reshape(len(whole), len(values))
     sizes = [len(column) for column in values]
     # For each set of columns the number of the combination of values that a row has in them.
     keys, missing = [], []
@@ -84,7 +84,7 @@ def covering(
         key = np.ravel_multi_index(places[:, group].T, [sizes[column] for column in group])
         keys.append(key)
         missing.append(np.isin(np.arange(np.prod([sizes[column] for column in group])), key))
-    table, used = list(also), np.zeros(len(every))
+    table, used = list(also), np.zeros(len(whole))
     while any(found.any() for found in missing):
         # Among equals the one whose values stand in the fewest rows so far.
         gain = sum(found[key] for found, key in zip(missing, keys, strict=True))
@@ -92,7 +92,7 @@ def covering(
         used += (places == places[best]).sum(axis=1)
         for found, key in zip(missing, keys, strict=True):
             found[key[best]] = False
-        table.append(dict(zip(columns, _at(values, every[best]), strict=True)))
+        table.append(dict(zip(columns, _at(values, whole[best]), strict=True)))
     return table
 
 
@@ -104,7 +104,7 @@ def _plain(case: Case) -> Case:
     return {name: value.value if isinstance(value, Named) else value for name, value in case.items()}
 
 
-def cases(table: Iterable[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def over(table: Iterable[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run the test for every row of a table; fixtures come as ever.
 
     What a case changes with `monkeypatch` is undone before the next, and each has a folder of its own in `tmp_path`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tables import cases, covering, product, rows
+from tables import covering, every, lines, over
 
 COLUMNS = {"a": list(range(5)), "b": {"x": 1, "y": 2}, "c": [0.0, 1e-3, 1.0, 1e3], "d": "pq"}
 
@@ -14,7 +14,7 @@ def together(table: list[dict], names: tuple[str, ...]) -> set[tuple]:
 
 
 def test_a_covering_table_has_all_pairs_and_far_fewer_rows():
-    whole = product(**COLUMNS)
+    whole = every(**COLUMNS)
     for strength, most in ((1, 5), (2, 20), (3, 45)):
         table = covering(strength=strength, **COLUMNS)
         assert len(table) <= most < len(whole) == 80
@@ -31,8 +31,8 @@ def test_what_must_not_or_must_stand_in_a_table():
 def test_every_case_runs_with_fixtures_of_its_own(each, monkeypatch, tmp_path):
     seen = []
 
-    @cases(rows("a b", (1, 2), (3, 4)))
-    @cases(product(c={"five": 5, "six": 6}, d=[len]))
+    @over(lines("a b", (1, 2), (3, 4)))
+    @over(every(c={"five": 5, "six": 6}, d=[len]))
     def test(a, b, c, d, monkeypatch, tmp_path):
         seen.append((a, b, c))
         assert d("ab") == 2
