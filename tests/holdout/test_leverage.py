@@ -188,7 +188,7 @@ def test_alpha_zero_of_independent_tasks(cases, setting):
 @pytest.mark.parametrize("setting", "ABCD")
 @pytest.mark.parametrize("method", PAIRED)
 def test_alpha_zero_at_full_rank(cases, method, setting, alphas):
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
         assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9, shape
         tiny = replace(problem, alpha=alphas[0] or 1e-9, task_alpha=alphas[1] or 1e-9)

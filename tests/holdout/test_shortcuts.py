@@ -62,7 +62,7 @@ def labels_of(grouping, setting, shape):
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize(("method", "setting"), LEGAL)
 def test_equals_refitting(cases, method, setting, kinds):
-    for name, shape in cases.shapes.items():
+    for name, shape in cases.COMPLETE.items():
         for alpha, task_alpha in alpha_pairs(method):
             problem = cases.problem(method, shape, kinds, alpha, task_alpha)
             # Well-conditioned kernels leave no excuse.
@@ -76,7 +76,7 @@ def test_equals_refitting(cases, method, setting, kinds):
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize(("method", "setting"), LEGAL)
 def test_equals_refitting_in_single_precision(cases, method, setting, kinds):
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         for share in (1e-2, 1.0, 1e4):
             exact = cases.problem(method, shape, kinds)
             sides = {"spectrum": single(exact.spectrum)}
@@ -128,7 +128,7 @@ def test_every_array_library(cases, library, method, setting):
 def test_sparse_features(cases, method, setting):
     rng = np.random.default_rng(4)
     features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(9, 4, format="csr")
-    task_spectrum = None if method == "independent" else cases.spectrum("full", 5, rng)
+    task_spectrum = None if method == "independent" else cases.spectrum("full", cases.features("full", 5, rng))
     problem = Problem(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
     for grouping in GROUPINGS:
         labels = labels_of(grouping, setting, (9, 5))
@@ -179,7 +179,7 @@ def test_one_row_and_one_column(cases):
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
     """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         problem = cases.problem("kronecker", shape, kinds)
         m, q = shape
         for groups, task_groups in (
@@ -198,7 +198,7 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
 def test_kronecker_d_of_many_alphas(cases, kinds, block, monkeypatch):
     monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         problem = cases.problem("kronecker", shape, kinds)
         sides = (problem.spectrum, problem.task_spectrum)
         found = kronecker_new_both(*sides, problem.Y, alphas)

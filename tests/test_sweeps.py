@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tables import covering, every, lines, over
+from sweeps import covering, every, lines, over
 
 COLUMNS = {"a": list(range(5)), "b": {"x": 1, "y": 2}, "c": [0.0, 1e-3, 1.0, 1e3], "d": "pq"}
 
