@@ -11,6 +11,7 @@ import pytest
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, lines, over
 
 ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10, 1e12]
 SHAPE = (6, 5)
@@ -101,7 +102,7 @@ def problem_of(method, data, alpha, task_alpha=0.0):
     return Problem(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@over(every(alpha=ALPHAS))
 def test_independent_tasks(data, alpha):
     K, Y = exact(data[0]), exact(data[2])
     expected = {}
@@ -113,25 +114,25 @@ def test_independent_tasks(data, alpha):
         assert worst_error(holdout(problem, setting), expected) < 1e-12
 
 
-@pytest.mark.parametrize(
-    ("alpha", "task_alpha"),
-    [*zip(ALPHAS, ALPHAS, strict=True), (1e-10, 1e10), (1e10, 1e-10), (1e-10, 1.0), (1.0, 1e10)],
+@over(
+    lines(
+        "alpha task_alpha",
+        *[*zip(ALPHAS, ALPHAS, strict=True), (1e-10, 1e10), (1e10, 1e-10), (1e-10, 1.0), (1.0, 1e10)],
+    )
 )
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_two_step(data, setting, alpha, task_alpha):
     expected = refit_two_step(data, setting, alpha, task_alpha)
     assert worst_error(holdout(problem_of("two_step", data, alpha, task_alpha), setting), expected) < 1e-12
 
 
-@pytest.mark.parametrize("alpha", [1e-10, 1e-3, 1.0, 1e6, 1e10])
-@pytest.mark.parametrize("setting", "ABCD")
+@over(covering(alpha=[1e-10, 1e-3, 1.0, 1e6, 1e10], setting="ABCD"))
 def test_kronecker(data, setting, alpha):
     expected = refit_kronecker(data, setting, alpha)
     assert worst_error(holdout(problem_of("kronecker", data, alpha), setting), expected) < 1e-12
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("alpha", [1e-10, 1e-3, 1.0, 1e6, 1e10])
+@over(every(sign=[1, -1], alpha=[1e-10, 1e-3, 1.0, 1e6, 1e10]))
 def test_network(data, alpha, sign):
     rng = np.random.default_rng(3)
     upper = rng.normal(size=(6, 6))
