@@ -7,6 +7,7 @@ import numpy as np
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit, transductive
+from problems import COMPLETE
 from sweeps import covering, every, lines, over
 
 FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(n_iter=7)]
@@ -22,17 +23,13 @@ def labels_of(setting, shape):
     return labels | ({"task_groups": np.arange(shape[1]) // 2} if setting in "CD" else {})
 
 
-@over(lines("method setting", *LEGAL))
-@over(every(filter=FILTERS))
-def test_equals_the_transductive_solve(cases, method, setting, filter):
-    for shape in cases.COMPLETE.values():
-        for kinds in KINDS:
-            for alpha in (1.2, 2.0):
-                problem = cases.problem(method, shape, kinds, alpha, alpha, filter=filter, task_filter=filter)
-                for labels in ({}, labels_of(setting, shape)):
-                    found = holdout(problem, setting, **labels)
-                    expected = transductive(problem, setting, **labels)
-                    assert cases.error(found, expected) <= 1e-8, (shape, kinds, alpha, labels)
+@over(covering(legal=LEGAL, filter=FILTERS, shape=COMPLETE, kinds=KINDS, alpha=[1.2, 2.0], grouped=[False, True]))
+def test_equals_the_transductive_solve(cases, legal, filter, shape, kinds, alpha, grouped):
+    method, setting = legal
+    problem = cases.problem(method, shape, kinds, alpha, alpha, filter=filter, task_filter=filter)
+    labels = labels_of(setting, shape) if grouped else {}
+    found = holdout(problem, setting, **labels)
+    assert cases.error(found, transductive(problem, setting, **labels)) <= 1e-8
 
 
 @over(every(setting="ABCD"))

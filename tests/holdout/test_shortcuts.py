@@ -17,6 +17,7 @@ from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
+from problems import COMPLETE
 from sweeps import covering, every, lines, over
 
 LEGAL = [
@@ -32,13 +33,9 @@ KINDS = [
     ("singular", "full"),
 ]
 ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
+# Two-step also with its sides at opposite ends.
+ALPHA_PAIRS = [*((alpha, alpha) for alpha in ALPHAS), (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)]
 GROUPINGS = ["none", "unequal", "all but one"]
-
-
-def alpha_pairs(method):
-    """Return the regularisations to try; two-step also with its sides at opposite ends."""
-    equal = [(alpha, alpha) for alpha in ALPHAS]
-    return [*equal, (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)] if method == "two_step" else equal
 
 
 def labels_of(grouping, setting, shape):
@@ -60,39 +57,42 @@ def labels_of(grouping, setting, shape):
     return labels | ({"task_groups": split(q, 2)} if setting in "CD" else {})
 
 
-@over(lines("method setting", *LEGAL))
-@over(every(kinds=KINDS))
-def test_equals_refitting(cases, method, setting, kinds):
-    for name, shape in cases.COMPLETE.items():
-        for alpha, task_alpha in alpha_pairs(method):
-            problem = cases.problem(method, shape, kinds, alpha, task_alpha)
-            # Well-conditioned kernels leave no excuse.
-            allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
-            for grouping in GROUPINGS:
-                labels = labels_of(grouping, setting, shape)
-                error = cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels))
-                assert error <= allowed, f"{name}, alphas {alpha:g} and {task_alpha:g}, groups: {grouping}"
+@over(
+    covering(
+        strength=3,
+        where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
+        legal=LEGAL,
+        kinds=KINDS,
+        shape=COMPLETE,
+        alphas=ALPHA_PAIRS,
+        grouping=GROUPINGS,
+    )
+)
+def test_equals_refitting(cases, legal, shape, kinds, alphas, grouping):
+    method, setting = legal
+    problem = cases.problem(method, shape, kinds, *alphas)
+    # Well-conditioned kernels leave no excuse.
+    allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
+    labels = labels_of(grouping, setting, shape)
+    assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= allowed
 
 
-@over(lines("method setting", *LEGAL))
-@over(every(kinds=KINDS[:3]))
-def test_equals_refitting_in_single_precision(cases, method, setting, kinds):
-    for shape in cases.COMPLETE.values():
-        for share in (1e-2, 1.0, 1e4):
-            exact = cases.problem(method, shape, kinds)
-            sides = {"spectrum": single(exact.spectrum)}
-            alpha = share * float(sides["spectrum"].values.max())
-            if exact.task_spectrum is not None:
-                sides["task_spectrum"] = single(exact.task_spectrum)
-                largest = float(sides["task_spectrum"].values.max())
-                sides["task_alpha"] = share * largest
-                alpha *= largest if method == "kronecker" else 1.0
-            problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
-            for grouping in GROUPINGS:
-                labels = labels_of(grouping, setting, shape)
-                found = holdout(problem, setting, **labels)
-                assert found.dtype == np.float32
-                assert cases.error(found, refit(problem, setting, **labels)) <= 1e-3, (shape, share, grouping)
+@over(covering(strength=3, legal=LEGAL, kinds=KINDS[:3], shape=COMPLETE, share=[1e-2, 1.0, 1e4], grouping=GROUPINGS))
+def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share, grouping):
+    method, setting = legal
+    exact = cases.problem(method, shape, kinds)
+    sides = {"spectrum": single(exact.spectrum)}
+    alpha = share * float(sides["spectrum"].values.max())
+    if exact.task_spectrum is not None:
+        sides["task_spectrum"] = single(exact.task_spectrum)
+        largest = float(sides["task_spectrum"].values.max())
+        sides["task_alpha"] = share * largest
+        alpha *= largest if method == "kronecker" else 1.0
+    problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
+    labels = labels_of(grouping, setting, shape)
+    found = holdout(problem, setting, **labels)
+    assert found.dtype == np.float32
+    assert cases.error(found, refit(problem, setting, **labels)) <= 1e-3
 
 
 def single(spectrum):
@@ -194,17 +194,18 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
             assert_allclose(holdout(problem, "D", **labels), refit(problem, "D", **labels), rtol=1e-9, atol=1e-10)
 
 
-@over(every(block=[1, 60, 10**6], kinds=[("full", "full"), ("full", "primal"), ("full", "singular")]))
-def test_kronecker_d_of_many_alphas(cases, kinds, block, monkeypatch):
+@over(
+    covering(block=[1, 60, 10**6], kinds=[("full", "full"), ("full", "primal"), ("full", "singular")], shape=COMPLETE)
+)
+def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
-    for shape in cases.COMPLETE.values():
-        problem = cases.problem("kronecker", shape, kinds)
-        sides = (problem.spectrum, problem.task_spectrum)
-        found = kronecker_new_both(*sides, problem.Y, alphas)
-        assert found.shape == (len(alphas), *shape)
-        for alpha, grid in zip(alphas, found, strict=True):
-            assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
+    problem = cases.problem("kronecker", shape, kinds)
+    sides = (problem.spectrum, problem.task_spectrum)
+    found = kronecker_new_both(*sides, problem.Y, alphas)
+    assert found.shape == (len(alphas), *shape)
+    for alpha, grid in zip(alphas, found, strict=True):
+        assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
 
 
 @over(every(block=[1, 40], setting="BCD"))
