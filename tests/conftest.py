@@ -1,14 +1,16 @@
-"""What all tests share: the array libraries to compute in, and where the real data lies."""
+"""What all tests share: the array libraries to compute in, tables of cases, and where the real data lies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+
+Case = TypeVar("Case")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,36 @@ _LIBRARIES = {
 def library(request: pytest.FixtureRequest) -> Library:
     """Run the test once for every array library that is installed."""
     return _LIBRARIES[request.param]()
+
+
+@pytest.fixture
+def each(request: pytest.FixtureRequest) -> Callable[[Iterable[Case]], Iterator[Case]]:
+    """Give a loop over a table of cases: where one fails, the report says which."""
+    current: list[Any] = []
+    request.node.stash[_CURRENT] = current
+
+    def loop(cases: Iterable[Case]) -> Iterator[Case]:
+        depth, n_cases = len(current), 0
+        for case in cases:
+            n_cases += 1
+            current[depth:] = [case]
+            yield case
+        del current[depth:]
+        assert n_cases, "a table without cases tests nothing"
+
+    return loop
+
+
+_CURRENT = pytest.StashKey[list[Any]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Name the cases that the loops of a failed test were at."""
+    report = yield
+    if report.when == "call" and report.failed and item.stash.get(_CURRENT, []):
+        report.sections.append(("Failed at", "\n".join(repr(case) for case in item.stash[_CURRENT])))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout import incomplete
 from dyadlearn.settings import Setting
+from sweeps import covering, every, over
 
 M, Q = 7, 5
 RNG = np.random.default_rng(0)
@@ -48,11 +49,11 @@ MODELS = {
     "independent": IndependentTaskRidge(0.5, kernel="rbf"),
     "independent primal": IndependentTaskRidge(0.5),
 }
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-pair_models = pytest.mark.parametrize("model", list(MODELS.values())[:4], ids=list(MODELS)[:4])
-every_pattern = pytest.mark.parametrize("labels", PATTERNS.values(), ids=PATTERNS)
-new_sides = pytest.mark.parametrize("letter", "BCD")
-weighted_or_not = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
+every_model = {"model": MODELS}
+pair_models = {"model": list(MODELS.values())[:4]}
+every_pattern = {"labels": PATTERNS}
+new_sides = {"letter": "BCD"}
+weighted_or_not = {"weights": {"": None, "weighted": WEIGHTS}}
 
 
 def fitted(model: Any, labels: np.ndarray, weights: np.ndarray | None, rows: Any = None, columns: Any = None) -> Any:
@@ -109,8 +110,7 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
 # --- single cells --------------------------------------------------------------------------------
 
 
-@every_model
-@every_pattern
+@over(covering(**every_model, **every_pattern))
 def test_single_cells(model, labels):
     own = fitted(model, labels, None)
     expected = without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q))
@@ -118,16 +118,13 @@ def test_single_cells(model, labels):
     close(own.holdout("A")[np.isnan(labels)], own.completed_[np.isnan(labels)])
 
 
-@every_model
-@pytest.mark.parametrize("labels", [PATTERNS["rows and some"], Y], ids=["holes", "complete"])
+@over(every(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}))
 def test_single_cells_with_weights(model, labels):
     expected = without_cells(model, labels, WEIGHTS, np.arange(M * Q).reshape(M, Q))
     close(fitted(model, labels, WEIGHTS).holdout("A"), expected)
 
 
-@every_model
-@weighted_or_not
-@pytest.mark.parametrize("name", ["some", "rows and some", "block"])
+@over(covering(**every_model, **weighted_or_not, name=["some", "rows and some", "block"]))
 def test_folds_of_cells(model, weights, name):
     labels, cells = PATTERNS[name], np.random.default_rng(4).integers(3, size=(M, Q))
     expected = without_cells(model, labels, weights, cells)
@@ -135,7 +132,7 @@ def test_folds_of_cells(model, weights, name):
     close(fitted(model, labels, weights).holdout("A", cells=np.array(list("xyz"))[cells]), expected)
 
 
-@every_model
+@over(every(**every_model))
 def test_the_last_label_leaves_nothing(model):
     labels = np.full((M, Q), np.nan)
     labels[3, 2] = 2.0
@@ -145,26 +142,20 @@ def test_the_last_label_leaves_nothing(model):
 # --- instances and tasks -------------------------------------------------------------------------
 
 
-@pair_models
-@new_sides
-@every_pattern
+@over(covering(**pair_models, **new_sides, **every_pattern))
 def test_new_instances_and_tasks(model, letter, labels):
     found = fitted(model, labels, None).holdout(letter)
     close(found, without_sides(model, labels, None, letter, None, None))
 
 
-@pair_models
-@new_sides
+@over(covering(**pair_models, **new_sides))
 def test_new_instances_and_tasks_with_weights(model, letter):
     labels = PATTERNS["rows and some"]
     found = fitted(model, labels, WEIGHTS).holdout(letter)
     close(found, without_sides(model, labels, WEIGHTS, letter, None, None))
 
 
-@pair_models
-@new_sides
-@weighted_or_not
-@pytest.mark.parametrize("name", ["some", "rows and columns", "block"])
+@over(covering(**pair_models, **new_sides, **weighted_or_not, name=["some", "rows and columns", "block"]))
 def test_groups_of_instances_and_tasks(model, letter, weights, name):
     labels = PATTERNS[name]
     groups = {"groups": GROUPS if letter in "BD" else None, "task_groups": TASK_GROUPS if letter in "CD" else None}
@@ -172,9 +163,7 @@ def test_groups_of_instances_and_tasks(model, letter, weights, name):
     close(found, without_sides(model, labels, weights, letter, **groups))
 
 
-@pytest.mark.parametrize("name", ["independent", "independent primal"])
-@every_pattern
-@weighted_or_not
+@over(covering(name=["independent", "independent primal"], **every_pattern, **weighted_or_not))
 def test_independent_tasks(name, labels, weights):
     own = fitted(MODELS[name], labels, weights)
     expected = without_sides(MODELS[name], labels, weights, "B", None, None)
@@ -186,8 +175,7 @@ def test_independent_tasks(name, labels, weights):
     close(own.holdout("B", groups=GROUPS), without_sides(MODELS[name], labels, weights, "B", GROUPS, None))
 
 
-@pytest.mark.parametrize("name", ["Kronecker", "Kronecker primal", "independent"])
-@pytest.mark.parametrize("pattern", ["rows", "columns", "rows and columns"])
+@over(every(name=["Kronecker", "Kronecker primal", "independent"], pattern=["rows", "columns", "rows and columns"]))
 def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
     """What is complete but for whole rows and columns is left out by the formulas of a complete grid."""
 
@@ -236,8 +224,7 @@ def test_single_cells_under_another_filter():
 # --- networks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
-@pytest.mark.parametrize("holes", ["edges", "vertex", "loop"])
+@over(every(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertex", "loop"]))
 def test_an_edge_leaves_with_its_transpose(symmetry, holes):
     labels = Y[:, :4] @ Y[:, :4].T if symmetry == "symmetric" else np.subtract.outer(Y[:, 0], Y[:, 0])
     hidden = np.random.default_rng(2).random((M, M)) < 0.3
@@ -262,7 +249,7 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
 # --- forms and libraries -------------------------------------------------------------------------
 
 
-@pair_models
+@over(every(model=[MODELS["two-step"], MODELS["Kronecker primal"]]))
 def test_every_library_leaves_out_alike(model, library):
     own = fitted(model, PATTERNS["rows and some"], None)
     other = type(model)(**model.get_params())
@@ -299,7 +286,7 @@ def test_frames_are_left_out_by_id():
 # --- what is too much, or has no meaning ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(), KroneckerRidge()], ids=repr)
+@over(every(model=[TwoStepRidge(), KroneckerRidge()]))
 def test_what_takes_too_long_is_refused(model):
     rng = np.random.default_rng(0)
     labels = rng.normal(size=(70, 60))
@@ -313,7 +300,7 @@ def test_what_takes_too_long_is_refused(model):
     assert np.isfinite(model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)).all()
 
 
-@pair_models
+@over(every(**pair_models))
 def test_folds_that_leave_no_label_are_refused(model):
     labels = np.full((M, Q), np.nan)
     labels[2, :3] = 1.0
@@ -323,14 +310,14 @@ def test_folds_that_leave_no_label_are_refused(model):
     assert np.isfinite(own.holdout("C")).all()
 
 
-@pytest.mark.parametrize("model", [KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0)], ids=repr)
+@over(every(model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0)]))
 def test_single_cells_need_regularisation(model):
     model.set_params(kernel="rbf", task_kernel="rbf").fit(X, PATTERNS["some"], tasks=T)
     with pytest.raises(ValueError, match=r"^Leaving out single cells where labels are missing needs regularisation"):
         model.holdout("A")
 
 
-@new_sides
+@over(every(**new_sides))
 def test_vertices_of_networks_with_missing_edges_are_refused(letter):
     labels = np.add.outer(Y[:, 0], Y[:, 0])
     labels[0, 3] = labels[3, 0] = np.nan
@@ -341,7 +328,7 @@ def test_vertices_of_networks_with_missing_edges_are_refused(letter):
         network.holdout("A", cells=np.zeros((M, M)))
 
 
-@every_model
+@over(every(**every_model))
 def test_arguments_are_checked_as_for_complete_labels(model):
     own = fitted(model, PATTERNS["some"], None)
     with pytest.raises(ValueError, match="setting A leaves none out"):

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.spectrum import Spectrum
+from sweeps import every, lines, over
 
 ALPHAS = [1e-10, 1e-3, 1.0, 1e3, 1e10]
 M, Q = 5, 4
@@ -66,8 +67,7 @@ def worst_error(found, expected):
     return float(max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items()) / largest)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@over(every(alpha=ALPHAS, weighted={"": False, "weighted": True}))
 def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighted):
     K, G, Y, weights = data
     labels, weights = with_holes(Y, "scattered"), weights if weighted else None
@@ -86,7 +86,7 @@ def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighte
         assert worst_error(holdout(problem, "A"), expected) < 1e-12, method
 
 
-@pytest.mark.parametrize(("alpha", "task_alpha"), [(1e-10, 1e-10), (1.0, 1.0), (1e12, 1e12), (1e-10, 1e10)])
+@over(lines("alpha task_alpha", (1e-10, 1e-10), (1.0, 1.0), (1e12, 1e12), (1e-10, 1e10)))
 def test_single_cells_of_two_step(data, alpha, task_alpha):
     K, G, Y, _ = data
     kernel = own_kernel(K, G, alpha, task_alpha)
@@ -97,8 +97,7 @@ def test_single_cells_of_two_step(data, alpha, task_alpha):
         assert worst_error(holdout(problem, "A"), expected) < 1e-12, name
 
 
-@pytest.mark.parametrize("alpha", [1e-12, 1e-9, 1e-6, 1.0, 1e9])
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@over(every(alpha=[1e-12, 1e-9, 1e-6, 1.0, 1e9], weighted={"": False, "weighted": True}))
 def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
     """One word occurs in one text only: the smaller alpha, the nearer its leverage is to 1, and it is left out."""
     rng = np.random.default_rng(3)
@@ -125,7 +124,7 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
         assert worst_error(found, expected) < limit
 
 
-@pytest.mark.parametrize("task_alpha", [1e3, 1e9, 1e15])
+@over(every(task_alpha=[1e3, 1e9, 1e15]))
 def test_cells_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_alpha):
     rng = np.random.default_rng(0)
     features, task_features = rng.normal(size=(6, 4)), rng.normal(size=(3, 5))

@@ -16,6 +16,7 @@ from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.incomplete import Folds
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
+from sweeps import every, over
 
 M, Q = 7, 5
 RNG = np.random.default_rng(0)
@@ -99,8 +100,7 @@ def twin(problem, letter, groups, task_groups):
     return expected
 
 
-@pytest.mark.parametrize("letter", "BCD")
-@pytest.mark.parametrize("name", PAIRS)
+@over(every(letter="BCD", name=list(PAIRS)))
 def test_rows_and_columns_leave_under_the_penalty_of_all(cases, letter, name):
     for labels in (HOLES, BLOCK):
         for kinds in (("full", "full"), ("singular", "primal")):
@@ -111,7 +111,7 @@ def test_rows_and_columns_leave_under_the_penalty_of_all(cases, letter, name):
                 assert_allclose(found, twin(problem, letter, **units), atol=1e-8, err_msg=f"{kinds} {asked}")
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@over(every(name=list(PAIRS)))
 def test_without_holes_it_is_the_closed_form(cases, name):
     """The same folds, solved again on a grid that has no hole, are what the shortcuts of complete grids give."""
     problem = problem_of(cases, Y, name)
@@ -126,7 +126,7 @@ def test_without_holes_it_is_the_closed_form(cases, name):
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@over(every(weighted={"": False, "weighted": True}))
 def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
     """Iterated ridge, left out, is a ridge of one on the kernel (I − H)⁻¹ − I that is really fitted again."""
     weights = np.random.default_rng(3).uniform(0.3, 3.0, size=(M, Q)) if weighted else None

@@ -15,6 +15,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, lines, over
 
 PAIRED = ["two_step", "kronecker"]
 
@@ -37,7 +38,7 @@ def names_rows(error):
     return pytest.raises(LeverageError, match=rf"{error}")
 
 
-@pytest.mark.parametrize("primal", [False, True])
+@over(every(primal=[False, True]))
 def test_rows_of_leverage_one_are_named(lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
     problem = Problem("independent", np.ones((6, 2)), spectrum, 0.0)
@@ -46,8 +47,7 @@ def test_rows_of_leverage_one_are_named(lonely, primal):
             holdout(problem, setting)
 
 
-@pytest.mark.parametrize("primal", [False, True])
-@pytest.mark.parametrize("method", PAIRED)
+@over(every(primal=[False, True], method=PAIRED))
 def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
     spectrum = as_primal(lonely) if primal else lonely
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
@@ -61,7 +61,7 @@ def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
             holdout(swapped, setting)
 
 
-@pytest.mark.parametrize("primal", [False, True])
+@over(every(primal=[False, True]))
 def test_groups_of_leverage_one_are_named(cases, lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
@@ -72,7 +72,7 @@ def test_groups_of_leverage_one_are_named(cases, lonely, primal):
             holdout(problem, "B", groups=groups)
 
 
-@pytest.mark.parametrize("primal", [False, True])
+@over(every(primal=[False, True]))
 def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
@@ -86,7 +86,7 @@ def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
         holdout(problem, "A", cells=cells)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_vertices_of_leverage_one_are_refused(lonely, setting):
     labels = np.random.default_rng(0).normal(size=(6, 6))
     problem = Problem("network", labels + labels.T, lonely, 0.0, lonely, 0.0)
@@ -128,16 +128,12 @@ def rows_with_their_own_features(rng):
     return features @ np.linalg.qr(rng.normal(size=(k + rank, k + rank)))[0]
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("primal", [False, True])
-@pytest.mark.parametrize(
-    ("method", "setting"),
-    [("independent", "B"), *((method, setting) for method in PAIRED for setting in "ABD")],
-)
+@over(lines("method setting", *[("independent", "B"), *((method, setting) for method in PAIRED for setting in "ABD")]))
+@over(every(grouped=[False, True], primal=[False, True]))
 def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
     refused = 0
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         features = rows_with_their_own_features(rng)
         n, q = len(features), int(rng.integers(3, 8))
@@ -158,7 +154,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
     assert refused > 0
 
 
-@pytest.mark.parametrize("primal", [False, True])
+@over(every(primal=[False, True]))
 def test_leverage_short_of_one_is_answered(primal):
     """A slack of 1e-8 is no zero."""
     rng = np.random.default_rng(0)
@@ -176,7 +172,7 @@ def test_leverage_short_of_one_is_answered(primal):
 # ---- alpha = 0 where the limit exists
 
 
-@pytest.mark.parametrize("setting", "AB")
+@over(every(setting="AB"))
 def test_alpha_zero_of_independent_tasks(cases, setting):
     problem = cases.problem("independent", alpha=0.0)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-10
@@ -184,19 +180,16 @@ def test_alpha_zero_of_independent_tasks(cases, setting):
     assert cases.error(holdout(problem, setting, **groups), refit(problem, setting, **groups)) <= 1e-10
 
 
-@pytest.mark.parametrize("alphas", [(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)])
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("method", PAIRED)
+@over(covering(alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)], setting="ABCD", method=PAIRED))
 def test_alpha_zero_at_full_rank(cases, method, setting, alphas):
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
         assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9, shape
         tiny = replace(problem, alpha=alphas[0] or 1e-9, task_alpha=alphas[1] or 1e-9)
         assert cases.error(holdout(problem, setting), holdout(tiny, setting)) <= 1e-5, shape
 
 
-@pytest.mark.parametrize("setting", "BCD")
-@pytest.mark.parametrize("method", PAIRED)
+@over(every(setting="BCD", method=PAIRED))
 def test_alpha_zero_with_groups(cases, method, setting):
     labels = {"groups": [0, 0, 1, 1, 1, 2, 3]} if setting in "BD" else {}
     if setting in "CD":
@@ -205,7 +198,7 @@ def test_alpha_zero_with_groups(cases, method, setting):
     assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= 1e-9
 
 
-@pytest.mark.parametrize("method", ["independent", *PAIRED])
+@over(every(method=["independent", *PAIRED]))
 def test_alpha_zero_with_folds_of_cells(cases, method):
     """As with groups: at full rank the limit exists, and the two alphas of two-step vanish together.
 
@@ -217,9 +210,11 @@ def test_alpha_zero_with_folds_of_cells(cases, method):
         assert cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells)) <= 1e-8, n_folds
 
 
-@pytest.mark.parametrize("kinds", [("singular", "singular"), ("primal", "primal"), ("full", "singular")])
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("method", PAIRED)
+@over(
+    covering(
+        kinds=[("singular", "singular"), ("primal", "primal"), ("full", "singular")], setting="ABCD", method=PAIRED
+    )
+)
 def test_alpha_zero_of_singular_kernels_without_leverage_one(cases, method, setting, kinds):
     """A null space that every row shares leaves each row to be predicted, by least squares of least norm."""
     problem = cases.problem(method, kinds=kinds, alpha=0.0, task_alpha=0.0)
@@ -248,7 +243,7 @@ def twins(rng, n):
     return features
 
 
-@pytest.mark.parametrize("method", ["independent", *PAIRED])
+@over(every(method=["independent", *PAIRED]))
 def test_groups_of_a_singular_kernel_are_refused_or_right(method):
     """Eigenvalues of a block are known less well than slacks: noise of 1e-16 is no slack of 1e-16."""
     outcomes = []
@@ -269,7 +264,7 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
     assert set(outcomes) == {"refused", "right"}
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6])
+@over(every(alpha=[0.0, 1e-12, 1e-6]))
 def test_twins_in_a_network_are_refused_or_right(cases, alpha):
     """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
     outcomes = set()
@@ -303,8 +298,7 @@ def test_an_alpha_below_the_precision_is_refused_where_a_group_needs_it():
     assert np.isfinite(holdout(problem, "B")).all()
 
 
-@pytest.mark.parametrize("empty", [0, 1])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
+@over(every(empty=[0, 1], alpha=[0.0, 0.1]))
 def test_a_side_of_zeros_predicts_zeros(empty, alpha):
     """In the primal such a side has no direction at all."""
     features = [np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [4.0]])]
@@ -331,7 +325,7 @@ def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
         holdout(problem, "A", cells=cells)
 
 
-@pytest.mark.parametrize(("setting", "method"), [("B", "two_step"), ("D", "kronecker"), ("B", "kronecker")])
+@over(lines("setting method", ("B", "two_step"), ("D", "kronecker"), ("B", "kronecker")))
 def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
     rng = np.random.default_rng(0)
     rows, columns = Spectrum.from_features(np.zeros((5, 2))), Spectrum.from_features(rng.normal(size=(4, 2)))
@@ -372,7 +366,7 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
     assert outcomes == {"refused", "right"}
 
 
-@pytest.mark.parametrize("method", PAIRED)
+@over(every(method=PAIRED))
 def test_an_alpha_below_the_precision_is_refused_beside_holes(method):
     """The labels of twins follow from each other, but beside a kernel of size 1 nothing is left of λ = 1e-17."""
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landsc
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import refit, transductive
+from sweeps import every, lines, over
 
 M, Q = 9, 7
 
@@ -49,7 +50,7 @@ def fitted(name, data, model_class=None):
     return model.fit(X, Y, tasks=tasks)
 
 
-@pytest.mark.parametrize(("name", "setting"), LEGAL)
+@over(lines("name setting", *LEGAL))
 def test_models_equal_refitting(data, name, setting):
     model = fitted(name, data)
     found = model.holdout(setting)
@@ -59,8 +60,7 @@ def test_models_equal_refitting(data, name, setting):
     assert verify_holdout(model, setting, random_state=0) < 1e-11
 
 
-@pytest.mark.parametrize("setting", "BCD")
-@pytest.mark.parametrize("name", ["two-step rbf", "kronecker"])
+@over(every(setting="BCD", name=["two-step rbf", "kronecker"]))
 def test_models_equal_fitting_the_estimator_again(data, name, setting):
     """The user's own loop: fit on what remains, predict what was left out."""
     X, tasks, Y = data
@@ -143,7 +143,7 @@ def grid_of(frame):
     return frame["id"].to_list(), frame.columns[1:], frame.drop("id").to_numpy()
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_frames_in_frames_out(data, frames, setting):
     kind, (X, tasks, Y), (order, task_order) = frames
     model = TwoStepRidge(alpha=0.7, task_alpha=0.3).fit(X, Y, tasks=tasks)
@@ -194,8 +194,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("name", ["two-step", "two-step iterated", "kronecker rbf"])
+@over(every(setting="ABCD", name=["two-step", "two-step iterated", "kronecker rbf"]))
 def test_verify_holdout_with_groups(data, name, setting):
     model = fitted(name, data)
     assert verify_holdout(model, setting, random_state=0, **LABELS[setting]) < 1e-10
@@ -203,7 +202,7 @@ def test_verify_holdout_with_groups(data, name, setting):
     assert np.abs(model.holdout(setting, **LABELS[setting]) - model.holdout(setting)).max() > 1e-3
 
 
-@pytest.mark.parametrize(("name", "setting"), LEGAL)
+@over(lines("name setting", *LEGAL))
 def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting):
     class Wrong(type(MODELS[name])):
         def holdout(self, setting, **labels):
@@ -231,30 +230,30 @@ def test_verify_holdout_tries_as_many_cells_as_it_is_told(data):
     assert seeds == [verify_holdout(model, "B", n_cells=2, random_state=seed) for seed in range(20)]
 
 
-@pytest.mark.parametrize("n_cells", [0, -1, 2.5, True, "3"])
+@over(every(n_cells=[0, -1, 2.5, True, "3"]))
 def test_verify_holdout_needs_cells(data, n_cells):
     with pytest.raises(ValueError, match="n_cells must be a whole number of at least 1"):
         verify_holdout(fitted("two-step", data), "B", n_cells=n_cells)
 
 
-@pytest.mark.parametrize("method", ["holdout", "verify"])
-@pytest.mark.parametrize(
-    ("setting", "arguments", "message"),
-    [
+@over(
+    lines(
+        "setting arguments message",
         ("E", {}, "Unknown setting 'E'"),
         ("A", {"groups": np.zeros(M)}, "setting A"),
         ("B", {"cells": np.zeros((M, Q))}, "setting A, found B"),
         ("B", {"groups": np.zeros(M + 1)}, rf"groups .*{M} rows, found shape \({M + 1},\)"),
         ("D", {"task_groups": np.zeros(M)}, rf"task_groups .*{Q} rows, found shape \({M},\)"),
-    ],
+    )
 )
+@over(every(method=["holdout", "verify"]))
 def test_bad_input_is_refused(data, method, setting, arguments, message):
     model = fitted("two-step", data)
     with pytest.raises(ValueError, match=message):
         verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(setting, **arguments)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_arrays_of_any_library(data, library, setting):
     X, tasks, Y = (library.asarray(array) for array in data)
     model = TwoStepRidge(alpha=0.7, task_alpha=0.3, kernel="rbf").fit(X, Y, tasks=tasks)
@@ -264,7 +263,7 @@ def test_arrays_of_any_library(data, library, setting):
     assert verify_holdout(model, setting, random_state=0) < 20 * library.rtol
 
 
-@pytest.mark.parametrize("hole", [False, True])
+@over(every(hole=[False, True]))
 def test_a_fold_that_leaves_nothing_is_refused(hole):
     """One sentence, with and without a hole, for all models: noise of 1e-15 is no prediction."""
     rng = np.random.default_rng(0)

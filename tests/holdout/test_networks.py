@@ -12,14 +12,13 @@ from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit, transductive
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, over
 
 KINDS = ["full", "singular", "primal"]
 ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("setting", "ABCD")
+@over(covering(sign=[1, -1], kind=KINDS, setting="ABCD"))
 def test_equals_refitting(cases, setting, kind, sign):
     for n in (5, 6, 7):
         for alpha in ALPHAS:
@@ -29,9 +28,7 @@ def test_equals_refitting(cases, setting, kind, sign):
             assert cases.error(holdout(problem, setting), expected) <= allowed, (n, alpha)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("setting", "ABCD")
+@over(covering(sign=[1, -1], kind=KINDS, setting="ABCD"))
 def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
     for share in (1e-2, 1.0, 1e4):
         exact = cases.problem("network", (6, 6), (kind, kind), sign=sign)
@@ -49,7 +46,7 @@ def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
         assert cases.error(found, refit(problem, setting)) <= 1e-3, share
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@over(every(sign=[1, -1]))
 def test_an_edge_leaves_in_both_directions(cases, sign):
     """By brute force: put values in both cells until the fit of the whole network returns them."""
     problem = cases.problem("network", (6, 6), sign=sign)
@@ -65,8 +62,7 @@ def test_an_edge_leaves_in_both_directions(cases, sign):
             assert_allclose(found[i, j], labels[i, j], rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("sign", [1, -1])
+@over(every(alpha=ALPHAS, sign=[1, -1]))
 def test_predictions_keep_the_symmetry(cases, sign, alpha):
     problem = cases.problem("network", (6, 6), alpha=alpha, sign=sign)
     for setting in "AD":
@@ -77,7 +73,7 @@ def test_predictions_keep_the_symmetry(cases, sign, alpha):
     assert cases.error(new_rows, sign * new_rows.T) > 1e-3
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@over(every(alpha=ALPHAS))
 def test_the_diagonal_of_an_antisymmetric_network_is_zero(cases, alpha):
     problem = cases.problem("network", (6, 6), alpha=alpha, sign=-1)
     for setting in "ABCD":
@@ -101,7 +97,7 @@ def test_a_network_is_not_two_step_with_the_same_sides(cases):
         assert cases.error(found, plain) > 1e-3
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_predictions_ignore_what_they_hold_out(cases, setting):
     problem = cases.problem("network", (6, 6))
     hidden = {"A": [(2, 4), (4, 2)], "B": [(2, k) for k in range(6)], "C": [(k, 4) for k in range(6)]}
@@ -116,8 +112,7 @@ def test_predictions_ignore_what_they_hold_out(cases, setting):
     assert np.abs(changed).max() > 0.1
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(sign=[1, -1], setting="ABCD"))
 def test_alpha_zero_is_the_limit(cases, setting, sign):
     problem = cases.problem("network", (6, 6), alpha=0.0, sign=sign)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
@@ -125,7 +120,7 @@ def test_alpha_zero_is_the_limit(cases, setting, sign):
     assert cases.error(holdout(problem, setting), nearly) <= 1e-6
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_other_filters(cases, setting):
     filters = {"filter": IteratedTikhonov(3), "task_filter": IteratedTikhonov(3)}
     for sign in (1, -1):
@@ -133,8 +128,7 @@ def test_other_filters(cases, setting):
         assert_allclose(holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
+@over(every(sign=[1, -1], alpha=[1e-3, 1.0, 1e3]))
 def test_small_networks(cases, alpha, sign):
     """Of three vertices one is left in D, of two none: where there is nothing to learn from, nothing is said."""
     for n in (1, 2, 3):

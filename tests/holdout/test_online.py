@@ -15,11 +15,12 @@ from dyadlearn.holdout.online import online_holdout, online_squared_errors
 from dyadlearn.settings import Setting
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import collect
+from sweeps import covering, every, over
 
 # Instances × features, tasks × features: primal, as many features as tasks, fewer rows than features.
 SHAPES = [(30, 4, 9, 3), (25, 3, 5, 5), (5, 7, 4, 6)]
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
-every_setting = pytest.mark.parametrize("setting", list(Setting), ids=lambda setting: setting.value)
+shapes = {"shape": SHAPES}
+every_setting = {"setting": list(Setting)}
 
 
 def problem(shape):
@@ -35,10 +36,7 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True):
     return model.with_rows(X[cut:], Y[cut:])
 
 
-@shapes
-@every_setting
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("block", [2, 100])
+@over(covering(**shapes, **every_setting, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
 def test_equals_the_batch_model(shape, setting, wrap, block, monkeypatch):
     monkeypatch.setattr(online, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = problem(shape)
@@ -54,7 +52,7 @@ def test_equals_the_batch_model(shape, setting, wrap, block, monkeypatch):
 
 
 # A is no refit: a two-step model has no grid with a hole.
-@pytest.mark.parametrize("setting", [Setting.B, Setting.C, Setting.D], ids=lambda setting: setting.value)
+@over(every(setting=[Setting.B, Setting.C, Setting.D]))
 def test_equals_fitting_without(setting):
     X, Y, T = problem((20, 4, 6, 3))
     i, j = 7, 2
@@ -65,7 +63,7 @@ def test_equals_fitting_without(setting):
     assert_allclose(found[0, j], other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("setting", [Setting.A, Setting.B], ids=["A", "B"])
+@over(every(setting={"A": Setting.A, "B": Setting.B}))
 def test_independent_tasks(setting):
     X, Y, _ = problem((20, 4, 6, 3))
     model = OnlineRidge.start(collect(X, Y), 0.3)
@@ -78,9 +76,7 @@ def test_independent_tasks(setting):
         assert_allclose(error, np.mean((held_out - Y) ** 2), rtol=1e-10)
 
 
-@shapes
-@every_setting
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@over(covering(**shapes, **every_setting, wrap=[np.asarray, sparse.csr_array]))
 def test_squared_errors(shape, setting, wrap):
     X, Y, T = problem(shape)
     alphas, task_alphas = [1e-3, 0.1, 10], [0.01, 5]
@@ -99,7 +95,7 @@ def test_squared_errors_of_a_model_that_is_almost_right():
     assert_allclose(online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1e8])
+@over(every(alpha=[1e-8, 1e-3, 1e8]))
 def test_digits_at_extreme_regularisation(alpha):
     X, Y, T = problem((30, 4, 9, 3))
     for setting in Setting:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit, transductive
+from problems import COMPLETE
+from sweeps import covering, every, lines, over
 
 FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(n_iter=7)]
 LEGAL = [("independent", "A"), ("independent", "B"), *(("two_step", setting) for setting in "ABCD")]
@@ -22,34 +23,29 @@ def labels_of(setting, shape):
     return labels | ({"task_groups": np.arange(shape[1]) // 2} if setting in "CD" else {})
 
 
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
-def test_equals_the_transductive_solve(cases, method, setting, filter):
-    for shape in cases.shapes.values():
-        for kinds in KINDS:
-            for alpha in (1.2, 2.0):
-                problem = cases.problem(method, shape, kinds, alpha, alpha, filter=filter, task_filter=filter)
-                for labels in ({}, labels_of(setting, shape)):
-                    found = holdout(problem, setting, **labels)
-                    expected = transductive(problem, setting, **labels)
-                    assert cases.error(found, expected) <= 1e-8, (shape, kinds, alpha, labels)
+@over(covering(legal=LEGAL, filter=FILTERS, shape=COMPLETE, kinds=KINDS, alpha=[1.2, 2.0], grouped=[False, True]))
+def test_equals_the_transductive_solve(cases, legal, filter, shape, kinds, alpha, grouped):
+    method, setting = legal
+    problem = cases.problem(method, shape, kinds, alpha, alpha, filter=filter, task_filter=filter)
+    labels = labels_of(setting, shape) if grouped else {}
+    found = holdout(problem, setting, **labels)
+    assert cases.error(found, transductive(problem, setting, **labels)) <= 1e-8
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_sides_may_have_different_filters(cases, setting):
     problem = cases.problem("two_step", alpha=1.2, filter=SpectralCutoff(), task_filter=Tikhonov())
     assert cases.error(holdout(problem, setting), transductive(problem, setting)) <= 1e-9
 
 
-@pytest.mark.parametrize("filter", FILTERS[:3], ids=repr)
-@pytest.mark.parametrize("setting", "BCD")
+@over(covering(filter=FILTERS[:3], setting="BCD"))
 def test_is_not_refitting(cases, setting, filter):
     """The difference is what the documentation warns of; were it gone, the warning would be wrong."""
     problem = cases.problem("two_step", alpha=1.2, task_alpha=1.2, filter=filter, task_filter=filter)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) > 1e-3
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_one_repetition_is_tikhonov(cases, method, setting):
     once = {"filter": IteratedTikhonov(1), "task_filter": IteratedTikhonov(1)}
     ridge, repeated = cases.problem(method), cases.problem(method, **once)

@@ -12,6 +12,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify
 from dyadlearn.holdout.refit import refit
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
+from sweeps import every, over
 
 ALPHAS = [1e-7, 1e-2, 1.0, 1e6]
 
@@ -47,7 +48,7 @@ def precomputed():
     return {"kernel": "precomputed", "task_kernel": "precomputed"}
 
 
-@pytest.mark.parametrize("setting", "AB")
+@over(every(setting="AB"))
 def test_independent_tasks(network, setting):
     K, _, Y = network
     model = IndependentTaskRidge(kernel="precomputed").fit(K, Y)
@@ -55,7 +56,7 @@ def test_independent_tasks(network, setting):
         assert largest_difference(model.set_alpha(alpha), setting, 10) < 1e-8, alpha
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_two_step(network, precomputed, setting):
     K, G, Y = network
     model = TwoStepRidge(**precomputed).fit(K, Y, tasks=G)
@@ -63,7 +64,7 @@ def test_two_step(network, precomputed, setting):
         assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (alpha, task_alpha)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_kronecker(network, precomputed, setting):
     K, G, Y = network
     model = KroneckerRidge(**precomputed).fit(K, Y, tasks=G)
@@ -71,8 +72,7 @@ def test_kronecker(network, precomputed, setting):
         assert largest_difference(model.set_alpha(alpha), setting) < 1e-8, alpha
 
 
-@pytest.mark.parametrize("setting", "BCD")
-@pytest.mark.parametrize("model_class", [TwoStepRidge, KroneckerRidge])
+@over(every(setting="BCD", model_class=[TwoStepRidge, KroneckerRidge]))
 def test_clusters(network, precomputed, model_class, setting):
     K, G, Y = network
     rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_clusters(network, precomputed, model_class, setting):
 
 
 @pytest.mark.parametrize("network", ["nr"], indirect=True)
-@pytest.mark.parametrize("model_class", [TwoStepRidge, KroneckerRidge])
+@over(every(model_class=[TwoStepRidge, KroneckerRidge]))
 def test_folds_of_cells(network, precomputed, model_class):
     """Ten folds of pairs, as collaborative filtering is tested."""
     K, G, Y = network
@@ -93,8 +93,7 @@ def test_folds_of_cells(network, precomputed, model_class):
     assert largest_difference(model, "A", 1, cells=cells) < 1e-8
 
 
-@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD"))
 def test_networks(network, symmetry, setting):
     """Proteins that share drugs, and the sign of their difference in degree: both are networks of proteins."""
     K, _, Y = network

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 import dyadlearn.holdout.refit as refit_module
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout.refit import refit, transductive
+from sweeps import every, lines, over
 
 LEGAL = [
     *(("independent", s) for s in "AB"),
@@ -37,8 +38,7 @@ def test_independent_hides_one_row(cases):
     assert_allclose(refit(problem, "A"), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("setting", "BCD")
-@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+@over(every(setting="BCD", method=["two_step", "kronecker"]))
 def test_rows_and_columns_are_hidden(cases, method, setting):
     problem = cases.problem(method, alpha=0.5, task_alpha=0.2)
     K, G = kernels(problem)
@@ -73,7 +73,7 @@ def test_kronecker_hides_one_cell(cases):
     assert_allclose(refit(problem, "A"), expected.reshape(7, 5), rtol=1e-10)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@over(every(sign=[1, -1]))
 def test_hidden_cells_of_two_step_minimise_the_objective_of_the_paper(cases, sign):
     """J(F) counts the squared errors of the observed cells alone; its minimum is the prediction."""
     for method, hidden in (("two_step", [(1, 2), (4, 0)]), ("network", [(1, 2), (2, 1)])):
@@ -109,7 +109,7 @@ def test_hidden_cells_of_two_step_minimise_the_objective_of_the_paper(cases, sig
             assert abs(predicted[cell] - problem.Y[cell]) > 1e-3
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@over(every(sign=[1, -1]))
 def test_network_hides_vertices_from_both_sides(cases, sign):
     problem = cases.problem("network", (6, 6), sign=sign)
     K, _ = kernels(problem)
@@ -125,7 +125,7 @@ def test_network_hides_vertices_from_both_sides(cases, sign):
         assert_allclose(refit(problem, setting), expected, rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("setting", "BCD")
+@over(every(setting="BCD"))
 def test_network_groups_hide_all_their_vertices(cases, setting):
     problem = cases.problem("network", (6, 6))
     groups = np.array([0, 1, 0, 2, 1, 1])
@@ -140,7 +140,7 @@ def test_network_groups_hide_all_their_vertices(cases, setting):
     assert_allclose(found[i, j], K[i, o] @ inverse @ problem.Y[np.ix_(o, o)] @ inverse @ K[o, j], rtol=1e-10)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_ridge_is_its_own_transductive_twin(cases, method, setting):
     for kinds in (("full", "full"), ("primal", "singular")):
         problem = cases.problem(method, kinds=kinds)
@@ -160,7 +160,7 @@ def labels_for(setting, shape, rng, method="two_step"):
     return groups
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_large_grids_are_fitted_as_small_ones(cases, method, setting, monkeypatch):
     for alpha in (0.0, 1e-6, 0.5):
         problem = cases.problem(method, alpha=alpha, task_alpha=alpha)
@@ -180,7 +180,7 @@ def test_a_refit_that_does_not_converge_says_so(cases, monkeypatch):
         refit(cases.problem("kronecker"), "A", cells=cells)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_where_computes_only_what_is_wanted(cases, method, setting):
     problem = cases.problem(method)
     where = np.random.default_rng(0).random(problem.Y.shape) < 0.2
@@ -190,7 +190,7 @@ def test_where_computes_only_what_is_wanted(cases, method, setting):
         assert np.isnan(some[~where]).all()
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
     problem = cases.problem(method)
     m, q = problem.Y.shape
@@ -204,7 +204,7 @@ def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
         assert_allclose(twin(problem, setting, **labels), np.zeros((m, q)), atol=1e-14)
 
 
-@pytest.mark.parametrize("setting", "BCD")
+@over(every(setting="BCD"))
 def test_filters_are_applied_to_what_remains(cases, setting):
     """Iterated Tikhonov is ridge on its own residuals, cut-off is principal component regression."""
     problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=SpectralCutoff(), task_alpha=1.0)
@@ -226,8 +226,7 @@ def test_filters_are_applied_to_what_remains(cases, setting):
     assert_allclose(refit(problem, setting)[i, j], K[i, o] @ dual @ G[p, j], rtol=1e-10)
 
 
-@pytest.mark.parametrize("filter", [IteratedTikhonov(3), SpectralCutoff(), Landweber()])
-@pytest.mark.parametrize("method", ["independent", "two_step", "network"])
+@over(every(filter=[IteratedTikhonov(3), SpectralCutoff(), Landweber()], method=["independent", "two_step", "network"]))
 def test_transductive_values_are_fixed_points(cases, method, filter):
     """Put the held-out values in the place of what was hidden, and the complete fit gives them back."""
     problem = cases.problem(method, (6, 6), alpha=0.8, task_alpha=0.9, filter=filter, task_filter=filter)
@@ -261,9 +260,9 @@ def test_labels_may_be_of_any_kind(cases):
     assert_allclose(words, numbers, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("method", "setting", "arguments", "message"),
-    [
+@over(
+    lines(
+        "method setting arguments message",
         ("two_step", "E", {}, "Unknown setting 'E'"),
         ("independent", "C", {}, "Setting C predicts for new tasks"),
         ("independent", "D", {}, "Setting D predicts for new tasks"),
@@ -287,7 +286,7 @@ def test_labels_may_be_of_any_kind(cases):
         ("network", "A", {"groups": np.zeros(7)}, "groups does not go with setting A"),
         ("network", "A", {"cells": np.arange(49).reshape(7, 7)}, "cells must be symmetric"),
         ("network", "D", {"groups": np.zeros(7), "task_groups": np.ones(7)}, "one grouping"),
-    ],
+    )
 )
 def test_bad_input_is_refused(cases, method, setting, arguments, message):
     for twin in (refit, transductive):

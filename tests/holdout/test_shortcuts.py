@@ -17,6 +17,8 @@ from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
+from problems import COMPLETE
+from sweeps import covering, every, lines, over
 
 LEGAL = [
     *(("independent", s) for s in "AB"),
@@ -31,13 +33,9 @@ KINDS = [
     ("singular", "full"),
 ]
 ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
+# Two-step also with its sides at opposite ends.
+ALPHA_PAIRS = [*((alpha, alpha) for alpha in ALPHAS), (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)]
 GROUPINGS = ["none", "unequal", "all but one"]
-
-
-def alpha_pairs(method):
-    """Return the regularisations to try; two-step also with its sides at opposite ends."""
-    equal = [(alpha, alpha) for alpha in ALPHAS]
-    return [*equal, (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)] if method == "two_step" else equal
 
 
 def labels_of(grouping, setting, shape):
@@ -59,39 +57,42 @@ def labels_of(grouping, setting, shape):
     return labels | ({"task_groups": split(q, 2)} if setting in "CD" else {})
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
-def test_equals_refitting(cases, method, setting, kinds):
-    for name, shape in cases.shapes.items():
-        for alpha, task_alpha in alpha_pairs(method):
-            problem = cases.problem(method, shape, kinds, alpha, task_alpha)
-            # Well-conditioned kernels leave no excuse.
-            allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
-            for grouping in GROUPINGS:
-                labels = labels_of(grouping, setting, shape)
-                error = cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels))
-                assert error <= allowed, f"{name}, alphas {alpha:g} and {task_alpha:g}, groups: {grouping}"
+@over(
+    covering(
+        strength=3,
+        where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
+        legal=LEGAL,
+        kinds=KINDS,
+        shape=COMPLETE,
+        alphas=ALPHA_PAIRS,
+        grouping=GROUPINGS,
+    )
+)
+def test_equals_refitting(cases, legal, shape, kinds, alphas, grouping):
+    method, setting = legal
+    problem = cases.problem(method, shape, kinds, *alphas)
+    # Well-conditioned kernels leave no excuse.
+    allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
+    labels = labels_of(grouping, setting, shape)
+    assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= allowed
 
 
-@pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
-def test_equals_refitting_in_single_precision(cases, method, setting, kinds):
-    for shape in cases.shapes.values():
-        for share in (1e-2, 1.0, 1e4):
-            exact = cases.problem(method, shape, kinds)
-            sides = {"spectrum": single(exact.spectrum)}
-            alpha = share * float(sides["spectrum"].values.max())
-            if exact.task_spectrum is not None:
-                sides["task_spectrum"] = single(exact.task_spectrum)
-                largest = float(sides["task_spectrum"].values.max())
-                sides["task_alpha"] = share * largest
-                alpha *= largest if method == "kronecker" else 1.0
-            problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
-            for grouping in GROUPINGS:
-                labels = labels_of(grouping, setting, shape)
-                found = holdout(problem, setting, **labels)
-                assert found.dtype == np.float32
-                assert cases.error(found, refit(problem, setting, **labels)) <= 1e-3, (shape, share, grouping)
+@over(covering(strength=3, legal=LEGAL, kinds=KINDS[:3], shape=COMPLETE, share=[1e-2, 1.0, 1e4], grouping=GROUPINGS))
+def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share, grouping):
+    method, setting = legal
+    exact = cases.problem(method, shape, kinds)
+    sides = {"spectrum": single(exact.spectrum)}
+    alpha = share * float(sides["spectrum"].values.max())
+    if exact.task_spectrum is not None:
+        sides["task_spectrum"] = single(exact.task_spectrum)
+        largest = float(sides["task_spectrum"].values.max())
+        sides["task_alpha"] = share * largest
+        alpha *= largest if method == "kronecker" else 1.0
+    problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
+    labels = labels_of(grouping, setting, shape)
+    found = holdout(problem, setting, **labels)
+    assert found.dtype == np.float32
+    assert cases.error(found, refit(problem, setting, **labels)) <= 1e-3
 
 
 def single(spectrum):
@@ -102,7 +103,7 @@ def single(spectrum):
     return Spectrum.from_features(features.astype(np.float32))
 
 
-@pytest.mark.parametrize(("method", "setting"), [*LEGAL, *(("network", s) for s in "ABCD")])
+@over(lines("method setting", *[*LEGAL, *(("network", s) for s in "ABCD")]))
 def test_every_array_library(cases, library, method, setting):
     gram, rng = cases.gram, np.random.default_rng(5)
     K, G, Y = gram(6, 6, rng), gram(5, 4, rng), rng.normal(size=(6, 5))
@@ -124,18 +125,18 @@ def test_every_array_library(cases, library, method, setting):
             assert_allclose(found, refit(problem, setting, **labels), rtol=library.rtol, atol=library.rtol)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_sparse_features(cases, method, setting):
     rng = np.random.default_rng(4)
     features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(9, 4, format="csr")
-    task_spectrum = None if method == "independent" else cases.spectrum("full", 5, rng)
+    task_spectrum = None if method == "independent" else cases.spectrum("full", cases.features("full", 5, rng))
     problem = Problem(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
     for grouping in GROUPINGS:
         labels = labels_of(grouping, setting, (9, 5))
         assert_allclose(holdout(problem, setting, **labels), refit(problem, setting, **labels), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_a_kernel_of_zeros_predicts_zero(method, setting):
     spectrum = Spectrum.from_gram(np.zeros((4, 4)))
     task_spectrum = None if method == "independent" else Spectrum.from_gram(np.eye(3))
@@ -143,7 +144,7 @@ def test_a_kernel_of_zeros_predicts_zero(method, setting):
     assert_allclose(holdout(problem, setting), np.zeros((4, 3)), atol=1e-14)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_one_group_of_everything_is_refused(cases, method, setting):
     for kinds in KINDS[:3]:
         problem = cases.problem(method, kinds=kinds)
@@ -176,10 +177,10 @@ def test_one_row_and_one_column(cases):
 # ---- both sides of every choice by cost
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@over(every(kinds=KINDS))
 def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
     """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
-    for shape in cases.shapes.values():
+    for shape in cases.COMPLETE.values():
         problem = cases.problem("kronecker", shape, kinds)
         m, q = shape
         for groups, task_groups in (
@@ -193,22 +194,21 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
             assert_allclose(holdout(problem, "D", **labels), refit(problem, "D", **labels), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("block", [1, 60, 10**6])
-@pytest.mark.parametrize("kinds", [("full", "full"), ("full", "primal"), ("full", "singular")], ids="-".join)
-def test_kronecker_d_of_many_alphas(cases, kinds, block, monkeypatch):
+@over(
+    covering(block=[1, 60, 10**6], kinds=[("full", "full"), ("full", "primal"), ("full", "singular")], shape=COMPLETE)
+)
+def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
-    for shape in cases.shapes.values():
-        problem = cases.problem("kronecker", shape, kinds)
-        sides = (problem.spectrum, problem.task_spectrum)
-        found = kronecker_new_both(*sides, problem.Y, alphas)
-        assert found.shape == (len(alphas), *shape)
-        for alpha, grid in zip(alphas, found, strict=True):
-            assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
+    problem = cases.problem("kronecker", shape, kinds)
+    sides = (problem.spectrum, problem.task_spectrum)
+    found = kronecker_new_both(*sides, problem.Y, alphas)
+    assert found.shape == (len(alphas), *shape)
+    for alpha, grid in zip(alphas, found, strict=True):
+        assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("block", [1, 40])
-@pytest.mark.parametrize("setting", "BCD")
+@over(every(block=[1, 40], setting="BCD"))
 def test_kronecker_groups_in_small_blocks(cases, setting, block, monkeypatch):
     problem = cases.problem("kronecker")
     labels = labels_of("unequal", setting, (7, 5))
@@ -217,8 +217,7 @@ def test_kronecker_groups_in_small_blocks(cases, setting, block, monkeypatch):
     assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-@pytest.mark.parametrize("method", ["independent", "two_step", "kronecker"])
+@over(covering(kinds=KINDS, method=["independent", "two_step", "kronecker"]))
 def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monkeypatch):
     for alpha in (1e-3, 1.0, 1e6):
         problem = cases.problem(method, kinds=kinds, alpha=alpha, task_alpha=alpha)
@@ -233,7 +232,7 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
 # ---- what must agree with what
 
 
-@pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
+@over(every(kinds=KINDS[:3]))
 def test_d_is_c_after_b(cases, kinds):
     problem = cases.problem("two_step", kinds=kinds)
     rows = Problem("independent", problem.Y, problem.spectrum, problem.alpha)
@@ -247,8 +246,8 @@ def test_d_is_c_after_b(cases, kinds):
     assert_allclose(holdout(problem, "D", **labels), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
+@over(every(kinds=KINDS))
 def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
     problem = cases.problem(method, kinds=kinds)
     m, q = problem.Y.shape
@@ -262,8 +261,7 @@ def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
     assert_allclose(holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS)
-@pytest.mark.parametrize("kind", ["full", "singular", "primal"])
+@over(every(grouping=GROUPINGS, kind=["full", "singular", "primal"]))
 def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
     for alpha in ALPHAS:
         independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
@@ -277,9 +275,7 @@ def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
         assert error <= cases.tolerance(independent)
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS)
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+@over(covering(grouping=GROUPINGS, kinds=KINDS, method=["two_step", "kronecker"]))
 def test_swapping_the_sides_transposes(cases, method, kinds, grouping):
     problem = cases.problem(method, kinds=kinds)
     swapped = Problem(
@@ -303,13 +299,13 @@ def test_swapping_the_sides_transposes(cases, method, kinds, grouping):
         assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("alias", "setting"), [("leave_x1_out", "B"), ("both", "D"), (Setting.C, "C"), ("r", "A")])
+@over(lines("alias setting", ("leave_x1_out", "B"), ("both", "D"), (Setting.C, "C"), ("r", "A")))
 def test_names_of_other_libraries(cases, alias, setting):
     problem = cases.problem("two_step")
     assert_allclose(holdout(problem, alias), holdout(problem, setting), rtol=0)
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_predictions_ignore_what_they_hold_out(cases, method, setting):
     """The point of it all: changing a label changes nothing in its own prediction."""
     problem = cases.problem(method)
@@ -320,7 +316,7 @@ def test_predictions_ignore_what_they_hold_out(cases, method, setting):
     assert np.abs(changed).max() > 0.1
 
 
-@pytest.mark.parametrize(("method", "setting"), LEGAL)
+@over(lines("method setting", *LEGAL))
 def test_the_problem_is_left_as_it_was(cases, method, setting):
     for alpha in (1e-3, 1e3):
         problem = cases.problem(method, alpha=alpha, task_alpha=alpha)
@@ -331,9 +327,9 @@ def test_the_problem_is_left_as_it_was(cases, method, setting):
             assert_allclose(array, copy, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("method", "setting", "arguments", "message"),
-    [
+@over(
+    lines(
+        "method setting arguments message",
         ("two_step", "E", {}, "Unknown setting 'E'"),
         ("independent", "C", {}, "Setting C"),
         ("independent", "D", {}, "Setting D"),
@@ -348,7 +344,7 @@ def test_the_problem_is_left_as_it_was(cases, method, setting):
         ("kronecker", "D", {"groups": np.zeros(7), "task_groups": np.zeros(7)}, r"task_groups .* 5 rows"),
         ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells .* 7 × 5 cells, found shape \(5, 7\)"),
         ("kronecker", "B", {"groups": [0, 1, 2, 3, 4, 5, np.nan]}, "groups has a missing value in row 6"),
-    ],
+    )
 )
 def test_bad_input_is_refused(cases, method, setting, arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError
+from sweeps import every, lines, over
 
 M, Q = 6, 4
 RNG = np.random.default_rng(0)
@@ -23,8 +24,8 @@ ROWS, TASKS = list("abcdef"), ["t0", "t1", "t2", "t3"]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+every_model = {"Model": MODELS}
+every_pair_model = {"Model": PAIR_MODELS}
 
 
 def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
@@ -44,7 +45,7 @@ def spoilt(array: np.ndarray, value: float, *where: int) -> np.ndarray:
 # --- shapes ------------------------------------------------------------------------------------
 
 
-@every_model
+@over(every(**every_model))
 def test_instances_and_rows_of_labels_must_be_as_many(Model, library):
     message = r"^X has 6 instances, but Y has 5 rows: give one row of labels per instance\.$"
     with pytest.raises(ValueError, match=message):
@@ -53,7 +54,7 @@ def test_instances_and_rows_of_labels_must_be_as_many(Model, library):
         precomputed(Model).fit(library.asarray(K), library.asarray(Y[:5]))
 
 
-@every_model
+@over(every(**every_model))
 def test_tasks_and_columns_of_labels_must_be_as_many(Model, library):
     with pytest.raises(
         ValueError,
@@ -62,7 +63,7 @@ def test_tasks_and_columns_of_labels_must_be_as_many(Model, library):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T[:3]))
 
 
-@every_model
+@over(every(**every_model))
 def test_a_frame_of_another_length_is_told_by_size(Model):
     with pytest.raises(ValueError, match="X has 5 instances, but Y has 6 rows"):
         Model().fit(pd.DataFrame(X[:5], ROWS[:5]), pd.DataFrame(Y, ROWS, TASKS))
@@ -70,14 +71,14 @@ def test_a_frame_of_another_length_is_told_by_size(Model):
         Model().fit(X, pd.DataFrame(Y, ROWS, TASKS), tasks=pd.DataFrame(T[:3], TASKS[:3]))
 
 
-@every_model
+@over(every(**every_model))
 def test_a_precomputed_kernel_must_be_square(Model, library):
     message = r"^The precomputed instance kernel must be a square matrix, found shape \(6, 3\)\. For features, "
     with pytest.raises(KernelError, match=message):
         precomputed(Model).fit(library.asarray(X), library.asarray(Y))
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_a_precomputed_task_kernel_must_be_square(Model, library):
     with pytest.raises(
         KernelError, match=r"^The precomputed task kernel must be a square matrix, found shape \(4, 2\)"
@@ -85,7 +86,7 @@ def test_a_precomputed_task_kernel_must_be_square(Model, library):
         precomputed(Model).fit(library.asarray(K), library.asarray(Y), tasks=library.asarray(T))
 
 
-@every_model
+@over(every(**every_model))
 def test_instances_to_predict_must_be_as_wide_as_in_training(Model, library):
     model = Model().fit(library.asarray(X), library.asarray(Y))
     with pytest.raises(ValueError, match=rf"^X has 2 features, but {Model.__name__} is expecting 3 features as input"):
@@ -95,7 +96,7 @@ def test_instances_to_predict_must_be_as_wide_as_in_training(Model, library):
         model.predict(library.asarray(K[:, :5]))
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_tasks_to_predict_must_be_as_wide_as_in_training(Model, library):
     model = Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
     with pytest.raises(ValueError, match=r"^tasks has 1 columns, expected 2 features\.$"):
@@ -124,15 +125,15 @@ def test_matrices_are_matrices(library):
         TwoStepRidge().fit(library.asarray(X), library.asarray(Y[:, :, None]))
 
 
-@pytest.mark.parametrize(
-    ("name", "x", "y", "tasks"),
-    [
+@over(
+    lines(
+        "name x y tasks",
         ("Y", X, Y[:, :0], None),
         ("Y", X, Y[:0], None),
         ("Y", X, np.empty(0), None),
         ("tasks", X, Y, T[:0]),
         ("tasks", X, Y, T[:, :0]),
-    ],
+    )
 )
 def test_empty_grids_are_refused_by_name(library, name, x, y, tasks):
     with pytest.raises(ValueError, match=f"{name} .*empty") as caught:
@@ -143,13 +144,13 @@ def test_empty_grids_are_refused_by_name(library, name, x, y, tasks):
     assert str(empty.shape) in str(caught.value)
 
 
-@pytest.mark.parametrize("x", [X[:0], X[:, :0]])
+@over(every(x=[X[:0], X[:, :0]]))
 def test_empty_instances_are_refused(library, x):
     with pytest.raises(ValueError, match=re.escape(str(x.shape)).replace(" ", " ?")):
         TwoStepRidge().fit(library.asarray(x), library.asarray(Y))
 
 
-@every_model
+@over(every(**every_model))
 def test_labels_are_needed(Model):
     with pytest.raises(ValueError, match=f"{Model.__name__} requires y to be passed, but the target y is None"):
         Model().fit(X, None)
@@ -174,7 +175,7 @@ def test_repeated_ids_are_named_with_their_table():
         model.predict(pd.DataFrame(X, twice))
 
 
-@pytest.mark.parametrize("side", ["X", "Y", "tasks"])
+@over(every(side=["X", "Y", "tasks"]))
 def test_repeated_columns_are_named_with_their_table(side):
     tables = {"X": pd.DataFrame(X), "Y": pd.DataFrame(Y), "tasks": pd.DataFrame(T)}
     tables[side].columns = ["u"] * tables[side].shape[1]
@@ -197,8 +198,7 @@ def test_only_a_few_of_many_ids_are_listed():
 # --- numbers that are none ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@every_model
+@over(every(bad=[np.nan, np.inf, -np.inf], **every_model))
 def test_instances_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
         Model().fit(library.asarray(spoilt(X, bad)), library.asarray(Y))
@@ -209,8 +209,7 @@ def test_instances_must_be_finite(Model, bad, library):
         model.predict(library.asarray(spoilt(K, bad)))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@every_pair_model
+@over(every(bad=[np.nan, np.inf, -np.inf], **every_pair_model))
 def test_tasks_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(spoilt(T, bad)))
@@ -221,7 +220,7 @@ def test_tasks_must_be_finite(Model, bad, library):
         model.predict(library.asarray(K), tasks=library.asarray(spoilt(G, bad)))
 
 
-@every_model
+@over(every(**every_model))
 def test_a_grid_without_any_label_is_refused(Model, library):
     labels = library.asarray(np.full((M, Q), np.nan))
     message = r"^Y is NaN everywhere: no label is observed, so there is nothing to learn from\.$"
@@ -233,17 +232,17 @@ def test_a_grid_without_any_label_is_refused(Model, library):
         Model().fit(library.asarray(X), library.asarray(Y)).score(library.asarray(X), labels)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        pd.DataFrame({"a": [1.0, None, 2.0, None, 0.0, 1.0]}),
-        pd.DataFrame({"a": pd.array([1, None, 2, None, 0, 1], dtype="Int64")}),
-        pl.DataFrame({"a": [1, None, 2, None, 0, 1]}),
-        pl.DataFrame({"a": [1.0, None, 2.0, float("nan"), 0.0, 1.0]}),
-        pl.Series([1.0, None, 2.0, None, 0.0, 1.0]),
-        pd.Series([1.0, None, 2.0, None, 0.0, 1.0]),
-    ],
-    ids=["pandas", "pandas-Int64", "polars-int", "polars-float", "polars-series", "pandas-series"],
+@over(
+    every(
+        labels={
+            "pandas": pd.DataFrame({"a": [1.0, None, 2.0, None, 0.0, 1.0]}),
+            "pandas-Int64": pd.DataFrame({"a": pd.array([1, None, 2, None, 0, 1], dtype="Int64")}),
+            "polars-int": pl.DataFrame({"a": [1, None, 2, None, 0, 1]}),
+            "polars-float": pl.DataFrame({"a": [1.0, None, 2.0, float("nan"), 0.0, 1.0]}),
+            "polars-series": pl.Series([1.0, None, 2.0, None, 0.0, 1.0]),
+            "pandas-series": pd.Series([1.0, None, 2.0, None, 0.0, 1.0]),
+        }
+    )
 )
 def test_every_way_to_write_a_missing_label_is_read(labels):
     expected = IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
@@ -251,24 +250,22 @@ def test_every_way_to_write_a_missing_label_is_read(labels):
     assert_allclose(np.asarray(found).reshape(-1), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf])
-@every_model
+@over(every(bad=[np.inf, -np.inf], **every_model))
 def test_labels_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"Y contains infinity"):
         Model().fit(library.asarray(X), library.asarray(spoilt(Y, bad)))
 
 
-@every_model
+@over(every(**every_model))
 def test_infinity_is_refused_beside_missing_labels(Model, library):
     labels = library.asarray(spoilt(spoilt(Y, np.nan, 2, 2), np.inf))
     with pytest.raises(ValueError, match=r"Y contains infinity"):
         Model().fit(library.asarray(X), labels)
 
 
-@every_model
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
+@over(
+    lines(
+        "weights message",
         (np.ones(5), r"must give a weight for each of 6 instances or for each of 6 × 4 cells, found shape \(5,\)"),
         (np.ones((4, 6)), r"found shape \(4, 6\)"),
         (np.full(6, -1.0), r"must hold finite numbers of at least 0"),
@@ -276,9 +273,9 @@ def test_infinity_is_refused_beside_missing_labels(Model, library):
         (np.full(6, np.inf), r"must hold finite numbers of at least 0"),
         (np.zeros((6, 4)), r"is zero wherever Y is observed: give some cells a positive weight"),
         (["a"] * 6, r"holds text where numbers belong"),
-    ],
-    ids=["short", "turned", "negative", "nan", "infinite", "zero", "text"],
+    )
 )
+@over(every(**every_model))
 def test_weights_that_are_none(Model, weights, message):
     model = Model().fit(X, Y)
     predicted = model.predict(X)
@@ -287,7 +284,7 @@ def test_weights_that_are_none(Model, weights, message):
     assert_array_equal(model.predict(X), predicted)
 
 
-@every_model
+@over(every(**every_model))
 def test_weights_of_other_ids_are_refused(Model):
     labels = pd.DataFrame(Y, ROWS, TASKS)
     with pytest.raises(IdError, match="sample_weight"):
@@ -309,7 +306,7 @@ def test_the_score_of_some_labels_takes_no_weights():
         model.score(X, spoilt(Y, np.nan), sample_weight=np.arange(6.0))
 
 
-@every_model
+@over(every(**every_model))
 def test_sparse_labels_are_refused(Model):
     with pytest.raises(
         TypeError, match=r"^Y is sparse, but its zeros are labels too: give it dense, as Y\.toarray\(\)\.$"
@@ -327,7 +324,7 @@ def test_a_sparse_precomputed_kernel_is_refused():
 TEXT = np.array([["x"] * 4] * 6)
 
 
-@pytest.mark.parametrize("text", [TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT)])
+@over(every(text=[TEXT, TEXT.astype(object), TEXT.tolist(), pd.DataFrame(TEXT)]))
 def test_text_where_numbers_belong_is_refused_by_name(text):
     with pytest.raises(ValueError, match=r"\bX\b"):
         TwoStepRidge().fit(text, Y)
@@ -347,7 +344,7 @@ def test_complex_numbers_are_refused():
 # --- the wrong way round -----------------------------------------------------------------------
 
 
-@every_model
+@over(every(**every_model))
 def test_labels_on_their_side_are_told_by_their_ids(Model):
     features, labels = pd.DataFrame(X, index=ROWS), pd.DataFrame(Y, index=ROWS, columns=TASKS)
     tasks = pd.DataFrame(T, index=TASKS)
@@ -395,7 +392,7 @@ def test_features_in_another_order_are_refused_with_a_remedy():
             model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
 
 
-@pytest.mark.parametrize("label", ["", "  ", None, float("nan"), pd.NA])
+@over(every(label=["", "  ", None, float("nan"), pd.NA]))
 def test_an_id_that_is_missing_or_empty_is_refused(label):
     ids = [*ROWS[:-1], label]
     with pytest.raises(IdError, match=r"^The index of X has no id at position 5"):

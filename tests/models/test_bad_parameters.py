@@ -15,6 +15,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError, LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.kernels import kernel_names
+from sweeps import every, lines, over
 
 M, Q = 6, 4
 RNG = np.random.default_rng(0)
@@ -23,8 +24,8 @@ K, G = X @ X.T + np.eye(M), T @ T.T + np.eye(Q)
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+every_model = {"Model": MODELS}
+every_pair_model = {"Model": PAIR_MODELS}
 
 
 def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
@@ -51,40 +52,38 @@ NO_NUMBERS = [
     ([1.0], TypeError),
     (np.ones(2), TypeError),
 ]
-bad_alphas = pytest.mark.parametrize(("value", "error"), BAD_NUMBERS + NO_NUMBERS, ids=repr)
+bad_alphas = lines("value error", *BAD_NUMBERS + NO_NUMBERS)
 
 
-@every_model
-@bad_alphas
+@over(bad_alphas)
+@over(every(**every_model))
 def test_alpha_must_be_a_number_of_at_least_zero(Model, value, error):
     with pytest.raises(error, match=r"^alpha must be a (finite )?number of at least 0, found "):
         Model(alpha=value).fit(X, Y)
 
 
-@bad_alphas
-@pytest.mark.parametrize("tasks", [None, T], ids=["without", "with"])
+@over(bad_alphas)
+@over(every(tasks={"without": None, "with": T}))
 def test_task_alpha_must_be_a_number_of_at_least_zero(value, error, tasks):
     with pytest.raises(error, match=r"^task_alpha must be a (finite )?number of at least 0, found "):
         TwoStepRidge(task_alpha=value).fit(X, Y, tasks=tasks)
 
 
-@every_pair_model
-@bad_alphas
+@over(bad_alphas)
+@over(every(**every_pair_model))
 def test_tol_must_be_a_number_of_at_least_zero(Model, value, error):
     with pytest.raises(error, match=r"^tol must be a (finite )?number of at least 0, found "):
         Model(tol=value).fit(X, Y)
 
 
-@every_pair_model
-@pytest.mark.parametrize(
-    ("value", "error"), [(0, ValueError), (-3, ValueError), *NO_NUMBERS, (2.5, TypeError)], ids=repr
-)
+@over(lines("value error", *[(0, ValueError), (-3, ValueError), *NO_NUMBERS, (2.5, TypeError)]))
+@over(every(**every_pair_model))
 def test_max_iter_must_be_a_whole_number_of_at_least_one(Model, value, error):
     with pytest.raises(error, match=r"^max_iter must be (a whole number of )?at least 1, found "):
         Model(max_iter=value).fit(X, Y, tasks=T)
 
 
-@every_model
+@over(every(**every_model))
 def test_an_unknown_kernel_lists_the_known_ones(Model):
     with pytest.raises(KernelError, match=r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\? Known are ") as caught:
         Model(kernel="rgf").fit(X, Y)
@@ -92,13 +91,13 @@ def test_an_unknown_kernel_lists_the_known_ones(Model):
         assert name in str(caught.value)
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_an_unknown_task_kernel_lists_the_known_ones(Model):
     with pytest.raises(KernelError, match=r"^Unknown kernel 'tanimto'\. Did you mean 'tanimoto'\? Known are .*linear"):
         Model(task_kernel="tanimto").fit(X, Y, tasks=T)
 
 
-@pytest.mark.parametrize("kernel", [3, None, ["rbf"]])
+@over(every(kernel=[3, None, ["rbf"]]))
 def test_a_kernel_is_a_name_or_a_callable(kernel):
     with pytest.raises(
         KernelError, match=f"kernel must be one of .*rbf.*, or a callable, found {type(kernel).__name__}"
@@ -106,8 +105,7 @@ def test_a_kernel_is_a_name_or_a_callable(kernel):
         TwoStepRidge(kernel=kernel).fit(X, Y)
 
 
-@pytest.mark.parametrize("d", [3, 12], ids=["primal", "dual"])
-@pytest.mark.parametrize("side", ["instance", "task"])
+@over(every(d={"primal": 3, "dual": 12}, side=["instance", "task"]))
 def test_parameters_that_a_kernel_does_not_take_are_refused(side, d):
     prefix = "" if side == "instance" else "task_"
     rows, tasks = np.ones((10, d)), np.ones((10, d))
@@ -121,14 +119,13 @@ def test_a_callable_must_return_a_block():
         TwoStepRidge(kernel=lambda A, B: A[:, 0]).fit(X, Y)
 
 
-@every_model
-@pytest.mark.parametrize("value", ["mend", None, True])
+@over(every(**every_model, value=["mend", None, True]))
 def test_an_unknown_repair_lists_the_known_ones(Model, value):
     with pytest.raises(ValueError, match=rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$"):
         Model(repair=value).fit(X, Y)
 
 
-@pytest.mark.parametrize("value", ["tikhonov", 1.0, Tikhonov])
+@over(every(value=["tikhonov", 1.0, Tikhonov]))
 def test_a_filter_is_a_filter(value):
     with pytest.raises(TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "):
         TwoStepRidge(filter=value).fit(X, Y)
@@ -141,7 +138,7 @@ def test_a_filter_is_a_filter(value):
 # --- what a model cannot do --------------------------------------------------------------------
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_without_a_task_side_there_are_no_new_tasks(Model):
     model = Model().fit(X, Y)
     message = rf"^This {Model.__name__} knows nothing of tasks and cannot predict for new ones: fit it with tasks="
@@ -159,15 +156,15 @@ def test_independent_tasks_know_no_new_tasks():
         model.predict(X, tasks=T)
 
 
-@pytest.mark.parametrize(
-    ("model", "tasks"),
-    [
+@over(
+    lines(
+        "model tasks",
         (TwoStepRidge(kernel="rbf"), None),
         (IndependentTaskRidge(kernel="rbf"), None),
         (TwoStepRidge(task_kernel="rbf"), T),
         (KroneckerRidge(kernel="rbf"), T),
         (KroneckerRidge(task_kernel=lambda A, B: A @ B.T), T),
-    ],
+    )
 )
 def test_coef_exists_only_in_the_primal(model, tasks):
     model.fit(X, Y, tasks=tasks)
@@ -176,7 +173,7 @@ def test_coef_exists_only_in_the_primal(model, tasks):
         _ = model.coef_
 
 
-@every_model
+@over(every(**every_model))
 def test_an_unfitted_model_says_so(Model):
     message = f"This {Model.__name__} instance is not fitted yet"
     model = Model()
@@ -208,8 +205,8 @@ def test_a_failed_first_fit_leaves_the_model_unfitted():
 # --- nothing is lost ---------------------------------------------------------------------------
 
 
-@every_model
-@pytest.mark.parametrize(("value", "error"), [*BAD_NUMBERS, ("1", TypeError), (True, TypeError)], ids=repr)
+@over(lines("value error", *[*BAD_NUMBERS, ("1", TypeError), (True, TypeError)]))
+@over(every(**every_model))
 def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
     model = Model(alpha=0.5).fit(X, Y, tasks=T)
     predicted, dual, params = model.predict(X), model.dual_coef_, model.get_params()
@@ -220,7 +217,7 @@ def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
     assert model.get_params() == params
 
 
-@pytest.mark.parametrize("alphas", [(2.0, -1.0), (-1.0, 2.0), (2.0, "x")])
+@over(every(alphas=[(2.0, -1.0), (-1.0, 2.0), (2.0, "x")]))
 def test_one_refused_alpha_refuses_both(alphas):
     model = TwoStepRidge(0.5, 0.25).fit(X, Y, tasks=T)
     predicted = model.predict(X, tasks=T)
@@ -230,7 +227,7 @@ def test_one_refused_alpha_refuses_both(alphas):
     assert_array_equal(model.predict(X, tasks=T), predicted)
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 0.25), KroneckerRidge(0.5)], ids=repr)
+@over(every(model=[TwoStepRidge(0.5, 0.25), KroneckerRidge(0.5)]))
 def test_an_alpha_that_cannot_be_solved_leaves_the_model_as_it_was(model):
     """At λ = 0 too few labels are left to say anything of the missing ones: the last thing that may fail."""
     labels = np.full((M, Q), np.nan)
@@ -255,8 +252,7 @@ def test_none_leaves_alphas_as_they_are():
     )
 
 
-@every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@over(every(**every_model, kernel=["linear", "rbf"]))
 def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
     model = Model(alpha=0.5, kernel=kernel).fit(X, Y)
     predicted, dual = model.predict(X), model.dual_coef_
@@ -265,7 +261,7 @@ def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
     assert_array_equal(model.dual_coef_, dual)
 
 
-@pytest.mark.parametrize("Model", PAIR_MODELS)
+@over(every(Model=PAIR_MODELS))
 def test_a_failed_refit_leaves_the_model_as_it_was(Model):
     model = Model(kernel="rbf", task_kernel="precomputed", repair="error").fit(X, Y, tasks=G)
     predicted, dual = model.predict(X), model.dual_coef_
@@ -276,8 +272,7 @@ def test_a_failed_refit_leaves_the_model_as_it_was(Model):
     assert_array_equal(model.dual_coef_, dual)
 
 
-@every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@over(every(**every_model, kernel=["linear", "rbf"]))
 def test_a_failed_refit_forgets_no_width(Model, kernel):
     model = Model(kernel=kernel).fit(pd.DataFrame(X, columns=list("fgh")), Y)
     predicted = model.predict(pd.DataFrame(X, columns=list("fgh")))
@@ -288,7 +283,7 @@ def test_a_failed_refit_forgets_no_width(Model, kernel):
     assert_array_equal(model.predict(pd.DataFrame(X, columns=list("fgh"))), predicted)
 
 
-@every_model
+@over(every(**every_model))
 def test_inputs_are_never_written_to(Model):
     given = [K.copy(), Y.copy(), G.copy()]
     for array in given:

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError
+from sweeps import every, over
 
 M, Q = 7, 5
 RNG = np.random.default_rng(0)
@@ -86,7 +87,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 # --- alignment in fit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("Model", MODELS)
+@over(every(Model=MODELS))
 def test_precomputed_kernels_are_aligned_by_label(kind, Model):
     expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G))
     model = make(Model, "precomputed").fit(
@@ -105,8 +106,7 @@ def test_precomputed_kernels_are_aligned_by_label(kind, Model):
         assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9)
 
 
-@pytest.mark.parametrize("Model", MODELS)
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@over(every(Model=MODELS, kernel=["linear", "rbf"]))
 def test_features_are_aligned_by_label(kind, Model, kernel):
     expected = make(Model, kernel).fit(X, Y, **task_arguments(Model, T))
     model = make(Model, kernel).fit(
@@ -124,7 +124,7 @@ def test_features_are_aligned_by_label(kind, Model, kernel):
         assert_allclose(values_of(predicted), expected.predict(X_NEW, T_NEW), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["precomputed", "rbf"])
+@over(every(kernel=["precomputed", "rbf"]))
 def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
     inputs = (K, G) if kernel == "precomputed" else (X, T)
     names = (ROWS, TASKS) if kernel == "precomputed" else (FEATURES, TASK_FEATURES)
@@ -137,7 +137,7 @@ def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
     assert_allclose(in_order(as_labels, ROWS, TASKS), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("Model", MODELS)
+@over(every(Model=MODELS))
 def test_whole_numbers_are_ids_not_positions(Model):
     rows, tasks, new = [40, 0, 3, 2, 10, 1, 5], [2, 1, 0, 9, 3], [1, 0, 70, 4]
     expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G)).predict(K_NEW)
@@ -257,7 +257,7 @@ def test_a_frame_of_tasks_alone_gives_a_frame(kind):
     assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("Model", MODELS)
+@over(every(Model=MODELS))
 def test_arrays_stay_arrays(kind, Model):
     model = make(Model, "linear").fit(X, frame(kind, Y, ROWS, TASKS), **task_arguments(Model, T))
     expected = make(Model, "linear").fit(X, Y, **task_arguments(Model, T)).predict(X_NEW)
@@ -344,7 +344,7 @@ def test_rows_of_instances_and_labels_must_match(kind):
     )
 
 
-@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+@over(every(kernel=["linear", "precomputed"]))
 def test_tasks_and_columns_of_labels_must_match(kind, kernel):
     other = ["x", *TASKS[1:]]
     tasks = frame(kind, G, other, other) if kernel == "precomputed" else frame(kind, T, other, TASK_FEATURES)
@@ -362,7 +362,7 @@ def test_rows_and_columns_of_a_kernel_must_match(kind):
         make(TwoStepRidge, "precomputed").fit(kernel, Y)
 
 
-@pytest.mark.parametrize("Model", PAIR_MODELS)
+@over(every(Model=PAIR_MODELS))
 def test_columns_of_a_kernel_block_must_be_the_training_ids(kind, Model):
     model = make(Model, "precomputed").fit(
         frame(kind, K, ROWS, ROWS), frame(kind, Y, ROWS, TASKS), tasks=frame(kind, G, TASKS, TASKS)
@@ -416,7 +416,7 @@ def test_the_name_of_the_feature_axis_is_no_feature_name():
     assert_allclose(predicted, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("given", ["frame", "array"])
+@over(every(given=["frame", "array"]))
 def test_feature_tables_with_and_without_names_warn_as_scikit_learn_does(kind, given):
     named, plain = frame(kind, X, ROWS, FEATURES), X
     trained, asked = (plain, named) if given == "frame" else (named, plain)

@@ -21,15 +21,16 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.models._solve import folding
 from dyadlearn.solvers import independent_coefficients, kronecker_coefficients, two_step_coefficients
+from sweeps import covering, every, over
 
 M, Q = 9, 7
 ALPHA, TASK_ALPHA = 0.5, 0.2
 PATTERNS = ["one missing", "5%", "50%", "95%", "rows", "columns", "rows and columns", "block", "one cell"]
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_pair_model = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
-every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
-every_kernel = pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+every_model = {"Model": MODELS}
+every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
+every_pattern = {"pattern": PATTERNS}
+every_kernel = {"kernel": ["linear", "rbf", "precomputed"]}
 
 
 def make_data(m=M, q=Q, n_new=3, seed=0):
@@ -108,9 +109,7 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
 # --- the same as the dense system ----------------------------------------------------------------
 
 
-@every_model
-@every_pattern
-@every_kernel
+@over(covering(**every_model, **every_pattern, **every_kernel))
 def test_predictions_in_all_settings(Model, pattern, kernel):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
@@ -129,8 +128,7 @@ def test_predictions_in_all_settings(Model, pattern, kernel):
         close(model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs]))
 
 
-@every_model
-@every_pattern
+@over(covering(**every_model, **every_pattern))
 def test_labels_are_completed_by_predictions(Model, pattern):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
@@ -142,7 +140,7 @@ def test_labels_are_completed_by_predictions(Model, pattern):
     close(again.predict(X), model.predict(X))
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_a_side_without_labels_is_predicted_from_the_other(Model):
     X, Y, T = make_data()
     Y = with_holes(Y, "rows and columns")
@@ -166,7 +164,7 @@ def test_an_independent_task_without_labels_is_predicted_zero():
     close(model.predict(X)[:, 1:3], without.predict(X)[:, 1:3])
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_without_tasks_columns_are_independent(Model):
     X, Y, _ = make_data()
     Y = with_holes(Y, "50%")
@@ -176,8 +174,7 @@ def test_without_tasks_columns_are_independent(Model):
     assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-@every_pair_model
-@every_kernel
+@over(every(**every_pair_model, **every_kernel))
 def test_coefficients_make_the_predictions(Model, kernel):
     X, Y, T = make_data()
     Y = with_holes(Y, "50%")
@@ -195,7 +192,7 @@ def test_coefficients_make_the_predictions(Model, kernel):
 # --- complete grids stay what they were ----------------------------------------------------------
 
 
-@every_kernel
+@over(every(**every_kernel))
 def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
     X, Y, T = make_data(n_new=0)
     given = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
@@ -217,7 +214,7 @@ def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
             assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-@every_model
+@over(every(**every_model))
 def test_a_second_fit_forgets_the_first(Model):
     X, Y, T = LARGE
     model = make_model(Model, "rbf").fit(X, LARGE_HOLES, tasks=T)
@@ -229,7 +226,7 @@ def test_a_second_fit_forgets_the_first(Model):
     assert (model.n_iter_, model.residual_) == (1, 0.0)
 
 
-@every_model
+@over(every(**every_model))
 def test_labels_overwritten_after_fit_change_nothing(Model):
     X, Y, T = make_data(n_new=0)
     Y = with_holes(Y, "50%")
@@ -246,7 +243,7 @@ LARGE = make_data(48, 33, 0)
 LARGE_HOLES = with_holes(LARGE[1], "70%")  # more than are solved for directly
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_iterations_reach_the_dense_system_and_say_so(Model):
     X, _, T = LARGE
     model = make_model(Model, "rbf", tol=1e-11).fit(X, LARGE_HOLES, tasks=T)
@@ -259,7 +256,7 @@ def test_iterations_reach_the_dense_system_and_say_so(Model):
     assert 1e-9 < rough.residual_ <= 1e-2
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_another_regularisation_starts_from_the_one_before(Model):
     X, _, T = LARGE
     options = {"kernel": "rbf", "tol": 1e-10}
@@ -276,7 +273,7 @@ def test_another_regularisation_starts_from_the_one_before(Model):
     assert model.set_alpha().n_iter_ == 1 < before  # nothing is left to do
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_too_few_iterations_are_told(Model):
     X, _, T = LARGE
     model = make_model(Model, "rbf", tol=1e-9, max_iter=2)
@@ -307,8 +304,7 @@ def make_network(symmetry: str, share: float = 0.4, m: int = 10):
     return X, Y
 
 
-@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
-@pytest.mark.parametrize("holes", ["edges", "vertices", "one edge", "one loop"])
+@over(every(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertices", "one edge", "one loop"]))
 def test_networks_with_missing_edges(symmetry, holes):
     X, Y = make_network(symmetry, 0.4 if holes == "edges" else 0.0)
     if holes == "vertices":
@@ -344,8 +340,12 @@ def test_a_network_misses_an_edge_both_ways_or_not_at_all():
 # --- other filters -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("filter", [IteratedTikhonov(3), Landweber(), Landweber(4), SpectralCutoff()], ids=repr)
-@pytest.mark.parametrize("pattern", ["one missing", "5%", "50%", "rows", "block"])
+@over(
+    covering(
+        filter=[IteratedTikhonov(3), Landweber(), Landweber(4), SpectralCutoff()],
+        pattern=["one missing", "5%", "50%", "rows", "block"],
+    )
+)
 def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
     X, Y, T = make_data(n_new=0)
     Y, missing = with_holes(Y, pattern), np.isnan(with_holes(Y, pattern))
@@ -390,8 +390,7 @@ def test_the_score_of_some_labels():
 # --- memory --------------------------------------------------------------------------------------
 
 
-@every_model
-@pytest.mark.parametrize("pattern", ["few missing", "half", "few observed"])
+@over(every(**every_model, pattern=["few missing", "half", "few observed"]))
 def test_few_features_never_make_a_kernel(Model, pattern):
     """With many more rows than features nothing of m × m numbers is formed, whatever is missing."""
     rng = np.random.default_rng(0)
@@ -414,7 +413,7 @@ def test_few_features_never_make_a_kernel(Model, pattern):
 # --- forms the labels come in --------------------------------------------------------------------
 
 
-@every_model
+@over(every(**every_model))
 def test_completed_labels_come_in_the_form_of_the_labels(Model):
     X, Y, T = make_data(n_new=0)
     Y = with_holes(Y, "50%")
@@ -436,8 +435,7 @@ def test_completed_labels_come_in_the_form_of_the_labels(Model):
     pd.testing.assert_series_equal(series, pd.Series(vector, rows))
 
 
-@every_model
-@pytest.mark.parametrize("pattern", ["5%", "50%", "block", "rows"])
+@over(every(**every_model, pattern=["5%", "50%", "block", "rows"]))
 def test_every_library_completes_alike(Model, library, pattern):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
@@ -449,7 +447,7 @@ def test_every_library_completes_alike(Model, library, pattern):
     close(library.to_numpy(model.predict(library.asarray(X))), expected.predict(X), library.rtol)
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_every_library_iterates_alike(Model, library):
     X, _, T = LARGE
     expected = make_model(Model, tol=1e-10).fit(X, LARGE_HOLES, tasks=T)
@@ -458,7 +456,7 @@ def test_every_library_iterates_alike(Model, library):
     close(library.to_numpy(model.completed_), expected.completed_, 100 * library.rtol)
 
 
-@every_model
+@over(every(**every_model))
 def test_fitted_models_travel(Model):
     X, Y, T = make_data(n_new=0)
     model = make_model(Model, "rbf").fit(X, with_holes(Y, "50%"), tasks=T)

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from dyadlearn import TwoStepRidge
+from sweeps import every, over
 
 
 def test_labels_overwritten_after_fit_change_nothing():
@@ -30,8 +31,7 @@ def test_gradients_are_left_behind():
     assert not TwoStepRidge().fit(X, torch.ones((3, 2), dtype=torch.float64)).predict(X).requires_grad
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@over(every(kernel=["rbf", "linear"], kind=[np.asarray, sparse.csr_array]))
 def test_predictions_do_not_follow_the_callers_features(kind, kernel):
     rng = np.random.default_rng(0)
     dense, Y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))

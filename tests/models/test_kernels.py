@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
 from dyadlearn.kernels import Product, Sum, kernel_names
 from dyadlearn.models import _side
+from sweeps import covering, every, lines, over
 
 M, Q, D, R = 8, 6, 4, 3
 RNG = np.random.default_rng(0)
@@ -88,9 +89,7 @@ PARAMS: dict[str, dict[str, float]] = {
     "sigmoid": {"gamma": 0.01, "coef0": 0.1},
 }
 CHOICES = [(name, {}) for name in BY_HAND] + list(PARAMS.items())
-every_choice = pytest.mark.parametrize(
-    ("name", "params"), CHOICES, ids=[name + ("-params" if params else "") for name, params in CHOICES]
-)
+every_choice = lines("name params", *CHOICES)
 # These are kernels in name only: eigenvalues below zero are clipped, with a warning.
 may_be_indefinite = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
 
@@ -127,7 +126,7 @@ def make(Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, t
     )
 
 
-pair_models = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+pair_models = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -138,8 +137,8 @@ def test_every_name_is_tested():
 
 
 @may_be_indefinite
-@pair_models
-@every_choice
+@over(every_choice)
+@over(every(**pair_models))
 def test_a_named_kernel_is_what_it_says(Model, name, params):
     kernel = BY_HAND[name]
     K, G = block(kernel, X, X, **params), block(kernel, T, T, **params)
@@ -150,7 +149,7 @@ def test_a_named_kernel_is_what_it_says(Model, name, params):
 
 
 @may_be_indefinite
-@every_choice
+@over(every_choice)
 def test_a_named_kernel_serves_without_tasks(name, params):
     kernel = BY_HAND[name]
     sigma, U = decomposed(block(kernel, X, X, **params))
@@ -201,8 +200,8 @@ COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
 }
 
 
-@pair_models
-@pytest.mark.parametrize(("kernel", "by_hand"), COMBINED.values(), ids=COMBINED)
+@over(lines("kernel by_hand", *COMBINED.values()))
+@over(every(**pair_models))
 def test_callables_and_combinations(Model, kernel, by_hand):
     model = make(Model, kernel).fit(X, Y, tasks=T)
     answer = expected(
@@ -254,8 +253,9 @@ def decompositions(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("d", [1, M - 1, M, M + 1])
+@over(every(d=[1, M - 1, M, M + 1]))
 def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decompositions):
+    decompositions.clear()
     rows = np.random.default_rng(d).normal(size=(M, d))
     model = IndependentTaskRidge(ALPHA).fit(rows, Y)
     assert hasattr(model, "coef_") == (d < M)
@@ -266,9 +266,9 @@ def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decomposit
         )
 
 
-@pytest.mark.parametrize("r", [1, Q - 1, Q, Q + 1])
-@pair_models
+@over(every(r=[1, Q - 1, Q, Q + 1], **pair_models))
 def test_the_primal_is_chosen_for_each_side_on_its_own(Model, r, decompositions):
+    decompositions.clear()
     tasks = np.random.default_rng(r).normal(size=(Q, r))
     model = Model(ALPHA).fit(X, Y, tasks=tasks)
     assert hasattr(model, "coef_") == (r < Q)
@@ -282,8 +282,7 @@ def test_other_kernels_are_never_primal(decompositions):
     assert set(decompositions) == {("eigh", (M, M))}
 
 
-@pair_models
-@pytest.mark.parametrize("alpha", [0.0, 1e-3, 10.0])
+@over(every(**pair_models, alpha=[0.0, 1e-3, 10.0]))
 def test_primal_equals_dual(Model, alpha):
     primal = Model(alpha).fit(X, Y, tasks=T)
     dual = Model(alpha, kernel=lambda A, B: A @ B.T, task_kernel=lambda A, B: A @ B.T).fit(X, Y, tasks=T)
@@ -326,9 +325,7 @@ def test_the_watch_watches(stays_sparse):
 
 
 @may_be_indefinite
-@pair_models
-@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("name", SPARSE)
+@over(covering(**pair_models, form=[sparse.csr_array, sparse.csr_matrix], name=SPARSE))
 def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
     dense = make(Model, name).fit(X, Y, tasks=T)
     model = make(Model, name).fit(form(X), Y, tasks=form(T))
@@ -364,7 +361,7 @@ def test_sparse_and_dense_sides_go_together(stays_sparse):
         assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("form", [sparse.csc_array, sparse.coo_array, sparse.csr_array])
+@over(every(form=[sparse.csc_array, sparse.coo_array, sparse.csr_array]))
 def test_other_sparse_formats_are_taken(form):
     answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
     model = TwoStepRidge(ALPHA).fit(form(X), Y, tasks=form(T))
@@ -378,7 +375,7 @@ def test_sparse_single_precision_stays_single():
     assert_allclose(single.predict(sparse.csr_array(X_NEW)), answer, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", DENSE_ONLY)
+@over(every(name=DENSE_ONLY))
 def test_kernels_that_take_no_sparse_features_say_so(name):
     with pytest.raises(ValueError, match=f"kernel '{name}' takes no sparse features; make them dense"):
         IndependentTaskRidge(kernel=name).fit(sparse.csr_array(X), Y)

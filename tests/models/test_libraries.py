@@ -16,6 +16,7 @@ from sklearn.metrics import r2_score
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, spectrum
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from sweeps import covering, every, lines, over
 
 M, Q, NEW, NEW_TASKS = 8, 6, 4, 3
 ALPHA, TASK_ALPHA = 0.7, 0.4
@@ -107,12 +108,8 @@ CASES = [
     (TwoStepRidge, False),
     (TwoStepRidge, True),
 ]
-all_cases = pytest.mark.parametrize(
-    ("Model", "with_tasks"),
-    CASES,
-    ids=[f"{Model.__name__}{'-tasks' if tasks else ''}" for Model, tasks in CASES],
-)
-all_problems = pytest.mark.parametrize("given", PROBLEMS.values(), ids=PROBLEMS)
+all_cases = lines("Model with_tasks", *CASES)
+all_problems = {"given": PROBLEMS}
 
 
 def fitted(library: Any, Model: Any, given: Problem, with_tasks: bool, **alphas: float) -> Any:
@@ -120,8 +117,8 @@ def fitted(library: Any, Model: Any, given: Problem, with_tasks: bool, **alphas:
     return make(Model, given, **alphas).fit(library.asarray(given.rows), library.asarray(Y), tasks=tasks)
 
 
-@all_cases
-@all_problems
+@over(all_cases)
+@over(every(**all_problems))
 def test_predictions(library, Model, with_tasks, given):
     model = fitted(library, Model, given, with_tasks)
     A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)
@@ -139,8 +136,7 @@ def test_predictions(library, Model, with_tasks, given):
     assert_allclose(score, r2_score(Y_NEW, grid), rtol=10 * library.rtol)
 
 
-@pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
-@all_problems
+@over(every(Model=[KroneckerRidge, TwoStepRidge], **all_problems))
 def test_predictions_for_given_tasks(library, Model, given):
     model = fitted(library, Model, given, True)
     A = dense_dual(Model, given, True, ALPHA, TASK_ALPHA)
@@ -156,8 +152,8 @@ def test_predictions_for_given_tasks(library, Model, given):
     assert_allclose(score, r2_score(Y_NEW[:, :NEW_TASKS], grid), rtol=10 * library.rtol)
 
 
-@all_cases
-@all_problems
+@over(all_cases)
+@over(every(**all_problems))
 def test_parameters(library, Model, with_tasks, given):
     model = fitted(library, Model, given, with_tasks)
     A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)
@@ -171,8 +167,8 @@ def test_parameters(library, Model, with_tasks, given):
         check(library, model.coef_, W @ given.task_rows if with_tasks else W)
 
 
-@all_cases
-@all_problems
+@over(all_cases)
+@over(every(**all_problems))
 def test_regularisation_changes_without_a_decomposition(library, Model, with_tasks, given, monkeypatch):
     model = fitted(library, Model, given, with_tasks, alpha=5.0, task_alpha=9.0)
 
@@ -189,7 +185,7 @@ def test_regularisation_changes_without_a_decomposition(library, Model, with_tas
     check(library, model.dual_coef_, A)
 
 
-@all_problems
+@over(every(**all_problems))
 def test_independent_tasks_take_tasks_and_learn_nothing_from_them(library, given):
     without = fitted(library, IndependentTaskRidge, given, False)
     model = fitted(library, IndependentTaskRidge, given, True)
@@ -197,7 +193,7 @@ def test_independent_tasks_take_tasks_and_learn_nothing_from_them(library, given
     check(library, model.predict(new), library.to_numpy(without.predict(new)))
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
+@over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge]))
 def test_a_vector_of_labels_gives_vectors(library, Model):
     given = PROBLEMS["linear-primal"]
     model = make(Model, given).fit(library.asarray(given.rows), library.asarray(Y[:, 0]))
@@ -212,10 +208,12 @@ def test_a_vector_of_labels_gives_vectors(library, Model):
     )
 
 
-@pytest.mark.parametrize(
-    "filter", [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(n_iter=4)], ids=repr
+@over(
+    covering(
+        filter=[Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(n_iter=4)],
+        name=["rbf", "linear-primal", "linear-primal-and-dual"],
+    )
 )
-@pytest.mark.parametrize("name", ["rbf", "linear-primal", "linear-primal-and-dual"])
 def test_filters(library, filter, name):
     given = PROBLEMS[name]
     model = make(TwoStepRidge, given).set_params(filter=filter, task_filter=SpectralCutoff())
@@ -320,12 +318,12 @@ def foreign(name: str) -> Any:
     return lambda values: module.asarray(np.asarray(values))
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-@pytest.mark.parametrize("problem_name", ["linear-primal", "precomputed"])
-@pytest.mark.parametrize(
-    "which",
-    [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)],
-    ids=lambda which: "".join(map(str, which)),
+@over(
+    covering(
+        name=FOREIGN,
+        problem_name=["linear-primal", "precomputed"],
+        which=[(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)],
+    )
 )
 def test_libraries_do_not_mix_in_fit(name, problem_name, which):
     given, convert = PROBLEMS[problem_name], foreign(name)
@@ -342,8 +340,7 @@ def test_libraries_do_not_mix_in_fit(name, problem_name, which):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-@pytest.mark.parametrize("problem_name", ["linear-primal", "rbf", "precomputed"])
+@over(every(name=FOREIGN, problem_name=["linear-primal", "rbf", "precomputed"]))
 def test_libraries_do_not_mix_in_predict(name, problem_name):
     given, convert = PROBLEMS[problem_name], foreign(name)
     plain = make(TwoStepRidge, given).fit(given.rows, Y, tasks=given.task_rows)

@@ -14,9 +14,10 @@ from scipy import sparse
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _validation, landscape, spectrum
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.models import _side
+from sweeps import every, lines, over
 
-every_model = pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
-every_pair_model = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
+every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
 def on_kernels(Model: Any) -> Any:
@@ -49,12 +50,8 @@ MIB = 2**20
 @pytest.mark.usefixtures("nothing_is_computed")
 class TestMemory:
     # Of n = 400 rows a kernel is 1.22 MiB in double precision.
-    @every_model
-    @pytest.mark.parametrize(
-        ("kernel", "estimate"),
-        [("precomputed", r"[3-6]\.\d"), ("rbf", r"[4-7]\.\d")],
-        ids=["precomputed", "rbf"],
-    )
+    @over(lines("kernel estimate", ("precomputed", r"[3-6]\.\d"), ("rbf", r"[4-7]\.\d")))
+    @over(every(**every_model))
     def test_a_kernel_that_is_too_large(self, Model, kernel, estimate, free):
         free(MIB)
         rows = np.eye(LARGE) if kernel == "precomputed" else np.ones((LARGE, 2))
@@ -71,25 +68,25 @@ class TestMemory:
             needs[dtype] = float(re.search(r"about (\S+) MiB", str(caught.value))[1])
         assert_allclose(needs[np.float64] / needs[np.float32], 2, rtol=0.1)
 
-    @every_pair_model
+    @over(every(**every_pair_model))
     def test_a_task_kernel_that_is_too_large_is_seen_before_any_work(self, Model, free):
         free(MIB)
         with pytest.raises(NotEnoughMemoryError, match=r"400 × 400 task kernel needs about .* MiB of memory"):
             on_kernels(Model).fit(np.eye(2), np.ones((2, LARGE)), tasks=np.eye(LARGE))
 
-    @every_model
+    @over(every(**every_model))
     def test_features_that_are_too_large(self, Model, free):
         free(MIB)
         with pytest.raises(NotEnoughMemoryError, match=r"400 × 300 instance features needs about \d\.\d MiB"):
             Model().fit(np.ones((LARGE, 300)), np.ones((LARGE, 1)))
 
-    @every_model
+    @over(every(**every_model))
     def test_sparse_features_that_are_too_large(self, Model, free):
         free(MIB)
         with pytest.raises(NotEnoughMemoryError, match=r"instance .* needs about \d\.\d MiB"):
             Model().fit(sparse.eye_array(LARGE, 300, format="csr"), np.ones((LARGE, 1)))
 
-    @every_model
+    @over(every(**every_model))
     def test_a_grid_that_is_too_large(self, Model, free):
         free(MIB)
         with pytest.raises(

@@ -15,6 +15,7 @@ from dyadlearn.kernels import repair, tanimoto, weighted_sum
 from dyadlearn.labels import read_labels, to_grid
 from dyadlearn.metrics import mean_squared_error
 from dyadlearn.streams import write_npz_batch
+from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
 X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(6, 4))
@@ -46,9 +47,7 @@ def test_masked_labels_are_not_observed():
         OnlineTwoStepRidge().fit(X, MASKED)
 
 
-@pytest.mark.parametrize(
-    "whole", [np.ma.masked_array([[1, 2], [3, 4]], [[1, 0], [0, 0]]), np.ma.masked_array([[9, 2]])]
-)
+@over(every(whole=[np.ma.masked_array([[1, 2], [3, 4]], [[1, 0], [0, 0]]), np.ma.masked_array([[9, 2]])]))
 def test_masked_whole_numbers_are_labels_too(whole):
     assert_array_equal(read_labels(whole).values, np.where(np.ma.getmaskarray(whole), np.nan, whole.data))
 
@@ -59,9 +58,9 @@ def test_masked_ids_are_missing():
     assert (found.n_missing_ids, found.instances, found.tasks) == (1, (1,), (1, 0))
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
+@over(
+    lines(
+        "call name",
         (lambda: IndependentTaskRidge().fit(masked(X), Y), "X"),
         (lambda: TwoStepRidge().fit(X, Y, tasks=masked(T)), "tasks"),
         (lambda: TwoStepRidge().fit(X, Y).predict(masked(X)), "X"),
@@ -78,7 +77,7 @@ def test_masked_ids_are_missing():
         (lambda: weighted_sum([masked(np.eye(2)), np.eye(2)]), r"grams\[0\]"),
         (lambda: tanimoto(masked(np.eye(2))), "A"),
         (lambda: write_npz_batch("never.npz", X, masked(Y)), "Y"),
-    ],
+    )
 )
 def test_elsewhere_a_mask_is_refused_and_named(call, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -93,17 +92,18 @@ def test_a_mask_that_hides_nothing_is_no_mask():
     assert_array_equal(model.predict(np.ma.masked_array(X)), plain.predict(X))
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([0, 1], dtype="Int8")}),
-        pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [False, True]}),
-        pd.DataFrame({"a": pd.array([1.0, None], dtype="Float32"), "b": [0.0, 1.0]}),
-        pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype=object),
-        pl.DataFrame({"a": [1, None], "b": [0, 1]}),
-        pl.DataFrame({"a": [True, None], "b": [0, 1]}),
-        [[1, 0], [None, 1]],
-    ],
+@over(
+    every(
+        frame=[
+            pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([0, 1], dtype="Int8")}),
+            pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [False, True]}),
+            pd.DataFrame({"a": pd.array([1.0, None], dtype="Float32"), "b": [0.0, 1.0]}),
+            pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype=object),
+            pl.DataFrame({"a": [1, None], "b": [0, 1]}),
+            pl.DataFrame({"a": [True, None], "b": [0, 1]}),
+            [[1, 0], [None, 1]],
+        ]
+    )
 )
 def test_what_frames_have_for_missing_labels_is_not_observed(frame):
     assert_array_equal(read_labels(frame).values, [[1.0, 0.0], [np.nan, 1.0]])
@@ -112,16 +112,16 @@ def test_what_frames_have_for_missing_labels_is_not_observed(frame):
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+@over(
+    lines(
+        "given words",
         (np.array(DAYS, dtype="M8[D]").reshape(-1, 1), "dates or durations"),
         (np.array([[1], [2]], dtype="m8[s]"), "dates or durations"),
         (pd.DataFrame({"day": pd.to_datetime(DAYS), "b": [1.0, 2.0]}), "Datetime.*in column 'day': expected numbers"),
         (pl.DataFrame({"day": DAYS, "b": [1.0, 2.0]}), "Date in column 'day': expected numbers"),
         (pl.DataFrame({"day": [[1], [2]]}), "List.*in column 'day': expected numbers"),
         (np.array(DAYS, dtype=object).reshape(-1, 1), "no number.*date"),
-    ],
+    )
 )
 def test_dates_are_refused_in_a_sentence(given, words):
     for name, call in (
@@ -134,7 +134,7 @@ def test_dates_are_refused_in_a_sentence(given, words):
             call()
 
 
-@pytest.mark.parametrize("series", [pd.Series(pd.to_datetime(DAYS)), pl.Series(DAYS)])
+@over(every(series=[pd.Series(pd.to_datetime(DAYS)), pl.Series(DAYS)]))
 def test_dates_in_a_series_of_labels_are_refused(series):
     with pytest.raises(ValueError, match=r"^Y holds dates or durations"):
         IndependentTaskRidge().fit(X[:2], series)

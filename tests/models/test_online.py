@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dyadlearn
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, Tasks, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from sweeps import every, lines, over
 
 M, P, Q, R = 24, 5, 6, 3
 
@@ -121,7 +122,7 @@ class TestTasks:
         with pytest.raises(ValueError, match="X is missing"):
             model.partial_fit_tasks(data[2][5:], data[1][:20, 5:])
 
-    @pytest.mark.parametrize("with_tasks", [True, False])
+    @over(every(with_tasks=[True, False]))
     def test_tasks_that_are_told_apart_are_forgotten_without_labels(self, data, with_tasks):
         X, Y, T = data
         tasks = T if with_tasks else None
@@ -150,9 +151,9 @@ class TestTasks:
         model.partial_fit_tasks(None, Y[:, 1], X=X)
         assert model.predict(X).shape == (M, 2)
 
-    @pytest.mark.parametrize(
-        ("attempt", "message"),
-        [
+    @over(
+        lines(
+            "attempt message",
             (lambda m, X, Y, T: m.partial_fit_tasks(None, Y[:20, 5:], X=X[:20]), "tasks is None, but there are none"),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 4:], X=X[:20]),
@@ -169,7 +170,7 @@ class TestTasks:
             (lambda m, X, Y, T: m.forget_tasks([0]), "labels of the tasks are needed"),
             (lambda m, X, Y, T: m.forget_tasks([0], Y[:20, :2], X=X[:20]), r"Y has 2 columns, expected .* 1 task"),
             (lambda m, X, Y, T: m.partial_fit(X[20:], Y[20:, :5], tasks=T[1:]), "tasks are not those the model knows"),
-        ],
+        )
     )
     def test_bad_requests(self, data, model, attempt, message):
         before = model._learnt
@@ -186,9 +187,9 @@ class TestTasks:
 class TestFailure:
     """A change that fails leaves the model exactly as it was."""
 
-    @pytest.mark.parametrize(
-        ("X", "Y", "message"),
-        [
+    @over(
+        lines(
+            "X Y message",
             (np.full((2, P), np.nan), np.ones((2, 5)), "NaN"),
             (np.ones((2, P)), np.full((2, 5), np.nan), "NaN"),
             (np.ones((2, P)), np.full((2, 5), np.inf), "infinity"),
@@ -199,24 +200,24 @@ class TestFailure:
             (np.ones((2, P)), None, "requires y"),
             (np.ones((2, P)), np.array([["a"] * 5] * 2), "text|convert|numeric"),
             (np.empty((0, P)), np.empty((0, 5)), "empty|minimum"),
-        ],
+        )
     )
-    @pytest.mark.parametrize("method", ["partial_fit", "forget"])
+    @over(every(method=["partial_fit", "forget"]))
     def test_bad_rows(self, model, method, X, Y, message):
         before = dict(model.__dict__)
         with pytest.raises(ValueError, match=message):
             getattr(model, method)(X, Y)
         assert model.__dict__ == before
 
-    @pytest.mark.parametrize(
-        ("X", "Y", "T"),
-        [
+    @over(
+        lines(
+            "X Y T",
             (np.full((2, 3), np.nan), np.ones((2, 4)), None),
             (np.ones((2, 3)), np.full((2, 4), np.nan), None),
             (np.ones((2, 3)), np.ones((3, 4)), None),
             (np.ones((2, 3)), np.ones((2, 4)), np.ones((3, 2))),
             (np.ones((2, 3)), np.ones((2, 4)), np.full((4, 2), np.inf)),
-        ],
+        )
     )
     def test_a_fit_that_fails(self, model, X, Y, T):
         before = dict(model.__dict__)
@@ -305,8 +306,7 @@ class _InterruptAfter:
 
 
 class TestMemory:
-    @pytest.mark.parametrize("with_tasks", [True, False])
-    @pytest.mark.parametrize("solver", ["auto", "woodbury", "cholesky"])
+    @over(every(with_tasks=[True, False], solver=["auto", "woodbury", "cholesky"]))
     def test_the_state_does_not_grow_with_instances(self, with_tasks, solver):
         rng = np.random.default_rng(0)
         T = rng.normal(size=(Q, R)) if with_tasks else None
@@ -383,7 +383,7 @@ class TestMemory:
 
 
 class TestForms:
-    @pytest.mark.parametrize("with_tasks", [True, False])
+    @over(every(with_tasks=[True, False]))
     def test_single_precision_stays(self, data, with_tasks):
         X, Y, T = (part.astype(np.float32) for part in data)
         tasks = T if with_tasks else None

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from sweeps import every, over
 
 M, P, Q, R = 24, 5, 6, 3
 
@@ -50,21 +51,19 @@ class TestRegularisation:
         model.partial_fit(X[20:], Y[20:, :5])
         assert_allclose(model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9)
 
-    @pytest.mark.parametrize(
-        "bad", [{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}, {"reservoir": -1}, {"reservoir": 1.5}]
-    )
+    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}, {"reservoir": -1}, {"reservoir": 1.5}]))
     def test_bad_parameters(self, data, bad):
         with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
             OnlineTwoStepRidge(**bad).fit(*data[:2])
 
-    @pytest.mark.parametrize("setting", ["A", "B", "leave_x1_out"])
+    @over(every(setting=["A", "B", "leave_x1_out"]))
     def test_holdout_of_learnt_rows(self, data, setting):
         X, Y, T = data
         model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
         wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
         assert_allclose(model.holdout(X[5:8], Y[5:8], setting), wanted[5:8], rtol=1e-9)
 
-    @pytest.mark.parametrize("setting", ["C", "D"])
+    @over(every(setting=["C", "D"]))
     def test_tasks_are_left_out_of_all_rows_or_of_the_given_ones(self, data, setting):
         X, Y, T = data
         whole, part = (
@@ -125,7 +124,7 @@ class TestRegularisation:
         with pytest.raises(ValueError, match="no sample of learnt rows"):
             model.tune()
 
-    @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+    @over(every(wrap=[np.asarray, sparse.csr_array]))
     def test_a_reservoir_of_learnt_rows(self, data, wrap):
         rng = np.random.default_rng(1)
         X, T = rng.normal(size=(400, P)), data[2]
@@ -156,7 +155,7 @@ class TestRegularisation:
             samples.append(model.partial_fit(X[6:15], Y[6:15]).partial_fit(X[15:], Y[15:])._learnt.reservoir.rows)
         assert_array_equal(*samples)
 
-    @pytest.mark.parametrize("with_tasks", [True, False])
+    @over(every(with_tasks=[True, False]))
     def test_prequential_score(self, data, with_tasks):
         X, Y, T = data
         model = OnlineTwoStepRidge(prequential=True).fit(X[:8], Y[:8], tasks=T if with_tasks else None)
@@ -203,9 +202,7 @@ class TestFeatureMaps:
             OnlineTwoStepRidge(task_feature_map=StandardScaler()).fit(*data[:2])
 
 
-@pytest.mark.parametrize(
-    "question", [landscape, lambda model: verify_holdout(model, "B"), lambda model: evaluate(model, "B")]
-)
+@over(every(question=[landscape, lambda model: verify_holdout(model, "B"), lambda model: evaluate(model, "B")]))
 def test_what_needs_all_labels_says_so(data, question):
     model = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2])
     with pytest.raises(TypeError, match="OnlineTwoStepRidge keeps statistics and no labels"):

@@ -30,6 +30,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import to_grid
+from sweeps import covering, every, lines, over
 
 M, Q = 14, 11
 RNG = np.random.default_rng(0)
@@ -42,8 +43,9 @@ SEEN, KNOWN = 10, 8
 CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
 VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
 
-every_setting = pytest.mark.parametrize("setting", list("ABCD"))
-every_n_jobs = pytest.mark.parametrize("n_jobs", [1, 2])
+every_setting = {"setting": list("ABCD")}
+# Processes are started for one setting: what they do with a split is the same for all.
+in_processes = [{"setting": letter, "n_jobs": 1} for letter in "ABCD"] + [{"setting": "D", "n_jobs": 2}]
 
 
 def cells(m: int, q: int, seed: int = 1) -> np.ndarray:
@@ -88,9 +90,13 @@ def on_the_grid(model: Any, kernel: str) -> np.ndarray:
 # --- complete tables ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("Model", [TwoStepRidge, KroneckerRidge])
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
-@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+@over(
+    covering(
+        Model=[TwoStepRidge, KroneckerRidge],
+        kernel=["linear", "rbf", "precomputed"],
+        kind=["array", "pandas", "polars"],
+    )
+)
 def test_a_complete_table_is_a_grid(Model, kernel, kind):
     model = Model(alpha=0.5, kernel=kernel, task_kernel=kernel)
     instances, tasks = tables(kernel, kind)
@@ -110,18 +116,18 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     assert not hasattr(model, "dual_coef_")
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        [("p3", "d1"), ("p13", "d10")],
-        np.array([("p3", "d1"), ("p13", "d10")]),
-        np.array([("p3", "d1"), ("p13", "d10")], dtype=object),
-        named(np.array([(3, 1), (13, 10)]), "pandas"),
-        named(np.array([(3, 1), (13, 10)]), "polars"),
-    ],
-    ids=["list", "text", "object", "pandas", "polars"],
+@over(
+    every(
+        pairs={
+            "list": [("p3", "d1"), ("p13", "d10")],
+            "text": np.array([("p3", "d1"), ("p13", "d10")]),
+            "object": np.array([("p3", "d1"), ("p13", "d10")], dtype=object),
+            "pandas": named(np.array([(3, 1), (13, 10)]), "pandas"),
+            "polars": named(np.array([(3, 1), (13, 10)]), "polars"),
+        },
+        kind=["pandas", "polars"],
+    )
 )
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_pairs_and_tables_of_different_libraries(pairs, kind):
     instances, tasks = tables("rbf", kind)
     regressor = PairRegressor(TwoStepRidge(kernel="rbf"), instances=instances, tasks=tasks)
@@ -147,14 +153,14 @@ def test_the_columns_of_a_kernel_may_stand_in_any_order():
     assert_allclose(turned.predict(asked), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", [sparse.csr_array, sparse.coo_array, sparse.bsr_array, sparse.csc_matrix])
+@over(every(make=[sparse.csr_array, sparse.coo_array, sparse.bsr_array, sparse.csc_matrix]))
 def test_sparse_features(make):
     regressor = PairRegressor(TwoStepRidge(0.5), instances=make(X), tasks=Tasks(make(T))).fit(CELLS, VALUES)
     expected = PairRegressor(TwoStepRidge(0.5), instances=X, tasks=T).fit(CELLS, VALUES).predict(CELLS)
     assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+@over(every(kernel=["linear", "rbf", "precomputed"]))
 def test_tables_of_every_library(library, kernel):
     model = KroneckerRidge(0.5, kernel=kernel, task_kernel=kernel)
     instances, tasks = map(library.asarray, tables(kernel, "array"))
@@ -188,9 +194,14 @@ def test_an_instance_whose_values_are_all_missing_is_not_in_training():
     assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("Model", "tasks"),
-    [(TwoStepRidge, None), (KroneckerRidge, None), (IndependentTaskRidge, None), (IndependentTaskRidge, T)],
+@over(
+    lines(
+        "Model tasks",
+        (TwoStepRidge, None),
+        (KroneckerRidge, None),
+        (IndependentTaskRidge, None),
+        (IndependentTaskRidge, T),
+    )
 )
 def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
     train = cells(SEEN, KNOWN)
@@ -203,16 +214,16 @@ def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
         regressor.predict([(0, 9), (0, 1), (1, 8)])
 
 
-@pytest.mark.parametrize(
-    "search",
-    [
-        TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
-        KroneckerRidgeCV([0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
-        IndependentTaskRidgeCV([0.1, 1, 10], kernel="rbf"),
-    ],
-    ids=lambda search: type(search).__name__,
+@over(
+    every(
+        search=[
+            TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
+            KroneckerRidgeCV([0.1, 1, 10], setting="D", kernel="rbf", task_kernel="rbf"),
+            IndependentTaskRidgeCV([0.1, 1, 10], kernel="rbf"),
+        ],
+        n_holes=[0, 30],
+    )
 )
-@pytest.mark.parametrize("n_holes", [0, 30])
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_models_that_choose_their_regularisation(search, n_holes):
     labels = VALUES.copy()
@@ -338,8 +349,7 @@ def dense(method: str, train: np.ndarray, labels: np.ndarray, weights: np.ndarra
 MODELS = {"kronecker": KroneckerRidge(0.4, **KERNEL), "two_step": TwoStepRidge(0.4, 0.2, **KERNEL)}
 
 
-@pytest.mark.parametrize("method", list(MODELS))
-@pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
+@over(every(method=list(MODELS), share=[0.9, 0.5, 0.2]))
 def test_tables_with_holes(method, share):
     rng = np.random.default_rng(int(10 * share))
     train = rng.permutation(cells(SEEN, KNOWN)[rng.random(SEEN * KNOWN) < share])
@@ -386,8 +396,10 @@ def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
     }[setting]
 
 
-@every_setting
-@pytest.mark.parametrize(("method", "n_jobs"), [("kronecker", 1), ("kronecker", 2), ("two_step", 1)])
+@over(
+    [{"method": "two_step", "setting": letter, "n_jobs": 1} for letter in "ABCD"]
+    + [{"method": "kronecker", **case} for case in in_processes]
+)
 def test_cross_validated_predictions_are_the_exact_hold_out(setting, method, n_jobs):
     splitter, labels = folds(setting)
     instances, tasks = tables("rbf", "pandas")
@@ -397,8 +409,7 @@ def test_cross_validated_predictions_are_the_exact_hold_out(setting, method, n_j
     assert_allclose(predicted, held_out.ravel(), rtol=1e-6, atol=1e-6)
 
 
-@every_setting
-@every_n_jobs
+@over(in_processes)
 def test_a_grid_search_as_it_is(setting, n_jobs):
     splitter, labels = folds(setting)
     search = GridSearchCV(
@@ -420,8 +431,7 @@ def test_a_grid_search_as_it_is(setting, n_jobs):
     assert search.predict(CELLS[:3]).shape == (3,)
 
 
-@every_setting
-@every_n_jobs
+@over(in_processes)
 def test_cross_validate_scores_by_r2(setting, n_jobs):
     splitter, _ = folds(setting)
     instances, tasks = tables("precomputed", "polars")
@@ -449,7 +459,7 @@ def test_weights_travel_through_cross_validation():
         assert_array_equal(fitted.model_.weights_.ravel(), weights[train])
 
 
-@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+@over(every(kind=["array", "pandas", "polars"]))
 def test_clones_share_the_tables(kind):
     instances, tasks = tables("linear", kind)
     regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, kind), VALUES)
@@ -512,20 +522,21 @@ def test_what_it_says_of_itself():
     assert tags.target_tags.required
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "check_do_not_raise_errors_in_init_or_set_params",
-        "check_estimator_cloneable",
-        "check_estimator_repr",
-        "check_estimator_tags_renamed",
-        "check_get_params_invariance",
-        "check_mixin_order",
-        "check_no_attributes_set_in_init",
-        "check_parameters_default_constructible",
-        "check_set_params",
-        "check_valid_tag_types",
-    ],
+@over(
+    every(
+        check=[
+            "check_do_not_raise_errors_in_init_or_set_params",
+            "check_estimator_cloneable",
+            "check_estimator_repr",
+            "check_estimator_tags_renamed",
+            "check_get_params_invariance",
+            "check_mixin_order",
+            "check_no_attributes_set_in_init",
+            "check_parameters_default_constructible",
+            "check_set_params",
+            "check_valid_tag_types",
+        ]
+    )
 )
 def test_scikit_learn_conventions(check):
     getattr(estimator_checks, check)("PairRegressor", PairRegressor(TwoStepRidge()))
@@ -546,9 +557,9 @@ def test_it_must_be_fitted():
 NAMED = tables("linear", "pandas")
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
+@over(
+    lines(
+        "change error message",
         ({"model": "ridge"}, TypeError, r"^model must be a TwoStepRidge, .* found 'ridge'\.$"),
         ({"model": TwoStepRidge}, TypeError, r"^model must be a TwoStepRidge, .* found <class"),
         ({"model": None}, TypeError, r"^model must be a TwoStepRidge, .* found None\.$"),
@@ -572,7 +583,7 @@ NAMED = tables("linear", "pandas")
         ({"y": np.full(len(VALUES), np.nan)}, ValueError, r"^No observation is left: each of 154 rows lacks"),
         ({"sample_weight": -np.ones(M * Q)}, ValueError, r"^sample_weight must be finite and at least 0, found -1"),
         ({"sample_weight": np.ones(3)}, ValueError, r"^sample_weight must have one value for each of 154 pairs"),
-    ],
+    )
 )
 def test_what_cannot_be_fitted(change, error, message):
     given = {"model": Weighed(), "instances": NAMED[0], "tasks": NAMED[1], "pairs": named(CELLS, "pandas")}
@@ -588,15 +599,15 @@ def test_what_cannot_be_fitted(change, error, message):
     assert_array_equal(good.predict([("p1", "d1")]), expected)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "error", "message"),
-    [
+@over(
+    lines(
+        "pairs error message",
         ([("x", "d0"), ("p0", "d0")], IdError, r"^1 of 2 instances are not in the table instances=: 'x'; add them to"),
         ([("p0", 3)], IdError, r"^1 of 1 tasks are not in the table tasks=: 3; .*\(ids are such as 'd0'\)\.$"),
         ([("p0",)], ValueError, r"^pairs must have two columns"),
         ([("p0", None)], ValueError, r"^pairs has a missing value in row 0"),
         ([], ValueError, r"^pairs is empty\.$"),
-    ],
+    )
 )
 def test_what_cannot_be_predicted(pairs, error, message):
     regressor = PairRegressor(TwoStepRidge(), instances=NAMED[0], tasks=NAMED[1]).fit(named(CELLS, "pandas"), VALUES)

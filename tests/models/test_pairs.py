@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, vectrick
 from dyadlearn.exceptions import IdError
+from sweeps import covering, every, lines, over
 
 M, Q, A, B = 9, 7, 12, 10
 RNG = np.random.default_rng(0)
@@ -22,9 +23,9 @@ ROWS, TASKS = [f"i{i}" for i in range(A)], [f"t{j}" for j in range(B)]
 TRAINING_TASKS = [f"k{j}" for j in range(Q)]
 
 KERNELS = ["linear", "rbf", "precomputed"]
-every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_kernel = {"kernel": KERNELS}
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
-every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+every_pair_model = {"Model": PAIR_MODELS}
 # Few pairs are gathered one by one, many are picked out of the whole grid.
 FEW, MANY = 3, 50
 
@@ -62,10 +63,9 @@ def gathers(monkeypatch):
 # --- positions ---------------------------------------------------------------------------------
 
 
-@every_pair_model
-@every_kernel
-@pytest.mark.parametrize("n", [1, FEW, MANY])
+@over(covering(**every_pair_model, **every_kernel, n=[1, FEW, MANY]))
 def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
+    gathers.clear()
     model, rows, tasks = fitted(Model, kernel)
     chosen = pairs(n)
     grid = model.predict(rows, tasks=tasks)
@@ -75,9 +75,7 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     assert bool(gathers) == (n < MANY)
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("n", [FEW, MANY])
+@over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge], kernel=["linear", "rbf"], n=[FEW, MANY]))
 def test_without_tasks_pairs_point_into_the_training_tasks(Model, kernel, n):
     model = Model(alpha=0.5, kernel=kernel).fit(X, Y, tasks=T)
     chosen = pairs(n, Q)
@@ -93,9 +91,9 @@ def test_gathering_in_blocks_changes_nothing(monkeypatch):
     assert_allclose(model.predict_pairs(rows, tasks, chosen), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("n", [FEW, MANY])
+@over(every(make=[sparse.csr_array, sparse.csr_matrix], n=[FEW, MANY]))
 def test_sparse_features_of_tasks_in_the_primal(make, n, gathers):
+    gathers.clear()
     model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
     chosen = pairs(n)
     expected = model.predict(X_NEW, tasks=T_NEW)[chosen[:, 0], chosen[:, 1]]
@@ -105,17 +103,17 @@ def test_sparse_features_of_tasks_in_the_primal(make, n, gathers):
     assert bool(gathers) == (n < MANY)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        [(0, 1), (3, 2)],
-        ([0, 1], [3, 2]),
-        np.array([[0, 1], [3, 2]], dtype=np.uint8),
-        np.array([[0, 1], [3, 2]], dtype=object),
-        pd.DataFrame({"instance": [0, 3], "task": [1, 2]}, index=["u", "v"]),
-        pl.DataFrame({"instance": [0, 3], "task": [1, 2]}),
-    ],
-    ids=["list", "tuple", "uint8", "object", "pandas", "polars"],
+@over(
+    every(
+        given={
+            "list": [(0, 1), (3, 2)],
+            "tuple": ([0, 1], [3, 2]),
+            "uint8": np.array([[0, 1], [3, 2]], dtype=np.uint8),
+            "object": np.array([[0, 1], [3, 2]], dtype=object),
+            "pandas": pd.DataFrame({"instance": [0, 3], "task": [1, 2]}, index=["u", "v"]),
+            "polars": pl.DataFrame({"instance": [0, 3], "task": [1, 2]}),
+        }
+    )
 )
 def test_pairs_may_come_in_any_table(given):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
@@ -139,17 +137,17 @@ def test_whole_numbers_of_another_library_are_positions():
     assert_allclose(values.numpy(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("tasks", [None, T_NEW], ids=["training tasks", "new tasks"])
-@pytest.mark.parametrize(
-    "empty",
-    [
-        np.empty((0, 2)),
-        np.empty((0, 2), dtype=int),
-        [],
-        pd.DataFrame({"i": [], "t": []}),
-        pl.DataFrame({"i": [], "t": []}),
-    ],
-    ids=["floats", "integers", "list", "pandas", "polars"],
+@over(
+    every(
+        tasks={"training tasks": None, "new tasks": T_NEW},
+        empty={
+            "floats": np.empty((0, 2)),
+            "integers": np.empty((0, 2), dtype=int),
+            "list": [],
+            "pandas": pd.DataFrame({"i": [], "t": []}),
+            "polars": pl.DataFrame({"i": [], "t": []}),
+        },
+    )
 )
 def test_no_pairs_give_no_values(tasks, empty):
     model = TwoStepRidge().fit(X, Y, tasks=T)
@@ -188,7 +186,7 @@ GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
 TRAINING_GRID = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T).predict(X_NEW)
 
 
-@pytest.mark.parametrize("n", [FEW, MANY])
+@over(every(n=[FEW, MANY]))
 def test_ids_name_pairs(kind, n):
     model, rows, tasks = named(kind)
     chosen = pairs(n)
@@ -247,16 +245,16 @@ def test_unknown_ids_are_named(kind):
         model.predict_pairs(rows, None, [("i0", "t0")])
 
 
-@pytest.mark.parametrize(
-    ("pair", "tasks", "message"),
-    [
+@over(
+    lines(
+        "pair tasks message",
         ((A, 0), T_NEW, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
         ((-1, 0), T_NEW, r"^pairs points outside X: positions -1 to 0 in 12 rows\.$"),
         ((0, B), T_NEW, r"^pairs points outside tasks: positions 0 to 10 in 10 rows\.$"),
         ((0, -2), T_NEW, r"^pairs points outside tasks: positions -2 to 0 in 10 rows\.$"),
         ((0, Q), None, r"^pairs points outside the training tasks: positions 0 to 7 in 7 rows\.$"),
         ((A, 0), None, r"^pairs points outside X: positions 0 to 12 in 12 rows\.$"),
-    ],
+    )
 )
 def test_positions_must_lie_inside(pair, tasks, message):
     model = TwoStepRidge().fit(X, Y, tasks=T)
@@ -264,7 +262,7 @@ def test_positions_must_lie_inside(pair, tasks, message):
         model.predict_pairs(X_NEW, tasks, [(0, 0), pair])
 
 
-@pytest.mark.parametrize("pair", [("i0", 0), (0.0, 0), (1.5, 0), (None, 0)])
+@over(every(pair=[("i0", 0), (0.0, 0), (1.5, 0), (None, 0)]))
 def test_positions_must_be_whole_numbers(pair):
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match=r"^X has no ids, so pairs must give whole row positions into it\.$"):
@@ -273,16 +271,16 @@ def test_positions_must_be_whole_numbers(pair):
         model.predict_pairs(X_NEW, T_NEW, [pair[::-1]])
 
 
-@pytest.mark.parametrize(
-    ("given", "shape"),
-    [
+@over(
+    lines(
+        "given shape",
         ([0, 1], r"\(2,\)"),
         ([(0, 1, 2)], r"\(1, 3\)"),
         (np.zeros((2, 1), dtype=int), r"\(2, 1\)"),
         (np.zeros((2, 2, 2), dtype=int), r"\(2, 2, 2\)"),
         (pd.DataFrame({"i": [0]}), r"\(1, 1\)"),
         (pd.Series([0, 1]), r"\(2,\)"),
-    ],
+    )
 )
 def test_pairs_have_two_columns(given, shape):
     model = TwoStepRidge().fit(X, Y, tasks=T)

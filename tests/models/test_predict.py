@@ -13,6 +13,7 @@ from sklearn.kernel_approximation import Nystroem
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _validation
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.models import _predict
+from sweeps import covering, every, over
 
 rng = np.random.default_rng(0)
 X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(9, 4)), rng.normal(size=(12, 9))
@@ -30,43 +31,42 @@ MODELS = {
 PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two", "Kron", "online"))]
 
 
-@pytest.fixture(params=[1, 200, 700])
-def in_blocks(request, monkeypatch):
-    """Let a block take so few bytes that there are many of them."""
-    return lambda: monkeypatch.setattr(_predict, "_BLOCK_BYTES", request.param)
+# So few bytes that there are many blocks.
+BLOCKS = [1, 200, 700]
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_blocks_of_instances(name, in_blocks):
-    new = rng.normal(size=(31, 5))
+@over(every(name=list(MODELS), block=BLOCKS))
+def test_blocks_of_instances(name, block, monkeypatch):
+    new = rng.normal(size=(13, 5))
     for rows in (new, sparse.csr_array(new), new[:1]):
         whole = MODELS[name].predict(rows)
-        in_blocks()
-        assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
+        with monkeypatch.context() as patch:
+            patch.setattr(_predict, "_BLOCK_BYTES", block)
+            assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", PAIR_MODELS)
-@pytest.mark.parametrize("sizes", [(31, 2), (2, 31), (7, 6)], ids=str)
-def test_blocks_of_both_sides(name, sizes, in_blocks):
+@over(covering(name=PAIR_MODELS, sizes=[(31, 2), (2, 31), (7, 6)], block=BLOCKS))
+def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     new, tasks = rng.normal(size=(sizes[0], 5)), rng.normal(size=(sizes[1], 4))
     whole = MODELS[name].predict(new, tasks=tasks)
-    in_blocks()
+    monkeypatch.setattr(_predict, "_BLOCK_BYTES", block)
     found = MODELS[name].predict(new, tasks=tasks)
     assert found.flags.c_contiguous
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("online")])
-def test_blocks_of_pairs(name, in_blocks):
-    model, new = MODELS[name], rng.normal(size=(31, 5))
-    tasks = rng.normal(size=(8, 4)) if name in PAIR_MODELS else None
-    b = 1 if name == "vector" else 8
-    pairs = np.stack([rng.integers(0, 31, size=40), rng.integers(0, b, size=40)], axis=1)
-    in_blocks()
+@over(every(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS))
+def test_blocks_of_pairs(name, block, monkeypatch):
+    model, new = MODELS[name], rng.normal(size=(13, 5))
+    tasks = rng.normal(size=(5, 4)) if name in PAIR_MODELS else None
+    b = 1 if name == "vector" else 5
+    pairs = np.stack([rng.integers(0, 13, size=20), rng.integers(0, b, size=20)], axis=1)
     for known in (tasks, None):
-        expected = model.predict(new, tasks=known).reshape(31, -1)[pairs[:, 0], pairs[:, 1]]
-        assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
-        assert model.predict_pairs(new, known, pairs[:0]).shape == (0,)
+        expected = model.predict(new, tasks=known).reshape(13, -1)[pairs[:, 0], pairs[:, 1]]
+        with monkeypatch.context() as patch:
+            patch.setattr(_predict, "_BLOCK_BYTES", block)
+            assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
+            assert model.predict_pairs(new, known, pairs[:0]).shape == (0,)
 
 
 def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):

@@ -15,6 +15,7 @@ from dyadlearn import TwoStepRidge, load, save
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.models import _predict
 from dyadlearn.models._predict import predict_grid
+from sweeps import covering, every, over
 
 # Errors of so many units are let pass.
 UNITS = 20
@@ -144,8 +145,7 @@ def two_step(rows, tasks, alphas, **options):
     return TwoStepRidge(*alphas, kernel=rows.kernel, task_kernel=tasks.kernel, **options)
 
 
-@pytest.mark.parametrize("alphas", ALPHAS, ids=str)
-@pytest.mark.parametrize("name", SIDES)
+@over(covering(alphas=ALPHAS, name=list(SIDES)))
 def test_every_side_costs_its_own_digits(name, alphas, monkeypatch):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
@@ -155,9 +155,7 @@ def test_every_side_costs_its_own_digits(name, alphas, monkeypatch):
     check_digits(model, rows, tasks, Y)
 
 
-@pytest.mark.parametrize("alpha", [1e-10, 1e-7, 1e-3, 1e6])
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("make", [smooth, primal(3)], ids=["dual", "primal"])
+@over(covering(alpha=[1e-10, 1e-7, 1e-3, 1e6], sign=[1, -1], make={"dual": smooth, "primal": primal(3)}))
 def test_networks(make, sign, alpha):
     nodes = make(7, 1)
     Y = labels_of(nodes, nodes)
@@ -167,8 +165,7 @@ def test_networks(make, sign, alpha):
     check_digits(model, nodes, nodes, Y)
 
 
-@pytest.mark.parametrize("filters", [(0, 1), (1, 0), (1, 1), (2, 2)], ids=str)
-@pytest.mark.parametrize("name", ["fewer tasks", "fewer instances", "few features"])
+@over(every(filters=[(0, 1), (1, 0), (1, 1), (2, 2)], name=["fewer tasks", "fewer instances", "few features"]))
 def test_other_filters(name, filters):
     rows, tasks = sides_of(name)
     Y, (filter, task_filter) = labels_of(rows, tasks), (list(PHI)[place] for place in filters)
@@ -177,9 +174,7 @@ def test_other_filters(name, filters):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
-@pytest.mark.parametrize("alphas", [(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], ids=str)
-@pytest.mark.parametrize("sizes", [(7, 5), (5, 7)], ids=str)
-@pytest.mark.parametrize("make", [singular, clipped])
+@over(every(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(7, 5), (5, 7)], make=[singular, clipped]))
 def test_null_directions_are_left_out(make, sizes, alphas):
     rows, tasks = make(sizes[0], 1), make(sizes[1], 2)
     Y = labels_of(rows, tasks)
@@ -187,7 +182,7 @@ def test_null_directions_are_left_out(make, sizes, alphas):
     check_digits(model, rows, tasks, Y)
 
 
-@pytest.mark.parametrize("name", ["fewer tasks", "fewer instances", "few features", "few task features"])
+@over(every(name=["fewer tasks", "fewer instances", "few features", "few task features"]))
 def test_array_libraries(name, library):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
@@ -197,7 +192,7 @@ def test_array_libraries(name, library):
     check_digits(model, rows, tasks, Y, eps, library.to_numpy, library.asarray)
 
 
-@pytest.mark.parametrize("name", ["few features", "few task features"])
+@over(every(name=["few features", "few task features"]))
 def test_sparse_features(name):
     rows, tasks = sides_of(name)
     Y, given = labels_of(rows, tasks), [side.known for side in (rows, tasks)]
@@ -209,7 +204,7 @@ def test_sparse_features(name):
     assert not (model._side if name == "few features" else model._task_side).spectrum.has_vectors
 
 
-@pytest.mark.parametrize("name", SIDES)
+@over(every(name=list(SIDES)))
 def test_parameters_keep_their_meaning(name):
     rows, tasks = sides_of(name)
     Y, alphas = labels_of(rows, tasks), (0.3, 0.1)
@@ -224,7 +219,7 @@ def test_parameters_keep_their_meaning(name):
         assert_allclose(rows.new @ model.coef_ @ tasks.new.T, model.predict(rows.new, tasks=tasks.new), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", SIDES)
+@over(every(name=list(SIDES)))
 def test_a_file_predicts_the_same_to_the_bit(name, tmp_path):
     rows, tasks = sides_of(name)
     model = two_step(rows, tasks, (1e-7, 1e-6)).fit(rows.known, labels_of(rows, tasks), tasks=tasks.known)

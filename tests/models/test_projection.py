@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dyadlearn import CanonicalProjection
 from dyadlearn._array import row_blocks
 from dyadlearn.models import projection as room
+from sweeps import covering, lines, over
 
 
 @parametrize_with_checks([CanonicalProjection(random_state=0), CanonicalProjection(2, intercept=False, random_state=0)])
@@ -37,9 +38,13 @@ def by_definition(X, Y, k):
     return U[:, :k], values[:k]
 
 
-@pytest.mark.parametrize("wrap_X", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("wrap_Y", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("sizes", [[60], [1, 20, 39], [10] * 6])
+@over(
+    covering(
+        wrap_X=[np.asarray, sparse.csr_array, sparse.csr_matrix],
+        wrap_Y=[np.asarray, sparse.csr_array, sparse.csr_matrix],
+        sizes=[[60], [1, 20, 39], [10] * 6],
+    )
+)
 def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
     monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 7))
     X, Y = counts()
@@ -163,9 +168,9 @@ def test_names_of_features():
     assert list(names) == ["canonicalprojection0", "canonicalprojection1", "canonicalprojection2"]
 
 
-@pytest.mark.parametrize(
-    ("attempt", "message"),
-    [
+@over(
+    lines(
+        "attempt message",
         (lambda m, X, Y: m.partial_fit(X, Y[:, 1:]), "y has 7 columns, expected 8 labels as before"),
         (lambda m, X, Y: m.partial_fit(X[:, 1:], Y), "39 features"),
         (lambda m, X, Y: m.fit(X[:, 1:], Y[1:]), "X has 60 rows, but y has 59"),
@@ -174,7 +179,7 @@ def test_names_of_features():
         (lambda m, X, Y: m.set_params(n_components=0).fit(X, Y), "n_components must be a whole number of at least 1"),
         (lambda m, X, Y: m.set_params(n_iter=-1).fit(X, Y), "n_iter must be"),
         (lambda m, X, Y: m.set_params(n_oversamples=1.5).fit(X, Y), "n_oversamples must be"),
-    ],
+    )
 )
 def test_bad_requests_change_nothing(attempt, message):
     X, Y = counts()

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,7 +15,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralFilter, Tikhonov
 
 # The same examples in every run, and no opinion on how fast the machine is.
-any_data = settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+any_data = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
@@ -113,15 +112,13 @@ def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
     assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
-pairwise = pytest.mark.parametrize("make", [two_step, kronecker])
-every_model = pytest.mark.parametrize("make", [two_step, kronecker, independent])
-forms = pytest.mark.parametrize("kernel", FORMS)
+pairwise = st.sampled_from([two_step, kronecker])
+every_model = st.sampled_from([two_step, kronecker, independent])
+forms = st.sampled_from(FORMS)
 
 
-@pairwise
-@forms
 @any_data
-@given(data=dyads())
+@given(make=pairwise, kernel=forms, data=dyads())
 def test_swapping_the_sides_transposes_the_answer(make, kernel, data):
     swapped = data.swapped()
     if make is kronecker:  # one λ for both sides
@@ -129,20 +126,16 @@ def test_swapping_the_sides_transposes_the_answer(make, kernel, data):
     assert_same(predictions(make, swapped, kernel), predictions(make, data, kernel).T)
 
 
-@every_model
-@forms
 @any_data
-@given(data=dyads(), order=st.randoms(use_true_random=False))
+@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
 def test_the_order_of_training_instances_does_not_matter(make, kernel, data, order):
     rows = order.sample(range(len(data.X)), len(data.X))
     permuted = replace(data, X=data.X[rows], Y=data.Y[rows])
     assert_same(predictions(make, permuted, kernel), predictions(make, data, kernel))
 
 
-@every_model
-@forms
 @any_data
-@given(data=dyads(), order=st.randoms(use_true_random=False))
+@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
 def test_the_order_of_training_tasks_does_not_matter(make, kernel, data, order):
     """Where tasks mean nothing, their order comes back in the columns of the answer."""
     columns = order.sample(range(len(data.tasks)), len(data.tasks))
@@ -152,10 +145,8 @@ def test_the_order_of_training_tasks_does_not_matter(make, kernel, data, order):
     assert_same(predictions(make, permuted, kernel), expected)
 
 
-@every_model
-@forms
 @any_data
-@given(data=dyads(), order=st.randoms(use_true_random=False))
+@given(make=every_model, kernel=forms, data=dyads(), order=st.randoms(use_true_random=False))
 def test_the_answer_comes_in_the_order_of_the_question(make, kernel, data, order):
     rows = order.sample(range(len(data.X_new)), len(data.X_new))
     expected = predictions(make, data, kernel)[rows]
@@ -167,10 +158,8 @@ def test_the_answer_comes_in_the_order_of_the_question(make, kernel, data, order
         assert_same(predictions(make, permuted, kernel), expected[:, columns])
 
 
-@every_model
-@forms
 @any_data
-@given(data=dyads(), scale=st.integers(-30, 30), extra=st.data())
+@given(make=every_model, kernel=forms, data=dyads(), scale=st.integers(-30, 30), extra=st.data())
 def test_predictions_are_linear_in_the_labels(make, kernel, data, scale, extra):
     other = extra.draw(matrices(*data.Y.shape))
     factor = scale / 10.0

@@ -12,6 +12,7 @@ from scipy.linalg import hilbert
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
+from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
 X, T, Y = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 2)), RNG.normal(size=(8, 5))
@@ -38,7 +39,7 @@ def test_a_regularisation_too_small_to_divide_by_is_refused():
     assert_allclose(model.predict(X), before, rtol=0)
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e300])
+@over(every(scale=[1e160, 1e300]))
 def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
     holes = np.where(np.arange(40).reshape(8, 5) == 7, np.nan, Y)
     for y in (Y, holes):
@@ -50,8 +51,8 @@ def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
     assert_allclose(large.score(pairs, Y.ravel() * scale), small.score(pairs, Y.ravel()), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("scale", "word"), [(1e200, "large"), (1e-200, "small")])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@over(lines("scale word", (1e200, "large"), (1e-200, "small")))
+@over(every(form=[np.asarray, sparse.csr_array]))
 def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
     sentence = rf"features are so {word} .*the kernel leaves the range of float64: scale them\.$"
     with pytest.raises(ValueError, match="^The instance " + sentence):

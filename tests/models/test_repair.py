@@ -12,14 +12,15 @@ from numpy.testing import assert_allclose
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels import repair
+from sweeps import every, over
 
 M, Q = 6, 4
 RNG = np.random.default_rng(0)
 X, T, Y = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
 K = X @ X.T + np.eye(M)
 
-every_model = pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge, TwoStepRidge])
-every_pair_model = pytest.mark.parametrize("Model", [KroneckerRidge, TwoStepRidge])
+every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
+every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
 def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
@@ -61,7 +62,7 @@ def repaired(model: Any, *args: Any, **kwargs: Any) -> list[str]:
 CLIPPED, SHIFTED = np.clip(EIGENVALUES, 0, None), EIGENVALUES + 1.5
 
 
-@every_model
+@over(every(**every_model))
 def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, INDEFINITE, Y)
@@ -73,7 +74,7 @@ def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
 
 
-@every_model
+@over(every(**every_model))
 def test_an_asymmetric_kernel_is_averaged_and_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, BENT, Y)
@@ -93,7 +94,7 @@ def test_an_asymmetric_kernel_that_is_else_right_is_only_averaged():
     assert_allclose(model.predict(K), K @ np.linalg.solve(K + ALPHA * np.eye(M), Y), rtol=1e-9)
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_both_sides_are_repaired_and_each_warned_of_once(Model):
     model = precomputed(Model, alpha=ALPHA)
     first, second = repaired(model, BENT, Y[:, [0, 1, 2, 3, 0, 1]], tasks=INDEFINITE)
@@ -126,7 +127,7 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
     assert_allclose(model.predict(new), expected, rtol=1e-9, atol=1e-12)
 
 
-@every_model
+@over(every(**every_model))
 def test_a_kernel_that_needs_repair_can_be_refused(Model):
     model = precomputed(Model, repair="error")
     with pytest.raises(KernelError, match=r"^The instance kernel is not positive semi-definite: 2 of its 6 .*-1\.5"):
@@ -136,7 +137,7 @@ def test_a_kernel_that_needs_repair_can_be_refused(Model):
     model.fit(K, Y)
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_a_task_kernel_that_needs_repair_can_be_refused(Model):
     model = precomputed(Model, repair="error")
     with pytest.raises(KernelError, match=r"^The task kernel is not positive semi-definite"):

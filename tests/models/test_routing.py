@@ -22,6 +22,7 @@ from sklearn.utils import estimator_html_repr
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.kernels import Sum
+from sweeps import every, lines, over
 
 # As many tasks as instances: where scikit-learn would cut the tasks with the rows.
 M = Q = 12
@@ -33,7 +34,7 @@ T_NEW = RNG.normal(size=(4, 2))
 FOLDS = KFold(3)
 
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
-every_pair_model = pytest.mark.parametrize("Model", PAIR_MODELS)
+every_pair_model = {"Model": PAIR_MODELS}
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def by_hand(model: Any, rows: np.ndarray, tasks: np.ndarray, pairwise: bool) -> 
 
 
 SIDES = {"features": (X, T, False), "precomputed": (K, G, True)}
-both_sides = pytest.mark.parametrize(("rows", "tasks", "pairwise"), SIDES.values(), ids=SIDES)
+both_sides = lines("rows tasks pairwise", *SIDES.values())
 
 
 def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
@@ -75,8 +76,8 @@ def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
 # --- cross-validation --------------------------------------------------------------------------
 
 
-@every_pair_model
-@both_sides
+@over(both_sides)
+@over(every(**every_pair_model))
 def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, pairwise):
     model = requesting(model_for(Model, pairwise, alpha=0.2), "fit", "score", "predict")
     expected, predictions = by_hand(model, rows, tasks, pairwise)
@@ -86,8 +87,8 @@ def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, 
     assert_allclose(predicted, predictions, rtol=1e-9)
 
 
-@every_pair_model
-@both_sides
+@over(both_sides)
+@over(every(**every_pair_model))
 def test_tasks_that_were_cut_are_an_error_that_names_the_holder(Model, rows, tasks, pairwise):
     model = requesting(model_for(Model, pairwise), "fit", "score", "predict")
     message = r"tasks has 8 rows, but Y has 12 columns.*hand them in a Tasks holder"
@@ -97,7 +98,7 @@ def test_tasks_that_were_cut_are_an_error_that_names_the_holder(Model, rows, tas
         cross_val_predict(model, rows, Y, cv=FOLDS, params={"tasks": tasks})
 
 
-@both_sides
+@over(both_sides)
 def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwise):
     model = requesting(model_for(TwoStepRidge, pairwise), "fit")
     names = [f"t{j}" for j in range(Q)]
@@ -109,7 +110,7 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
         cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
 
 
-@both_sides
+@over(both_sides)
 def test_tasks_cut_in_scoring_only_name_the_holder_too(rows, tasks, pairwise):
     model = model_for(TwoStepRidge, pairwise).fit(rows, Y, tasks=tasks)
     with pytest.raises(ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks holder"):
@@ -152,7 +153,7 @@ def test_fewer_tasks_than_instances_need_no_holder():
 # --- searches ----------------------------------------------------------------------------------
 
 
-@both_sides
+@over(both_sides)
 def test_grid_search_over_both_alphas(rows, tasks, pairwise):
     grid = {"alpha": [1e-2, 1.0, 100.0], "task_alpha": [1e-2, 1.0]}
     model = requesting(model_for(TwoStepRidge, pairwise), "fit", "score")
@@ -195,7 +196,7 @@ def test_search_without_metadata_routing():
 # --- pipelines ---------------------------------------------------------------------------------
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_a_pipeline_routes_tasks_in_every_method(Model):
     model = requesting(Model(0.2, kernel="rbf"), "fit", "predict", "score")
     pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, tasks=T)
@@ -240,7 +241,7 @@ def test_tasks_that_nobody_requested_are_not_lost_silently():
 # --- the holder --------------------------------------------------------------------------------
 
 
-@every_pair_model
+@over(every(**every_pair_model))
 def test_the_holder_stands_for_what_it_holds(Model):
     model, held = Model().fit(X, Y, tasks=T), Model().fit(X, Y, tasks=Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
@@ -278,10 +279,10 @@ CONFIGURED = [
         task_filter=Tikhonov(),
     ),
 ]
-configured = pytest.mark.parametrize("model", CONFIGURED, ids=lambda model: type(model).__name__)
+configured = {"model": CONFIGURED}
 
 
-@configured
+@over(every(**configured))
 def test_a_clone_has_the_parameters_and_not_the_fit(model):
     fitted = clone(model).fit(X, Y, tasks=T)
     copy = clone(fitted)
@@ -298,7 +299,7 @@ def test_a_clone_keeps_what_it_requests():
     assert result.shape == Y.shape
 
 
-@configured
+@over(every(**configured))
 def test_a_pickled_model_is_the_same_model(model):
     fitted = clone(model).fit(X, Y, tasks=T)
     copy = pickle.loads(pickle.dumps(fitted))
@@ -339,7 +340,7 @@ def test_parameters_of_a_nested_kernel_are_reached():
     assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
 
 
-@configured
+@over(every(**configured))
 def test_models_show_themselves(model):
     name = type(model).__name__
     assert f"{name}(" in repr(model)

@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_validate
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
+from sweeps import every, over
 
 M, Q = 8, 6
 ALPHA, TASK_ALPHA = 0.5, 0.2
@@ -27,9 +28,9 @@ WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
 ROWS, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_kernel = pytest.mark.parametrize("kernel", ["linear", "rbf"])
-complete_or_not = pytest.mark.parametrize("labels", [Y, HOLES], ids=["complete", "holes"])
+every_model = {"Model": MODELS}
+every_kernel = {"kernel": ["linear", "rbf"]}
+complete_or_not = {"labels": {"complete": Y, "holes": HOLES}}
 
 
 def make_model(Model: Any, kernel: str = "rbf", **params: Any) -> Any:
@@ -63,9 +64,7 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     assert_allclose(np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max())
 
 
-@every_model
-@every_kernel
-@complete_or_not
+@over(every(**every_model, **every_kernel, **complete_or_not))
 def test_cells_are_weighted_as_in_the_normal_equations(Model, kernel, labels):
     model = make_model(Model, kernel).fit(X, labels, tasks=T, sample_weight=WEIGHTS)
     at = np.flatnonzero(~np.isnan(labels))
@@ -79,8 +78,7 @@ def test_cells_are_weighted_as_in_the_normal_equations(Model, kernel, labels):
         assert 0 < model.residual_ <= 1e-12
 
 
-@every_model
-@every_kernel
+@over(every(**every_model, **every_kernel))
 def test_whole_weights_are_repeated_observations(Model, kernel):
     """Observations of one cell, each counted once, are their mean with their number as its weight."""
     rng = np.random.default_rng(1)
@@ -91,8 +89,7 @@ def test_whole_weights_are_repeated_observations(Model, kernel):
     close(model.predict(X), fitted(Model, kernel, at, seen, np.ones(at.size)))
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge])
-@complete_or_not
+@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
 def test_weights_of_instances_are_repeated_instances(Model, labels):
     """Of the models that are ridge regressions wherever they are asked, in every setting."""
     counts = np.array([1, 3, 2, 1, 1, 4, 1, 2])
@@ -104,15 +101,13 @@ def test_weights_of_instances_are_repeated_instances(Model, labels):
         close(weighted.predict(NEW, tasks=NEW_TASKS), repeated.predict(NEW, tasks=NEW_TASKS), 1e-7)
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, KroneckerRidge])
-@complete_or_not
+@over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
 def test_one_weight_for_all_divides_the_regularisation(Model, labels):
     weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=4.0)
     close(weighted.predict(NEW), make_model(Model, alpha=ALPHA / 4).fit(X, labels, tasks=T).predict(NEW))
 
 
-@every_model
-@complete_or_not
+@over(every(**every_model, **complete_or_not))
 def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     weights = WEIGHTS[:, 0]
     expected = make_model(Model).fit(X, labels, tasks=T, sample_weight=np.tile(weights[:, None], Q)).predict(NEW)
@@ -120,8 +115,7 @@ def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
         close(make_model(Model).fit(X, labels, tasks=T, sample_weight=given).predict(NEW), expected)
 
 
-@every_model
-@complete_or_not
+@over(every(**every_model, **complete_or_not))
 def test_no_weight_is_no_observation(Model, labels):
     hidden = np.random.default_rng(2).random((M, Q)) < 0.4
     hidden[3], hidden[:, 2] = True, True
@@ -136,7 +130,7 @@ def test_no_weight_is_no_observation(Model, labels):
     close(zero.predict(NEW), weighted.predict(NEW))
 
 
-@every_model
+@over(every(**every_model))
 def test_weights_of_holes_do_not_count(Model):
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
     for value in (0.0, 1e6):
@@ -144,7 +138,7 @@ def test_weights_of_holes_do_not_count(Model):
         close(make_model(Model).fit(X, HOLES, tasks=T, sample_weight=weights).predict(NEW), expected)
 
 
-@every_model
+@over(every(**every_model))
 def test_weights_of_frames_are_aligned_by_id(Model):
     labels = pd.DataFrame(HOLES, ROWS, TASKS)
     sides = {"X": pd.DataFrame(X, ROWS), "tasks": pd.DataFrame(T, TASKS)}
@@ -164,8 +158,7 @@ def test_weights_of_polars_frames_are_aligned_by_id():
     close(make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights[::-1]).predict(NEW), expected)
 
 
-@pytest.mark.parametrize("model", [KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)], ids=repr)
-@complete_or_not
+@over(every(model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)], **complete_or_not))
 def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
     kernels = {"kernel": "rbf"} | ({} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"})
     model.set_params(**kernels).fit(X, labels, tasks=T)
@@ -175,7 +168,7 @@ def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
     close(model.predict(NEW), expected, 1e-6)
 
 
-@every_model
+@over(every(**every_model))
 def test_another_regularisation_keeps_the_weights(Model):
     model = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).set_alpha(3.0)
     fresh = make_model(Model, alpha=3.0).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS)
@@ -184,7 +177,7 @@ def test_another_regularisation_keeps_the_weights(Model):
     close(model.predict(NEW), make_model(Model, alpha=3.0).fit(X, HOLES, tasks=T).predict(NEW))
 
 
-@every_model
+@over(every(**every_model))
 def test_every_library_weighs_alike(Model, library):
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS)
     given = [library.asarray(array) for array in (X, HOLES, T)]
@@ -198,7 +191,7 @@ def test_a_network_takes_no_weights():
         TwoStepRidge(symmetry="symmetric").fit(X, np.eye(M), sample_weight=np.ones(M))
 
 
-@pytest.mark.parametrize("weights", [WEIGHTS[:, 0], WEIGHTS], ids=["instances", "cells"])
+@over(every(weights={"instances": WEIGHTS[:, 0], "cells": WEIGHTS}))
 def test_scikit_learn_cuts_the_weights_with_the_rows(weights):
     folds = KFold(4)
     with config_context(enable_metadata_routing=True):

@@ -17,11 +17,10 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.kernels import repair
+from sweeps import every, lines, over
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
-lambdas = pytest.mark.parametrize(
-    ("alpha", "task_alpha"), [(1.0, 1.0), (1e-3, 10.0), (50.0, 1e-3), (1e-3, 1e-3), (1e6, 1e6)]
-)
+lambdas = lines("alpha task_alpha", (1.0, 1.0), (1e-3, 10.0), (50.0, 1e-3), (1e-3, 1e-3), (1e6, 1e6))
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
 
 
 @full_rank
-@pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 1e6])
+@over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
 def test_theorem_1_independent_tasks(problem, alpha):
     m, q = problem.Y.shape
     independent = IndependentTaskRidge(alpha, kernel="precomputed").fit(problem.K, problem.Y)
@@ -152,7 +151,7 @@ def test_theorem_1_independent_tasks(problem, alpha):
 
 
 @singular
-@pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 1e6])
+@over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
 def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
     """With λ_t = 0 the outputs are projected on the range of G; they do not blow up."""
     q = problem.Y.shape[1]
@@ -188,7 +187,7 @@ def pairwise_kernel(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: floa
 
 
 @every_rank
-@lambdas
+@over(lambdas)
 def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alpha):
     model = two_step(problem, alpha, task_alpha)
     Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
@@ -201,7 +200,7 @@ def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alph
 
 
 @pytest.mark.parametrize("problem", [name for name in FULL_RANK if name in SHAPES], indirect=True)
-@pytest.mark.parametrize(("alpha", "task_alpha"), [(1.0, 1.0), (0.01, 3.0)])
+@over(lines("alpha task_alpha", (1.0, 1.0), (0.01, 3.0)))
 def test_theorem_2_minimises_the_penalised_error(problem, alpha, task_alpha):
     """The fit F minimises ‖F − Y‖² + vec(F)ᵀ Ξ⁻¹ vec(F): its gradient vanishes there."""
     F = two_step(problem, alpha, task_alpha).predict(problem.K)
@@ -215,7 +214,7 @@ def test_theorem_2_minimises_the_penalised_error(problem, alpha, task_alpha):
 
 
 @every_rank
-@lambdas
+@over(lambdas)
 def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alpha, task_alpha):
     model = two_step(problem, alpha, task_alpha)
     K, G = problem.K + alpha * identity_like(problem.K), problem.G + task_alpha * identity_like(problem.G)

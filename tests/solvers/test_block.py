@@ -12,6 +12,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.solvers.block import complete_block, complete_columns, complete_each_task
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, over
 
 # The grid, then the missing rows and columns: one cell, one task, some rows and columns, whole rows, whole columns,
 # everything.
@@ -23,8 +24,8 @@ BLOCKS = {
     "columns": ((4, 6), [0, 1, 2, 3], [3, 2]),
     "all": ((3, 4), [0, 1, 2], [0, 1, 2, 3]),
 }
-blocks = pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
-ranks = pytest.mark.parametrize("rank", ["full", "singular"])
+blocks = {"block": BLOCKS}
+ranks = {"rank": ["full", "singular"]}
 LAMBDAS = [1e-7, 1e-3, 1.0, 1e6]
 
 
@@ -82,10 +83,7 @@ def exact(K: np.ndarray, G: np.ndarray, Y: np.ndarray, rows: list, columns: list
     return result
 
 
-@blocks
-@ranks
-@pytest.mark.parametrize("alpha", LAMBDAS)
-@pytest.mark.parametrize("task_alpha", LAMBDAS)
+@over(covering(**blocks, **ranks, alpha=LAMBDAS, task_alpha=LAMBDAS))
 def test_every_digit_at_both_ends(block, rank, alpha, task_alpha):
     shape, rows, columns = block
     K, G, Y = make_sides(shape, rank)
@@ -101,10 +99,7 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha):
     assert_array_equal(found[~is_missing], Y[~is_missing])
 
 
-@pytest.mark.parametrize("shape", [(7, 4), (4, 7)])
-@ranks
-@pytest.mark.parametrize("alpha", LAMBDAS)
-@pytest.mark.parametrize("task_alpha", LAMBDAS)
+@over(covering(shape=[(7, 4), (4, 7)], **ranks, alpha=LAMBDAS, task_alpha=LAMBDAS))
 def test_each_task_is_a_block_of_its_own(shape, rank, alpha, task_alpha):
     K, G, Y = make_sides(shape, rank)
     rows = [3, 0, 2]
@@ -117,8 +112,12 @@ def test_each_task_is_a_block_of_its_own(shape, rank, alpha, task_alpha):
 
 
 # Some filters keep directions whole: without any labels in a column, nothing tells what these hold.
-@pytest.mark.parametrize("name", ["cell", "task", "block", "rows"])
-@pytest.mark.parametrize("filter", [SpectralCutoff(), IteratedTikhonov(2), Landweber(5), Landweber()], ids=repr)
+@over(
+    covering(
+        name=["cell", "task", "block", "rows"],
+        filter=[SpectralCutoff(), IteratedTikhonov(2), Landweber(5), Landweber()],
+    )
+)
 def test_any_filter(name, filter):
     shape, rows, columns = BLOCKS[name]
     K, G, Y = make_sides(shape, "full")
@@ -127,7 +126,7 @@ def test_any_filter(name, filter):
     assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("alpha", [1e-7, 1e-2, 10.0])
+@over(every(alpha=[1e-7, 1e-2, 10.0]))
 def test_cells_left_out_are_cells_filled_in(alpha):
     K, G, Y = make_sides((7, 6), "full")
     rows, columns = [1, 5, 6], [0, 4]
@@ -143,7 +142,7 @@ def test_cells_left_out_are_cells_filled_in(alpha):
         assert_allclose(each[0], single[row], rtol=0, atol=1e-12 * np.abs(single).max())
 
 
-@blocks
+@over(every(**blocks))
 def test_the_model_returns_what_was_filled_in(block):
     shape, rows, columns = block
     K, G, Y = make_sides(shape, "singular")
@@ -153,8 +152,7 @@ def test_the_model_returns_what_was_filled_in(block):
     assert_allclose((side.hat() @ full @ tasks.hat())[inside], full[inside], rtol=0, atol=1e-13)
 
 
-@blocks
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e6])
+@over(covering(**blocks, alpha=[1e-3, 1.0, 1e6]))
 def test_features_without_their_null_space(block, alpha):
     shape, rows, columns = block
     X, T = (make_features(n, "singular", seed) for seed, n in enumerate(shape))
@@ -242,7 +240,7 @@ def test_tasks_may_have_regularisations_of_their_own():
         assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("rows", [[1, 1], [-1], [5], [0, 7]])
+@over(every(rows=[[1, 1], [-1], [5], [0, 7]]))
 def test_positions_that_are_none(rows):
     K, G, Y = make_sides((5, 4), "full")
     side, tasks = smoother(K, 0.5), smoother(G, 0.2)

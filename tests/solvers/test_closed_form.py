@@ -21,17 +21,18 @@ from dyadlearn.solvers import (
     two_step_dual,
 )
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, lines, over
 
 # instances × tasks: tall, wide, square, and the smallest there is
 GRIDS = [(7, 4), (3, 8), (5, 5), (1, 1)]
-grids = pytest.mark.parametrize("shape", GRIDS, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+grids = {"shape": GRIDS}
 
 ALPHAS = [1e-10, 1e-3, 1.0, 1e3, 1e10]
-alphas = pytest.mark.parametrize("alpha", [0.0, *ALPHAS])
-task_alphas = pytest.mark.parametrize("task_alpha", [0.0, 1e-10, 0.5, 1e10])
+alphas = {"alpha": [0.0, *ALPHAS]}
+task_alphas = {"task_alpha": [0.0, 1e-10, 0.5, 1e10]}
 
-precisions = pytest.mark.parametrize("dtype", ["float64", "float32"])
-ranks = pytest.mark.parametrize("rank", ["full", "singular"])
+precisions = {"dtype": ["float64", "float32"]}
+ranks = {"rank": ["full", "singular"]}
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,7 @@ def spectra(side: Side, tasks: Side, dtype: str) -> tuple[Spectrum, Spectrum]:
     return Spectrum.from_gram(side.K.astype(dtype)), Spectrum.from_gram(tasks.K.astype(dtype))
 
 
-@grids
-@ranks
-@alphas
-@precisions
+@over(covering(**grids, **ranks, **alphas, **precisions))
 def test_independent_task_ridge(shape, rank, alpha, dtype):
     side, _, Y = make_problem(shape, rank)
     spectrum = Spectrum.from_gram(side.K.astype(dtype))
@@ -146,11 +144,7 @@ def test_independent_task_ridge(shape, rank, alpha, dtype):
     assert_array_equal(labels, Y)
 
 
-@grids
-@ranks
-@alphas
-@task_alphas
-@precisions
+@over(covering(**grids, **ranks, **alphas, **task_alphas, **precisions))
 def test_two_step_ridge(shape, rank, alpha, task_alpha, dtype):
     side, tasks, Y = make_problem(shape, rank)
     labels = Y.astype(dtype)
@@ -167,10 +161,7 @@ def test_two_step_ridge(shape, rank, alpha, task_alpha, dtype):
     assert_array_equal(labels, Y)
 
 
-@grids
-@ranks
-@alphas
-@precisions
+@over(covering(**grids, **ranks, **alphas, **precisions))
 def test_kronecker_ridge(shape, rank, alpha, dtype):
     side, tasks, Y = make_problem(shape, rank)
     labels = Y.astype(dtype)
@@ -190,9 +181,7 @@ def test_kronecker_ridge(shape, rank, alpha, dtype):
     assert_array_equal(labels, Y)
 
 
-@grids
-@ranks
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
+@over(covering(**grids, **ranks, alpha=[1e-3, 1.0, 1e3]))
 def test_dual_parameters_solve_the_equations_of_the_paper(shape, rank, alpha):
     side, tasks, Y = make_problem(shape, rank)
     K, G = side.K, tasks.K
@@ -228,10 +217,7 @@ def filter_of_matrix(K: np.ndarray, filter: object, alpha: float) -> np.ndarray:
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(5)]
 
 
-@grids
-@ranks
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("task_filter", FILTERS, ids=repr)
+@over(covering(**grids, **ranks, filter=FILTERS, task_filter=FILTERS))
 def test_any_mixture_of_filters(shape, rank, filter, task_filter):
     side, tasks, Y = make_problem(shape, rank)
     instance, task = spectra(side, tasks, "float64")
@@ -251,7 +237,7 @@ CONTAINERS: dict[str, Callable] = {
     "csr_array": sparse.csr_array,
     "csr_matrix": sparse.csr_matrix,
 }
-containers = pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+containers = {"container": CONTAINERS}
 
 
 def tall_side(n_rows: int, seed: int, *, dependent: bool) -> Side:
@@ -263,10 +249,7 @@ def tall_side(n_rows: int, seed: int, *, dependent: bool) -> Side:
     return Side(features.astype(float), new.astype(float))
 
 
-@containers
-@alphas
-@precisions
-@pytest.mark.parametrize("dependent", [False, True], ids=["independent", "dependent"])
+@over(covering(**containers, **alphas, **precisions, dependent={"independent": False, "dependent": True}))
 def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
     """Feature coefficients predict as kernel coefficients do, and the dual parameters are the same."""
     side, tasks = tall_side(9, 1, dependent=dependent), tall_side(7, 2, dependent=dependent)
@@ -301,7 +284,7 @@ def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
     assert_close(kronecker_dual(instance, task, labels, alpha), expected, dtype)
 
 
-@containers
+@over(every(**containers))
 def test_one_side_in_the_primal_and_one_in_the_dual(container):
     side, tasks = tall_side(9, 1, dependent=False), make_side(5, "full", seed=4)
     Y = np.random.default_rng(3).integers(-4, 5, size=(9, 5)).astype(float)
@@ -353,10 +336,8 @@ def expected_predictions(model, side: Side, tasks: Side, rows: np.ndarray, task_
     return left @ ridge_map(tasks, task_rows, model.task_alpha).T
 
 
-@grids
-@ranks
-@precisions
-@pytest.mark.parametrize(("alpha", "task_alpha"), [(0.0, 0.0), (1e-10, 0.3), (0.5, 1e-10), (2.0, 1e3), (1e10, 1.0)])
+@over(lines("alpha task_alpha", (0.0, 0.0), (1e-10, 0.3), (0.5, 1e-10), (2.0, 1e3), (1e10, 1.0)))
+@over(covering(**grids, **ranks, **precisions))
 def test_estimators_predict_in_all_four_settings(shape, rank, dtype, alpha, task_alpha):
     side, tasks, Y = make_problem(shape, rank)
     cast = [array.astype(dtype) for array in (side.K, tasks.K, Y, side.K_new, tasks.K_new)]
@@ -373,9 +354,7 @@ def test_estimators_predict_in_all_four_settings(shape, rank, dtype, alpha, task
             assert_close(model.predict(block, tasks=G_new), expected, dtype)
 
 
-@containers
-@pytest.mark.parametrize("form", ["tall", "wide"])
-@pytest.mark.parametrize("alpha", [0.0, 1e-10, 0.5, 1e10])
+@over(covering(**containers, form=["tall", "wide"], alpha=[0.0, 1e-10, 0.5, 1e10]))
 def test_estimators_on_features_equal_estimators_on_kernels(container, form, alpha):
     """Tall features run in the primal, wide ones in the dual; both agree with a precomputed kernel."""
     if form == "tall":
@@ -417,7 +396,7 @@ def test_pairs_are_cells_of_the_grid():
             assert_close(model.predict_pairs(side.K_new, tasks.K_new, pairs), grid[rows, columns])
 
 
-@pytest.mark.parametrize("kernel", ["precomputed", "linear"])
+@over(every(kernel=["precomputed", "linear"]))
 def test_set_alpha_equals_refitting_without_a_decomposition(monkeypatch, kernel):
     """A new alpha on a fitted model costs no eigendecomposition: there is none to be had."""
     side, tasks = tall_side(9, 1, dependent=True), tall_side(7, 2, dependent=False)
@@ -466,7 +445,7 @@ def test_set_alpha_leaves_what_is_not_given():
     assert_array_equal(model.predict(side.K), before)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))
 def test_features_that_are_all_zero_predict_zero(container):
     """Nothing can be learnt from them, but nothing breaks: the dual parameters are the labels over λ."""
     X, Y = container(np.zeros((4, 2))), np.arange(12.0).reshape(4, 3)

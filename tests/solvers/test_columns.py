@@ -11,10 +11,12 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
 from dyadlearn.spectrum import Spectrum
+from problems import PATTERNS, SHAPES
+from sweeps import covering, every, over
 
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
-kinds = pytest.mark.parametrize("kind", KINDS)
-weightings = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+kinds = {"kind": KINDS}
+weightings = {"weighted": {"plain": False, "weighted": True}}
 
 
 def make_problem(grids, kind: str, shape: tuple[int, int], pattern: str, weighted: bool):
@@ -49,7 +51,7 @@ def each_cell(K: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alpha: f
     return expected
 
 
-@weightings
+@over(covering(**weightings, pattern=PATTERNS))
 def test_a_refit_is_that_of_scikit_learn(grids, pattern, weighted):
     """What the other tests compare with is written out above, to be quick; here it is shown to be right."""
     spectrum, K, Y, weights = make_problem(grids, "singular", (9, 4), pattern, weighted)
@@ -66,7 +68,7 @@ def test_a_refit_is_that_of_scikit_learn(grids, pattern, weighted):
         grids.close(fitted[:, j], predicted, 1e-10)
 
 
-@weightings
+@over(covering(**weightings, shape=SHAPES, pattern=PATTERNS))
 def test_completed_columns_are_those_of_refits(grids, shape, pattern, weighted):
     for kind in KINDS:
         spectrum, K, Y, weights = make_problem(grids, kind, shape, pattern, weighted)
@@ -78,8 +80,7 @@ def test_completed_columns_are_those_of_refits(grids, shape, pattern, weighted):
             assert_allclose(labels[observed], Y[observed], rtol=1e-12)
 
 
-@weightings
-@pytest.mark.parametrize("shape", [(8, 3), (1, 3)], ids=str)
+@over(covering(**weightings, shape=[(8, 3), (1, 3)], pattern=PATTERNS))
 def test_left_out_cells_are_those_of_refits(grids, shape, pattern, weighted):
     for kind in KINDS:
         spectrum, K, Y, weights = make_problem(grids, kind, shape, pattern, weighted)
@@ -87,9 +88,7 @@ def test_left_out_cells_are_those_of_refits(grids, shape, pattern, weighted):
         grids.close(found, each_cell(K, Y, weights, 0.4), 1e-9, kind)
 
 
-@weightings
-@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1e3, 1e6])
-@pytest.mark.parametrize("kind", ["full", "thin"])
+@over(covering(**weightings, alpha=[1e-6, 1e-3, 1e3, 1e6], kind=["full", "thin"]))
 def test_from_small_to_large_regularisation(grids, kind, alpha, weighted):
     for pattern in ("5%", "50%"):
         spectrum, K, Y, weights = make_problem(grids, kind, (8, 3), pattern, weighted)
@@ -100,6 +99,7 @@ def test_from_small_to_large_regularisation(grids, kind, alpha, weighted):
         grids.close(leave_one_out_columns(side, Y, weights), each_cell(K, Y, weights, alpha), rtol)
 
 
+@over(every(pattern=PATTERNS))
 def test_weights_of_one_are_no_weights(grids, pattern):
     for kind in KINDS:
         spectrum, _, Y, _ = make_problem(grids, kind, (7, 5), pattern, False)
@@ -149,7 +149,7 @@ def test_weights_of_missing_cells_do_not_matter(grids):
             assert_array_equal(solve(side, Y, np.where(np.isnan(Y), other, weights)), expected)
 
 
-@pytest.mark.parametrize("pattern", ["5%", "50%", "95%"])
+@over(every(pattern=["5%", "50%", "95%"]))
 def test_single_precision(grids, pattern):
     for kind in KINDS:
         _, K, Y, weights = make_problem(grids, kind, (7, 3), pattern, True)
@@ -170,9 +170,7 @@ def test_single_precision(grids, pattern):
 FILTERS = [SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(4)]
 
 
-@kinds
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("n_missing", [0, 1, 4])
+@over(covering(**kinds, filter=FILTERS, n_missing=[0, 1, 4]))
 def test_other_filters_fill_in_what_they_would_predict(grids, filter, n_missing, kind):
     """What is completed is its own prediction, and what is left out is what would be completed without it."""
     spectrum, _, Y, _ = make_problem(grids, kind, (8, 4), "none missing", False)
@@ -194,8 +192,7 @@ def test_other_filters_fill_in_what_they_would_predict(grids, filter, n_missing,
     grids.close(leave_one_out_columns(side, Y), held_out, 1e-8)
 
 
-@weightings
-@kinds
+@over(every(**weightings, **kinds))
 def test_weights_under_another_filter(grids, kind, weighted):
     """Iterated ridge has a kernel too, f/(1 − f) of the eigenvalues; the weighted equations hold with it."""
     spectrum, K, Y, weights = make_problem(grids, kind, (8, 4), "50%", weighted)
@@ -206,8 +203,7 @@ def test_weights_under_another_filter(grids, kind, weighted):
     grids.close(leave_one_out_columns(side, Y, weights), each_cell(kernel, Y, weights, 1.0), 1e-9)
 
 
-@kinds
-@pytest.mark.parametrize("seed", range(5))
+@over(covering(**kinds, seed=range(5)))
 def test_rows_that_the_model_interpolates_are_refused(grids, kind, seed):
     """Fewer labels than directions that are kept whole say nothing of the other rows."""
     rng = np.random.default_rng(seed)
@@ -224,7 +220,7 @@ def test_rows_that_the_model_interpolates_are_refused(grids, kind, seed):
         leave_one_out_columns(side, Y)
 
 
-@pytest.mark.parametrize("filter", [Tikhonov(), IteratedTikhonov(2)], ids=repr)
+@over(covering(filter=[Tikhonov(), IteratedTikhonov(2)], pattern=PATTERNS))
 def test_without_regularisation_the_limit_is_taken(grids, filter, pattern):
     """At λ = 0 with full rank every label is kept, and what is predicted is what small λ comes to."""
     spectrum, K, Y, weights = make_problem(grids, "full", (7, 3), pattern, True)
@@ -239,7 +235,7 @@ def test_without_regularisation_the_limit_is_taken(grids, filter, pattern):
         grids.close(leave_one_out_columns(side, Y, given), held_out, 1e-9)
 
 
-@weightings
+@over(every(**weightings))
 def test_every_library_computes_the_same(grids, library, weighted):
     for kind in ("full", "singular", "thin"):
         for pattern in ("5%", "50%", "95%"):

@@ -15,6 +15,8 @@ from dyadlearn.solvers.deflation import Deflation, choose_rank
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs
 from dyadlearn.spectrum import Spectrum
+from problems import MODELS
+from sweeps import covering, every, over
 
 
 def make_spectra(grids, shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")) -> list[Spectrum]:
@@ -30,8 +32,7 @@ def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.nda
 
 
 # Many directions of few rows and columns, or few of many; more rows than columns and the reverse.
-@pytest.mark.parametrize("shape", [(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)], ids=str)
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.9, 1.0])
+@over(covering(shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)], share=[0.01, 0.2, 0.9, 1.0]))
 def test_the_small_system(grids, shape, share):
     rng = np.random.default_rng(1)
     spectra = make_spectra(grids, shape)
@@ -48,7 +49,7 @@ def test_the_small_system(grids, shape, share):
         assert_array_equal(weights, before[1])
 
 
-@pytest.mark.parametrize("kinds", [("thin", "full"), ("primal", "thin"), ("sparse", "singular")], ids="-".join)
+@over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))
 def test_directions_of_truncated_spectra(grids, kinds):
     rng = np.random.default_rng(2)
     for shape in ((9, 6), (6, 9)):
@@ -119,13 +120,11 @@ def spread(seen) -> float:
     return float(values[-1] / values[0])
 
 
-forms = pytest.mark.parametrize("form", ["missing", "observed"])
+forms = {"form": ["missing", "observed"]}
 KINDS = [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")]
 
 
-@forms
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-@pytest.mark.parametrize("alpha", [1e-3, 0.5])
+@over(covering(**forms, kinds=KINDS, alpha=[1e-3, 0.5], model=MODELS))
 def test_the_spread_that_is_left(grids, spied, model, form, kinds, alpha):
     """It lies within ρ_max/ρ_{r+1}, the largest of the residual filter over the first that is not deflated."""
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=alpha, task_alpha=alpha)
@@ -143,7 +142,7 @@ def test_the_spread_that_is_left(grids, spied, model, form, kinds, alpha):
         assert spreads[-1] < 1 + 1e-6
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@over(every(kinds=KINDS, model=MODELS))
 def test_the_spread_that_is_left_with_weights(grids, spied, model, kinds):
     """A weight of w makes of a kernel value p what c/w makes of the ridge."""
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=0.05, task_alpha=0.05)
@@ -155,8 +154,7 @@ def test_the_spread_that_is_left_with_weights(grids, spied, model, kinds):
         assert spread(spied(given, "observed", rank, weights)) <= (1 + 1e-6) * left
 
 
-@forms
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "full"), ("singular", "singular")], ids="-".join)
+@over(every(**forms, kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")], model=MODELS))
 def test_all_directions_leave_nothing_to_do(grids, model, form, kinds):
     given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
     plain = complete(given.operators, given.Y, form=form, rank=0, max_direct=0).solution
@@ -172,7 +170,7 @@ def test_all_directions_leave_nothing_to_do(grids, model, form, kinds):
         grids.close(given.operators.hat(weighted.labels), given.fitted(weights), 1e-6)
 
 
-@forms
+@over(every(**forms))
 def test_directions_that_shrink_alike(grids, form):
     """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
     rng = np.random.default_rng(6)
@@ -214,7 +212,7 @@ def test_many_directions_pay_where_little_is_regularised(rbf):
     assert ranks[0] == 0 < ranks[1] <= ranks[2] <= 900
 
 
-@pytest.mark.parametrize("max_rank", [0, 1, 10, 64, 100, 333])
+@over(every(max_rank=[0, 1, 10, 64, 100, 333]))
 def test_no_more_directions_than_allowed(rbf, max_rank):
     for alpha in (1e3, 1e-1, 1e-4, 1e-8):
         rank = chosen(KroneckerPairs(*rbf, alpha), max_rank)
@@ -227,7 +225,7 @@ def test_nothing_pays_for_few_unknowns(rbf):
     assert chosen(KroneckerPairs(*rbf, 1e-3), n_unknowns=2) == 0
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (3, 2)], ids=str)
+@over(every(shape=[(1, 1), (1, 5), (3, 2)]))
 def test_small_and_empty_spectra(shape):
     for remainder, tol in product((np.full(shape, 1e-9), np.zeros(shape), np.ones(shape)), (1e-3, 1e-12)):
         assert 0 <= choose_rank(remainder, shape, 100, shape[0] * shape[1], tol, 900) < shape[0] * shape[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
@@ -11,6 +10,7 @@ from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.solvers import two_step_coefficients
 from dyadlearn.solvers.folding import Folded, Unfolded
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, over
 
 rng = np.random.default_rng(0)
 X, X_NEW, T, T_NEW = (rng.normal(size=(n, d)) for n, d in ((9, 3), (2, 3), (7, 4), (5, 4)))
@@ -27,9 +27,11 @@ def ridge(rows, other, alpha):
     return other @ rows.T @ np.linalg.inv(rows @ rows.T + alpha * np.eye(len(rows)))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("task_form", FORMS)
-@pytest.mark.parametrize("folded", [(True, True), (True, False), (False, True), (False, False)], ids=str)
+@over(
+    covering(
+        form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True), (False, False)]
+    )
+)
 def test_predictions_do_not_depend_on_what_is_folded(form, task_form, folded):
     (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X_NEW), FORMS[task_form](T, T_NEW)
     sides = [(spectrum, Tikhonov(), 0.3), (task_spectrum, Tikhonov(), 0.1)]
@@ -42,9 +44,7 @@ def test_predictions_do_not_depend_on_what_is_folded(form, task_form, folded):
         assert_allclose(found, ridge(X, X_NEW, 0.3) @ Y @ ridge(T, expected, 0.1).T, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("filter", [Tikhonov(), IteratedTikhonov(2), SpectralCutoff()], ids=repr)
-@pytest.mark.parametrize("alpha", [0.0, 0.5])
-@pytest.mark.parametrize("form", FORMS)
+@over(covering(filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()], alpha=[0.0, 0.5], form=list(FORMS)))
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
     spectrum, rows = FORMS[form](X, X)
     side, product = Unfolded(spectrum, filter, alpha), rng.normal(size=(2, spectrum.values.shape[0]))

@@ -15,6 +15,8 @@ from dyadlearn.solvers import kronecker_coefficients, two_step_coefficients
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from dyadlearn.spectrum import Spectrum
+from problems import MODELS, PATTERNS, SHAPES
+from sweeps import covering, every, lines, over
 
 # Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
 WAYS = {
@@ -34,7 +36,7 @@ WAYS = {
 # One of each kind, for tests in which the rest has been shown to agree.
 FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
 MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed", "sampled")}
-some_patterns = pytest.mark.parametrize("pattern", ["50%", "95%", "rows and columns", "one cell"])
+some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 
 def check(grids, given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
@@ -52,21 +54,21 @@ def check(grids, given, rtol: float, ways=WAYS, dtype: str = "float64", **option
         grids.close(given.operators.hat(found.labels), expected, rtol, name)
 
 
+@over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
 def test_whatever_is_missing(grids, model, shape, pattern):
     check(grids, grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "shape"),
-    [
+@over(
+    lines(
+        "kinds shape",
         (("singular", "full"), (9, 5)),
         (("thin", "singular"), (5, 9)),
         (("primal", "sparse"), (9, 5)),
         (("sparse", "thin"), (5, 9)),
-    ],
-    ids=lambda given: "-".join(map(str, given)),
+    )
 )
-@some_patterns
+@over(every(**some_patterns, model=MODELS))
 def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
     given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
     assert given.operators.spectrum.is_truncated == (kinds[0] != "singular")
@@ -76,21 +78,20 @@ def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
-@pytest.mark.parametrize(("alpha", "task_alpha"), list(product(LAMBDAS, LAMBDAS)))
+@over(lines("alpha task_alpha", *list(product(LAMBDAS, LAMBDAS))))
 def test_every_mixture_of_regularisations(grids, alpha, task_alpha):
     for pattern in ("50%", "rows and columns"):
         given = grids.holes("two-step", (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
         check(grids, given, 1e-9, FEW_WAYS, tol=1e-13)
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
 def test_kronecker_from_small_to_large_regularisation(grids, alpha):
     for pattern in ("50%", "rows and columns"):
         check(grids, grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
 
 
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin")], ids=str)
-@some_patterns
+@over(covering(kinds=[("full", "full"), ("singular", "thin")], **some_patterns, model=MODELS))
 def test_single_precision(grids, model, pattern, kinds):
     # Half of the digits are as many as the condition may take where there are null spaces.
     for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
@@ -114,7 +115,8 @@ def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
     return alpha * one + task_alpha * other + alpha * task_alpha * both
 
 
-@pytest.mark.parametrize(("alpha", "task_alpha"), [(0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)])
+@over(lines("alpha task_alpha", (0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)))
+@over(covering(model=MODELS, pattern=PATTERNS))
 def test_the_objective_is_minimised(grids, model, pattern, alpha, task_alpha):
     """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
     given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
@@ -133,7 +135,7 @@ def test_the_objective_is_minimised(grids, model, pattern, alpha, task_alpha):
 # --- the closed form ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin"), ("primal", "sparse")])
+@over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=MODELS, shape=SHAPES))
 def test_nothing_missing_is_the_closed_form(grids, model, shape, kinds):
     given = grids.holes(model, shape, "none missing", kinds)
     found = complete(given.operators, given.Y)
@@ -148,8 +150,13 @@ def test_nothing_missing_is_the_closed_form(grids, model, shape, kinds):
     grids.close(given.operators.hat(found.labels), given.fitted(), 1e-12)
 
 
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")])
-@some_patterns
+@over(
+    covering(
+        kinds=[("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")],
+        **some_patterns,
+        model=MODELS,
+    )
+)
 def test_the_closed_form_reproduces_what_was_completed(grids, model, pattern, kinds):
     """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
     given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
@@ -165,6 +172,7 @@ def test_the_closed_form_reproduces_what_was_completed(grids, model, pattern, ki
         grids.close(predicted, given.fitted(), 1e-9, name)
 
 
+@over(every(model=MODELS))
 def test_nothing_observed_is_predicted_zero(grids, model):
     given = grids.holes(model, (5, 4))
     nothing = np.full((5, 4), np.nan)
@@ -172,7 +180,7 @@ def test_nothing_observed_is_predicted_zero(grids, model):
         assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
 
 
-@pytest.mark.parametrize("features", [False, True], ids=["kernel", "features"])
+@over(every(features={"kernel": False, "features": True}, model=MODELS))
 def test_a_kernel_of_zeros_predicts_zero(grids, model, features):
     given = grids.holes(model, (5, 4))
     empty = Spectrum.from_features(np.zeros((5, 2))) if features else Spectrum.from_gram(np.zeros((5, 5)))
@@ -205,9 +213,7 @@ def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
 
 
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("task_filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "primal")], ids=str)
+@over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "primal")]))
 def test_any_mixture_of_filters(grids, filter, task_filter, kinds):
     """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
     given = grids.holes("two-step", (8, 6), "50%", kinds)
@@ -256,7 +262,7 @@ def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return filled.reshape(Y.shape)
 
 
-@pytest.mark.parametrize("max_direct", [0, 1000], ids=["iterative", "direct"])
+@over(covering(max_direct={"iterative": 0, "direct": 1000}, model=MODELS, pattern=PATTERNS))
 def test_without_regularisation_the_penalty_alone_decides(grids, model, pattern, max_direct):
     """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
     given = grids.holes(model, (6, 5), pattern)
@@ -288,6 +294,7 @@ def test_no_regularisation_on_one_side(grids):
 # --- how it is called ---------------------------------------------------------------------------------------------
 
 
+@over(every(model=MODELS))
 def test_labels_are_left_alone(grids, model):
     given = grids.holes(model)
     before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
@@ -299,6 +306,7 @@ def test_labels_are_left_alone(grids, model):
     assert_array_equal(weights, 2.0)
 
 
+@over(every(model=MODELS))
 def test_the_form_by_default(grids, model):
     """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
     given = grids.holes(model, (9, 6), "95%")
@@ -341,6 +349,7 @@ def test_products_by_default_run_where_they_are_cheaper(grids, monkeypatch):
     grids.close(labels[0], labels[2], 1e-10)
 
 
+@over(every(model=MODELS))
 def test_every_library_computes_the_same(grids, library, model):
     for kinds, way in product(
         (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")

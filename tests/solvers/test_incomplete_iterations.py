@@ -14,6 +14,8 @@ from dyadlearn.solvers import incomplete
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from dyadlearn.spectrum import Spectrum
+from problems import MODELS
+from sweeps import every, lines, over
 
 # Wide spectra and little regularisation take many iterations.
 HARD = {"shape": (12, 9), "kinds": ("singular", "full"), "alpha": 1e-3, "task_alpha": 1e-2}
@@ -24,7 +26,7 @@ WAYS = {
     "observed, deflated": {"form": "observed", "rank": 5},
     "sampled": {"form": "observed", "rank": 0, "sampled": True},
 }
-ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+ways = {"way": WAYS}
 
 
 def dense_system(given, form: str, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,9 +52,10 @@ WEIGHTED = [
 ]
 
 
-@pytest.mark.parametrize(("way", "weighted"), WEIGHTED, ids=str)
+@over(lines("way weighted", *WEIGHTED))
+@over(every(model=MODELS))
 def test_the_quadratic_falls_with_every_iteration(grids, model, way, weighted):
-    given = grids.holes(model, pattern="50%", **HARD)
+    given = grids.holes(model, missing="50%", **HARD)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, size=given.Y.shape) if weighted else None
     system, right, cells = dense_system(given, way["form"], weights)
     heights, steps = [], range(16)
@@ -71,7 +74,7 @@ def test_the_quadratic_falls_with_every_iteration(grids, model, way, weighted):
     assert_allclose(0.5 * x @ system @ x - x @ right, lowest, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rank", [0, 5])
+@over(every(rank=[0, 5]))
 def test_the_transductive_objective_falls_with_every_iteration(grids, rank):
     """With missing labels z set free, Σ (f − z)² + fᵀΞ⁻¹f falls to the minimum of the objective of observed ones."""
     alpha, task_alpha = 1e-2, 1e-3
@@ -102,9 +105,9 @@ def test_the_transductive_objective_falls_with_every_iteration(grids, rank):
     assert_allclose(np.sum((F - labels) ** 2) + penalty(F), least, rtol=1e-9)
 
 
-@ways
+@over(every(**ways, model=MODELS))
 def test_stopping_is_reported_by_the_true_residual(grids, model, way):
-    given = grids.holes(model, pattern="50%", **HARD)
+    given = grids.holes(model, missing="50%", **HARD)
     system, right, cells = dense_system(given, way["form"])
     n_iters = []
     for options in ({"max_iter": 3}, {"tol": 1e-2}, {"tol": 1e-5}, {"tol": 1e-8}):
@@ -116,6 +119,7 @@ def test_stopping_is_reported_by_the_true_residual(grids, model, way):
     assert n_iters[0] == 3 < n_iters[1] < n_iters[2] < n_iters[3]
 
 
+@over(every(model=MODELS))
 def test_no_more_is_asked_than_the_precision_allows(grids, model):
     given = grids.holes(model, (8, 6), "50%", dtype="float32")
     for way in WAYS.values():
@@ -132,9 +136,9 @@ def at_alpha(operators, alpha: float):
     return TwoStepPairs(operators.spectrum.smoother(Tikhonov(), alpha), operators.columns)
 
 
-@ways
+@over(every(**ways, model=MODELS))
 def test_a_solution_nearby_saves_iterations(grids, model, way):
-    given = grids.holes(model, pattern="50%", **HARD)
+    given = grids.holes(model, missing="50%", **HARD)
     near = complete(at_alpha(given.operators, 1.02e-3), given.Y, **way)
     before = near.solution.values.copy()
     cold = complete(given.operators, given.Y, **way)
@@ -150,9 +154,9 @@ def test_a_solution_nearby_saves_iterations(grids, model, way):
     assert_array_equal(again.labels, cold.labels)
 
 
-@pytest.mark.parametrize("form", ["missing", "observed"])
+@over(every(form=["missing", "observed"], model=MODELS))
 def test_a_solution_of_the_other_system_is_no_start(grids, model, form):
-    given = grids.holes(model, pattern="50%", **HARD)
+    given = grids.holes(model, missing="50%", **HARD)
     other = "observed" if form == "missing" else "missing"
     options = {"rank": 0, "max_direct": 0}
     start = complete(given.operators, given.Y, form=other, **options)
@@ -162,7 +166,7 @@ def test_a_solution_of_the_other_system_is_no_start(grids, model, form):
     assert_array_equal(warm.labels, cold.labels)
 
 
-@ways
+@over(every(**ways, model=MODELS))
 def test_a_start_from_other_holes_leads_to_the_same_answer(grids, model, way):
     """Cells that were missing and are no more, or the reverse, take nothing along."""
     given = grids.holes(model, (9, 7), "50%")
@@ -177,9 +181,10 @@ def test_a_start_from_other_holes_leads_to_the_same_answer(grids, model, way):
         grids.close(back.labels, replace(given, Y=other).completed(), 1e-9)
 
 
+@over(every(model=MODELS))
 def test_a_path_of_regularisations(grids, model):
     """Each start from the one before: no answer is lost on the way, and fewer iterations are needed."""
-    given = grids.holes(model, pattern="50%", **HARD)
+    given = grids.holes(model, missing="50%", **HARD)
     way, cold, warm, start = WAYS["observed"], 0, 0, None
     for alpha in np.geomspace(1.0, 1e-3, 12):
         operators = at_alpha(given.operators, alpha)

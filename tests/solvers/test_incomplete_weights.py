@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs
+from problems import MODELS, PATTERNS, SHAPES
+from sweeps import covering, every, lines, over
 
 # Chosen, and with no, few and all directions deflated; both kinds of products.
 WAYS = {
@@ -38,36 +39,45 @@ def check(grids, given, weights: np.ndarray, rtol: float, dtype: str = "float64"
         grids.close(found.labels, expected + given.ridge * dual, rtol, name)
 
 
+@over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
 def test_whatever_is_missing(grids, model, shape, pattern):
     given = grids.holes(model, shape, pattern)
     check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
 
 
-@pytest.mark.parametrize("kinds", [("singular", "full"), ("thin", "primal"), ("sparse", "singular")], ids=str)
-@pytest.mark.parametrize("shape", [(8, 5), (5, 8)], ids=["tall", "wide"])
-@pytest.mark.parametrize("pattern", ["50%", "rows and columns"])
+@over(
+    covering(
+        kinds=[("singular", "full"), ("thin", "primal"), ("sparse", "singular")],
+        shape={"tall": (8, 5), "wide": (5, 8)},
+        pattern=["50%", "rows and columns"],
+        model=MODELS,
+    )
+)
 def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
     given = grids.holes(model, shape, pattern, kinds, alpha=0.1, task_alpha=0.3)
     check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
 
 
-@pytest.mark.parametrize(("alpha", "task_alpha"), [(1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)])
+@over(lines("alpha task_alpha", (1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)))
+@over(every(model=MODELS))
 def test_every_regularisation(grids, model, alpha, task_alpha):
     given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
     check(grids, given, make_weights((7, 6)), 1e-8, tol=1e-13)
 
 
+@over(every(model=MODELS))
 def test_single_precision(grids, model):
     given = grids.holes(model, (7, 6), "50%", dtype="float32")
     check(grids, given, make_weights((7, 6), 3.0), 1e-3, "float32")
 
 
-@pytest.mark.parametrize("spread", [1e3, 1e6])
+@over(every(spread=[1e3, 1e6], model=MODELS))
 def test_weights_of_many_magnitudes(grids, model, spread):
     given = grids.holes(model, (7, 6), "50%")
     check(grids, given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
 
 
+@over(covering(model=MODELS, pattern=PATTERNS))
 def test_weights_of_one_are_no_weights(grids, model, pattern):
     given = grids.holes(model, (7, 6), pattern)
     weighted = complete(given.operators, given.Y, np.ones((7, 6)), tol=1e-13)
@@ -75,7 +85,7 @@ def test_weights_of_one_are_no_weights(grids, model, pattern):
     grids.close(weighted.labels, plain.labels, 1e-10)
 
 
-@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e4])
+@over(covering(factor=[1e-3, 7.0, 1e4], pattern=PATTERNS))
 def test_heavier_weights_are_less_regularisation(grids, pattern, factor):
     """Kronecker: all weights times c is λ over c."""
     given = grids.holes("kronecker", (7, 6), pattern, alpha=0.4)
@@ -88,6 +98,7 @@ def test_heavier_weights_are_less_regularisation(grids, pattern, factor):
     grids.close(one, other, 1e-9)
 
 
+@over(every(model=MODELS))
 def test_whole_weights_count_observations(grids, model):
     """A cell observed n times is one with the mean of its labels and the weight n."""
     given = grids.holes(model, (6, 5), "50%")
@@ -104,6 +115,7 @@ def test_whole_weights_count_observations(grids, model):
     grids.close(given.operators.hat(found.labels), expected, 1e-9)
 
 
+@over(every(model=MODELS))
 def test_cells_that_weigh_nothing_are_missing(grids, model):
     given = grids.holes(model, (6, 5), "50%")
     full = np.where(given.observed, given.Y, 100.0)
@@ -115,6 +127,7 @@ def test_cells_that_weigh_nothing_are_missing(grids, model):
     assert_allclose(given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8)
 
 
+@over(every(model=MODELS))
 def test_weights_of_missing_cells_do_not_matter(grids, model):
     given = grids.holes(model, (6, 5), "50%")
     weights = make_weights((6, 5))
@@ -124,6 +137,7 @@ def test_weights_of_missing_cells_do_not_matter(grids, model):
         assert_array_equal(found, expected)
 
 
+@over(every(model=MODELS))
 def test_weights_on_a_complete_grid(grids, model):
     given = grids.holes(model, (6, 5), "none missing")
     weights = make_weights((6, 5))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.solvers.iterative import conjugate_gradients
+from sweeps import every, lines, over
 
 
 def make_system(shape: tuple[int, ...] = (6, 5), condition: float = 100.0, seed: int = 0):
@@ -33,8 +33,8 @@ def counted(operator):
     return product, calls
 
 
-@pytest.mark.parametrize("shape", [(6, 5), (12,), (2, 3, 4), (1, 1)], ids=str)
-@pytest.mark.parametrize(("condition", "tol"), [(1.0, 1e-13), (100.0, 1e-12), (1e6, 1e-9)])
+@over(lines("condition tol", (1.0, 1e-13), (100.0, 1e-12), (1e6, 1e-9)))
+@over(every(shape=[(6, 5), (12,), (2, 3, 4), (1, 1)]))
 def test_the_dense_solution(shape, condition, tol):
     A, operator, b = make_system(shape, condition)
     found = conjugate_gradients(operator, b, tol=tol)
@@ -121,7 +121,7 @@ def test_a_preconditioner_changes_the_way_and_not_the_answer():
     assert_allclose(scaled.residual, true_residual(A, scaled.values, b), atol=1e-12)
 
 
-@pytest.mark.parametrize("preconditioned", [False, True])
+@over(every(preconditioned=[False, True]))
 def test_the_error_falls_with_every_iteration(preconditioned):
     """In the norm of the operator, from any start."""
     A, operator, b = make_system(condition=1e3)
@@ -140,7 +140,7 @@ def test_the_error_falls_with_every_iteration(preconditioned):
 # --- reports ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_iter", [0, 1, 4])
+@over(every(max_iter=[0, 1, 4]))
 def test_running_out_of_iterations_is_told(max_iter):
     A, operator, b = make_system(condition=1e4)
     for start in (None, np.ones_like(b)):

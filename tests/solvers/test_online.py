@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.ridge_side import SOLVERS, Explicit
 from dyadlearn.solvers.statistics import collect
+from sweeps import every, lines, over
 
 
 def closed_form(X, Y, T, alpha, task_alpha):
@@ -17,8 +17,7 @@ def closed_form(X, Y, T, alpha, task_alpha):
     return W if T is None else W @ T @ np.linalg.inv(T.T @ T + task_alpha * np.eye(T.shape[1]))
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("per_task", [False, True])
+@over(every(solver=SOLVERS, per_task=[False, True]))
 def test_both_directions_alternate(solver, per_task):
     rng = np.random.default_rng(0)
     X, Y, T = rng.normal(size=(40, 6)), rng.normal(size=(40, 9)), rng.normal(size=(9, 4))
@@ -50,7 +49,7 @@ def test_both_directions_alternate(solver, per_task):
     assert again.with_alphas(2.0, 0.1) is again
 
 
-@pytest.mark.parametrize(("n_batches", "window"), [(10_000, False), (1_500, True)], ids=["growing", "sliding window"])
+@over(lines("n_batches window", (10_000, False), (1_500, True)))
 def test_thousands_of_woodbury_batches(n_batches, window):
     rng = np.random.default_rng(0)
     d, start = 8, 12 if window else 30
@@ -74,9 +73,7 @@ def test_thousands_of_woodbury_batches(n_batches, window):
         assert model.side.settled.n_refreshes > 0
 
 
-@pytest.mark.parametrize("with_tasks", [True, False])
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("perfect", [True, False])
+@over(every(with_tasks=[True, False], wrap=[np.asarray, sparse.csr_array], perfect=[True, False]))
 def test_squared_error(with_tasks, wrap, perfect):
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(40, 6)), rng.normal(size=(9, 4)) if with_tasks else np.eye(9)

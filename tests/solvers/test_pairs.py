@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
@@ -17,9 +16,11 @@ from dyadlearn.solvers.pairs import (
     vanishing_residual,
 )
 from dyadlearn.spectrum import Spectrum
+from problems import MODELS
+from sweeps import covering, every, lines, over
 
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
-kinds_of_both = pytest.mark.parametrize("kinds", list(product(KINDS, KINDS)), ids="-".join)
+kinds_of_both = {"kinds": list(product(KINDS, KINDS))}
 LAMBDAS = [(1e-6, 1e-6), (1e-6, 1e4), (0.3, 0.5), (1e4, 1e-3), (1e6, 1e6)]
 
 
@@ -45,7 +46,7 @@ def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.nda
     return np.kron(H, task_H), np.kron(R, np.eye(len(task_R))) + np.kron(H, task_R)
 
 
-@kinds_of_both
+@over(every(**kinds_of_both, model=MODELS))
 def test_hat_residual_and_kernel(grids, model, kinds):
     for shape in ((6, 5), (4, 7)):
         given = grids.holes(model, shape, kinds=kinds, alpha=0.3, task_alpha=0.5)
@@ -56,8 +57,8 @@ def test_hat_residual_and_kernel(grids, model, kinds):
         assert given.operators.ridge == given.ridge
 
 
-@pytest.mark.parametrize(("alpha", "task_alpha"), LAMBDAS)
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "full"), ("thin", "primal")], ids="-".join)
+@over(lines("alpha task_alpha", *LAMBDAS))
+@over(every(kinds=[("full", "full"), ("singular", "full"), ("thin", "primal")], model=MODELS))
 def test_digits_from_small_to_large_regularisation(grids, model, kinds, alpha, task_alpha):
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
     shape = (7, 6)
@@ -67,7 +68,7 @@ def test_digits_from_small_to_large_regularisation(grids, model, kinds, alpha, t
     grids.close(matrix_of(given.operators.residual, shape), residual, 1e-9)
 
 
-@kinds_of_both
+@over(every(**kinds_of_both, model=MODELS))
 def test_blocks_of_the_residual(grids, model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
     expected = dense(given)[1]
@@ -77,7 +78,7 @@ def test_blocks_of_the_residual(grids, model, kinds):
         grids.close(block, expected[np.ix_(cells, cells)], 1e-12)
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 1e-2, 1.0, 1e6])
+@over(every(alpha=[1e-6, 1e-2, 1.0, 1e6], model=MODELS))
 def test_blocks_keep_small_residuals(grids, model, alpha):
     given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
     expected = dense(given)[1] if model == "kronecker" else two_step(given, alpha, alpha)[1]
@@ -85,7 +86,7 @@ def test_blocks_keep_small_residuals(grids, model, alpha):
     grids.close(given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9)
 
 
-@kinds_of_both
+@over(every(**kinds_of_both, model=MODELS))
 def test_values_in_the_rotated_labels(grids, model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
     U, V = given.operators.spectrum.vectors, given.operators.task_spectrum.vectors
@@ -96,6 +97,7 @@ def test_values_in_the_rotated_labels(grids, model, kinds):
     assert_allclose(given.operators.remainder, given.ridge / (given.operators.kernel_values + given.ridge), rtol=1e-12)
 
 
+@over(every(model=MODELS))
 def test_which_part_carries_the_digits(grids, model):
     """The residual where most of the spectrum is kept, but never where a null space enters it by subtraction."""
     for alpha, kinds, expected in (
@@ -108,6 +110,7 @@ def test_which_part_carries_the_digits(grids, model):
         assert given.operators.prefers_residual is expected
 
 
+@over(every(model=MODELS))
 def test_operations_leave_grids_alone(grids, model):
     for kinds in (("full", "full"), ("thin", "primal")):
         given = grids.holes(model, (6, 5), kinds=kinds)
@@ -139,9 +142,7 @@ def test_costs_count_multiplications(grids):
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(5)]
 
 
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("task_filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("kinds", [("full", "full"), ("singular", "thin")], ids="-".join)
+@over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "thin")]))
 def test_two_step_under_any_filters(grids, filter, task_filter, kinds):
     shape = (6, 5)
     given = grids.holes("two-step", shape, kinds=kinds)
@@ -212,6 +213,7 @@ def test_what_vanishes_without_regularisation():
     assert_array_equal(vanishing_residual(np.array([[2.0, 0.0]])), [[0.0, 1.0]])
 
 
+@over(every(model=MODELS))
 def test_every_library_computes_the_same(grids, library, model):
     for kinds in (("full", "full"), ("singular", "thin")):
         given = grids.holes(model, (6, 5), kinds=kinds)

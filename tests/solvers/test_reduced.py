@@ -10,6 +10,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solvers.reduced import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
+from sweeps import every, over
 
 N, ROWS = 8, np.array([0, 1, 3, 4, 6, 7])
 HIDDEN = np.array([2, 5])
@@ -21,7 +22,7 @@ def spectra(grids):
         yield kind, grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)))
 
 
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
+@over(every(filter=FILTERS))
 def test_what_stays_is_the_schur_complement(grids, filter):
     for kind, spectrum in spectra(grids):
         for alpha in (0.05, 0.8, 50.0):

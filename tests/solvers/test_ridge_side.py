@@ -9,8 +9,9 @@ from scipy import sparse
 
 from dyadlearn.solvers import ridge_side
 from dyadlearn.solvers.ridge_side import SOLVERS, Cholesky, Eigen, Explicit, RidgeSide
+from sweeps import covering, every, over
 
-every_solver = pytest.mark.parametrize("solver", SOLVERS)
+every_solver = {"solver": SOLVERS}
 
 
 def of(rows: np.ndarray, alpha: float = 0.5, solver: str = "auto") -> RidgeSide:
@@ -21,9 +22,7 @@ def wanted(rows: np.ndarray, alpha: float, B: np.ndarray) -> np.ndarray:
     return np.linalg.solve(rows.T @ rows + alpha * np.eye(rows.shape[1]), B)
 
 
-@every_solver
-@pytest.mark.parametrize("asked", [True, False], ids=["asked between", "asked at the end"])
-@pytest.mark.parametrize("d", [3, 40])
+@over(covering(**every_solver, asked={"asked between": True, "asked at the end": False}, d=[3, 40]))
 def test_rows_come_and_go(solver, asked, d):
     rng = np.random.default_rng(0)
     rows, B = rng.normal(size=(50, d)), rng.normal(size=(d, 2))
@@ -140,8 +139,7 @@ def test_many_small_batches_between_two_questions_are_one_large_one():
     assert isinstance(side.settled, Cholesky)
 
 
-@every_solver
-@pytest.mark.parametrize("alpha", [0.0, 1e-18])
+@over(every(**every_solver, alpha=[0.0, 1e-18]))
 def test_without_regularisation_it_is_the_pseudo_inverse(solver, alpha):
     rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     B = rows.T @ np.array([[1.0], [3.0]])
@@ -151,7 +149,7 @@ def test_without_regularisation_it_is_the_pseudo_inverse(solver, alpha):
     assert_allclose(of(np.zeros((1, 2)), alpha, solver).solve(np.zeros((2, 1))), np.zeros((2, 1)))
 
 
-@every_solver
+@over(every(**every_solver))
 def test_another_regularisation_needs_one_decomposition(solver, monkeypatch):
     rng = np.random.default_rng(0)
     rows, B = rng.normal(size=(20, 5)), rng.normal(size=(5, 2))
@@ -167,7 +165,7 @@ def test_another_regularisation_needs_one_decomposition(solver, monkeypatch):
     assert_allclose(side.solve(B), wanted(more, 1e3, B), rtol=1e-9)
 
 
-@pytest.mark.parametrize("n_columns", [1, 4, 30])
+@over(every(n_columns=[1, 4, 30]))
 def test_few_and_many_columns(n_columns):
     # Few are solved by the factor, many by the inverse that is made from it, and then few by that too.
     rng = np.random.default_rng(0)
@@ -178,7 +176,7 @@ def test_few_and_many_columns(n_columns):
     assert_allclose(side.solve(B[:, :1]), wanted(rows, 0.5, B[:, :1]), rtol=1e-10)
 
 
-@pytest.mark.parametrize("wrong", [1e-9, np.nan])
+@over(every(wrong=[1e-9, np.nan]))
 def test_an_inverse_that_drifted_is_made_anew(wrong):
     rng = np.random.default_rng(0)
     rows, new, B = rng.normal(size=(60, 20)), rng.normal(size=(2, 20)), rng.normal(size=(20, 3))

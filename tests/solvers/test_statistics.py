@@ -23,9 +23,10 @@ from dyadlearn.solvers.statistics import (
     remove_tasks,
     same_gram,
 )
+from sweeps import covering, every, lines, over
 
 N, D, Q, R = 11, 4, 6, 3
-forms = pytest.mark.parametrize("per_task", [None, False, True], ids=["no tasks", "compressed", "per task"])
+forms = {"per_task": {"no tasks": None, "compressed": False, "per task": True}}
 
 
 @pytest.fixture
@@ -50,10 +51,14 @@ def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> N
             assert_allclose(first, second, rtol=rtol, atol=rtol)
 
 
-@forms
-@pytest.mark.parametrize("wrap_X", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("wrap_Y", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("block", [2, 100])
+@over(
+    covering(
+        **forms,
+        wrap_X=[np.asarray, sparse.csr_array, sparse.csr_matrix],
+        wrap_Y=[np.asarray, sparse.csr_array, sparse.csr_matrix],
+        block=[2, 100],
+    )
+)
 def test_what_rows_say(data, per_task, wrap_X, wrap_Y, block, monkeypatch):
     monkeypatch.setattr(statistics, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = data
@@ -92,15 +97,15 @@ def test_other_libraries(data, library):
 
 
 # Few tasks with few features are multiplied first, many instances are summed first: both orders are taken.
-@pytest.mark.parametrize(("n", "d", "q", "r"), [(3, 4, 50, 2), (200, 2, 3, 40)], ids=["tasks first", "instances first"])
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@over(lines("n d q r", (3, 4, 50, 2), (200, 2, 3, 40)))
+@over(every(wrap=[np.asarray, sparse.csr_array]))
 def test_both_orders_of_the_product(n, d, q, r, wrap):
     rng = np.random.default_rng(1)
     X, Y, T = rng.normal(size=(n, d)), rng.normal(size=(n, q)), rng.normal(size=(q, r))
     assert_allclose(cross_product(wrap(X), wrap(Y), T), X.T @ Y @ T, rtol=1e-10, atol=1e-10)
 
 
-@forms
+@over(every(**forms))
 def test_rows_come_and_go(data, per_task):
     X, Y, _ = data
     whole, part = collected(data, per_task), collected(data, per_task, slice(7))
@@ -111,7 +116,7 @@ def test_rows_come_and_go(data, per_task):
         assert_array_equal(array, before[name])
 
 
-@forms
+@over(every(**forms))
 def test_blocks_are_merged_in_a_tree(data, per_task):
     blocks = [collected(data, per_task, slice(start, start + 3)) for start in range(0, N, 3)]
     whole = collected(data, per_task)
@@ -119,7 +124,7 @@ def test_blocks_are_merged_in_a_tree(data, per_task):
     assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
 
 
-@pytest.mark.parametrize("change", ["features", "count", "none", "per task", "values"])
+@over(every(change=["features", "count", "none", "per task", "values"]))
 def test_only_statistics_of_the_same_tasks_are_merged(data, change):
     X, Y, T = data
     other = {
@@ -153,7 +158,7 @@ def test_rows_that_were_never_there_cannot_be_removed(data):
         remove_rows(seen, X / 2, Y)
 
 
-@forms
+@over(every(**forms))
 def test_tasks_come_and_go(data, per_task):
     X, Y, T = data
     whole, part = collected(data, per_task), collected((X, Y[:, :4], T[:4]), per_task)
@@ -166,7 +171,7 @@ def test_tasks_come_and_go(data, per_task):
     assert_same(less, collected((X, Y[:, kept], T[kept]), per_task))
 
 
-@forms
+@over(every(**forms))
 def test_stored_and_read_again(data, per_task, tmp_path):
     seen = collected(data, per_task)
     np.savez(tmp_path / "seen.npz", **seen.to_arrays())
