@@ -2,7 +2,8 @@ r"""What memory each piece of work takes at its peak, beyond what is there befor
 
 Everything is counted in numbers: a grid of m × q labels, a kernel of n × n, features of n × d. The counts follow the
 arrays that the code holds at once, and what LAPACK takes on the way; where a solver chooses by cost among several ways,
-they lie between the least and the most. What a model takes, it says itself in `dyadlearn.pairing`. ``python benchmarks/memory.py`` compares them with what is really taken.
+they lie between the least and the most. What a model takes beside, it says itself (see `dyadlearn.pairing`).
+``python benchmarks/memory.py`` compares all of it with what is really taken.
 """
 
 from __future__ import annotations

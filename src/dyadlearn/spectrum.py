@@ -332,7 +332,7 @@ class Smoother:
 
     @cached_property
     def remainder(self) -> Array:
-        r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what a truncated spectrum leaves out."""
+        r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what is truncated."""
         return self.filter.residual(self.spectrum.values, self.alpha)
 
     @cached_property

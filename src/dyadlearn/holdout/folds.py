@@ -1,8 +1,8 @@
 """Folds that are left out and solved again, where labels are missing or weighted and no formula is exact.
 
 What is left out is hidden, as if it had never been observed, and the grid is completed again: the values that the
-model then puts in the hidden cells are its predictions for them. A model in which rows count even where all their labels
-are hidden takes them out of the grid altogether, and predicts them from outside.
+model then puts in the hidden cells are its predictions for them. A model in which rows count even where all their
+labels are hidden takes them out of the grid altogether, and predicts them from outside.
 """
 
 from __future__ import annotations

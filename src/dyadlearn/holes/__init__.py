@@ -1,0 +1,1 @@
+"""Labels with holes or weights, for any model that says what it does to grids."""

@@ -249,7 +249,8 @@ def leave_one_out_beside_block(
     :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`, so that of the block itself is diagonal
     with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves together with the block has
 
-    .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}{R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
+    .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}
+              {R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
 
     with :math:`\mathbf{C}` the completed grid. Between different cells :math:`\mathbf{R}` is
     :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`, so that the term that is subtracted is, for all cells at once, one product

@@ -67,7 +67,7 @@ class Pairing(ABC):
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
 
-    # ------------------------------------------------------------------------------------------------- what it is
+    # --- what it is ---------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -146,7 +146,7 @@ class Pairing(ABC):
         for word, (name, alpha), spectrum in zip(("instance", "task"), self.alphas.items(), self.spectra, strict=False):
             yield word, name, alpha, largest(spectrum.values), spectrum
 
-    # ----------------------------------------------------------------------------------------------- complete labels
+    # --- complete labels ----------------------------------------------------------------------------
 
     @abstractmethod
     def coefficients(self, Y: Array) -> Array:
@@ -204,7 +204,7 @@ class Pairing(ABC):
         """Return hold-out predictions under each of some regularisations, see `dyadlearn.pairing.sweep.Sweep`."""
         return Sweep(self, Y, alphas, task_alphas, members, task_members)
 
-    # ---------------------------------------------------------------------------------------- missing or weighted labels
+    # --- missing or weighted labels -----------------------------------------------------------------
 
     def complete(
         self,
@@ -305,7 +305,7 @@ class Pairing(ABC):
         """
         return []
 
-    # ------------------------------------------------------------------------------------------------------------ refit
+    # --- refit --------------------------------------------------------------------------------------
 
     def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
         """Return the sides of the slow twin."""
@@ -328,7 +328,7 @@ class Pairing(ABC):
     def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function of hidden cells (a mask): what the slow twin, fitted on the others, predicts for them."""
 
-    # ----------------------------------------------------------------------------------------------------------- memory
+    # --- memory -------------------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -468,7 +468,10 @@ class Coupled(Pairing):
         return complete(self._working(), Y, weights, start=start, tol=tol, max_iter=max_iter)
 
     def leave_cells_out(self, Y: Array) -> Array:
-        r"""Return a grid whose missing cells S hold :math:`\mathbf{R}_{SS}\mathbf{f}_S = -(\mathbf{Ry}_{\setminus S})_S`.
+        r"""Return a grid in which missing cells S hold what the others predict for them.
+
+        .. math:: \mathbf{R}_{SS}\,\mathbf{f}_S = (\mathbf{H}\mathbf{y}_{\setminus S})_S
+                  = -(\mathbf{R}\mathbf{y}_{\setminus S})_S
 
         A small set is solved for directly, a large one by conjugate gradients, whose products are a few matrix
         products of the size of the grid.

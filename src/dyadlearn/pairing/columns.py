@@ -1,7 +1,7 @@
 r"""Columns that are ridge problems of their own, each with a scale: the tasks, rotated.
 
-Column j of the rotated labels has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors, and
-leaving rows out of all of them is one product and a division, or a small solve for each group.
+Column j of the rotated labels has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors,
+and leaving rows out of all of them is one product and a division, or a small solve for each group.
 """
 
 from __future__ import annotations

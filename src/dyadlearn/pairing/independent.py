@@ -1,7 +1,7 @@
 r"""Independent tasks: ridge regression over the instances, for every task on its own.
 
-A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task say nothing of another, so that
-leaving out a pair and leaving out its instance are the same.
+A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task say nothing of another, so
+that leaving out a pair and leaving out its instance are the same.
 """
 
 from __future__ import annotations

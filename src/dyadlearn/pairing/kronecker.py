@@ -64,7 +64,7 @@ class Kronecker(Coupled):
     task_spectrum: Spectrum
     alpha: float
 
-    # ------------------------------------------------------------------------------------------------- what it is
+    # --- what it is ---------------------------------------------------------------------------------
 
     @property
     def spectra(self) -> tuple[Spectrum, Spectrum]:
@@ -90,7 +90,7 @@ class Kronecker(Coupled):
         """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
         return any(spectrum.values.shape[0] == 0 for spectrum in self.spectra)
 
-    # ------------------------------------------------------------------------------------------------- operators
+    # --- operators ----------------------------------------------------------------------------------
 
     @property
     def ridge(self) -> float:
@@ -158,7 +158,7 @@ class Kronecker(Coupled):
         )
         return left * right
 
-    # ------------------------------------------------------------------------------------------------- complete labels
+    # --- complete labels ----------------------------------------------------------------------------
 
     def _rotated(self, Y: Array) -> Array:
         return self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
@@ -247,7 +247,7 @@ class Kronecker(Coupled):
         """Return hold-out predictions under each regularisation; in D they share the decompositions."""
         return _KroneckerSweep(self, Y, alphas, task_alphas, members, task_members)
 
-    # ---------------------------------------------------------------------------------------- missing or weighted labels
+    # --- missing or weighted labels -----------------------------------------------------------------
 
     def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
         """Return the model of labelled rows and columns: the others say nothing."""
@@ -279,7 +279,7 @@ class Kronecker(Coupled):
         held_out = leave_out_columns(spectrum, weights, direct, rotated, spectrum.rotate(rotated), None, floor)
         return held_out @ (ending / namespace(Y).reshape(values, (-1, 1)))
 
-    # ------------------------------------------------------------------------------------------------------------ refit
+    # --- refit --------------------------------------------------------------------------------------
 
     def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
         """Return the sides of the slow twin."""
@@ -299,7 +299,7 @@ class Kronecker(Coupled):
         (values, _), (task_values, _) = (side.eigh for side in sides)
         return fitted_without((sides[0], sides[1]), np.outer(values, task_values), self.alpha, Y)
 
-    # ----------------------------------------------------------------------------------------------------------- memory
+    # --- memory -------------------------------------------------------------------------------------
 
     @classmethod
     def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:

@@ -73,7 +73,7 @@ class TwoStep(Coupled):
     rows: Smoother
     columns: Smoother
 
-    # ------------------------------------------------------------------------------------------------- what it is
+    # --- what it is ---------------------------------------------------------------------------------
 
     @property
     def spectra(self) -> tuple[Spectrum, ...]:
@@ -101,7 +101,7 @@ class TwoStep(Coupled):
         """The same with tasks for instances."""
         return TwoStep(self.columns, self.rows)
 
-    # ------------------------------------------------------------------------------------------------- operators
+    # --- operators ----------------------------------------------------------------------------------
 
     @cached_property
     def vanishing(self) -> bool:
@@ -189,7 +189,7 @@ class TwoStep(Coupled):
             kept = between(side.hat_block, rows)
         return residual * same_task + kept * between(task_side.residual_block, columns)
 
-    # ------------------------------------------------------------------------------------------------- complete labels
+    # --- complete labels ----------------------------------------------------------------------------
 
     @cached_property
     def _folded(self) -> tuple[bool, bool]:
@@ -228,7 +228,7 @@ class TwoStep(Coupled):
         return rotated
 
     def dual(self, Y: Array) -> Array:
-        r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}(\mathbf{G}+\lambda_t\mathbf{I})^{-1}`, (m, q)."""
+        r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}(\mathbf{G}+\lambda_t\mathbf{I})^{-1}`."""
         return self.columns.dual(self.rows.dual(Y).T).T
 
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
@@ -264,7 +264,7 @@ class TwoStep(Coupled):
         """Return hold-out predictions under each pair of regularisations, as products of stacks."""
         return TwoStepSweep(self, Y, alphas, task_alphas, members, task_members)
 
-    # ---------------------------------------------------------------------------------------- missing or weighted labels
+    # --- missing or weighted labels -----------------------------------------------------------------
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
@@ -332,7 +332,7 @@ class TwoStep(Coupled):
             places.append(place)
         return take_block(values.T, places[1], places[0])
 
-    # ------------------------------------------------------------------------------------------------------------ refit
+    # --- refit --------------------------------------------------------------------------------------
 
     def refit_block(
         self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
@@ -345,8 +345,8 @@ class TwoStep(Coupled):
         r"""Return the slow twin's predictions for hidden cells, the paper's transductive objective over the others.
 
         The kernel between cells has the eigenvalues :math:`\sigma s/(\lambda_d\lambda_t + \lambda_t\sigma +
-        \lambda_ds)`, with a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they are infinite; let both vanish together:
-        λ times the kernel has ridge λ, and tends to :math:`\sigma s/(\sigma + s)` with ridge 0.
+        \lambda_ds)`, with a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they are infinite; let both vanish
+        together: λ times the kernel has ridge λ, and tends to :math:`\sigma s/(\sigma + s)` with ridge 0.
         """
         if not all(side.is_ridge for side in sides):
 
@@ -365,7 +365,7 @@ class TwoStep(Coupled):
         kernel = np.outer(values, task_values) * pseudo_inverse(total)
         return fitted_without((sides[0], sides[1]), kernel, ridge, Y)
 
-    # ----------------------------------------------------------------------------------------------------------- memory
+    # --- memory -------------------------------------------------------------------------------------
 
     @classmethod
     def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
