@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._estimates import SideSize
-from dyadlearn._rounding import is_graded, solve_block
+from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
@@ -41,7 +41,8 @@ from dyadlearn.pairing.expansion import Expansion, Folded, Part
 from dyadlearn.pairing.groups import Members
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
+from dyadlearn.vectrick import sandwich
 
 __all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing", "side_size"]
 
@@ -461,6 +462,31 @@ class Coupled(Pairing):
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
         return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
+
+    def _new_pairs(self, Y: Array) -> Array:
+        """Return setting A, a division by the diagonal of the residual operator."""
+        working, (rows, columns) = self._working(), self.grid_spectra
+        uses_residual = working.prefers_residual
+        weights = working.remainder if uses_residual else working.shrinkage
+        diagonal = working._diagonal(weights)
+        if uses_residual:
+            slack = diagonal
+        elif working.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
+            slack = 1.0 - diagonal
+        else:
+            slack = working._diagonal(working.remainder)
+        check_cells(slack, working.floor)
+        rotated = columns.rotate(rows.rotate(Y).T).T
+        rotated *= weights
+        product = sandwich(rows.vectors, rotated, columns.vectors)
+        # What rounding may leave of the product where it cancels, one number for the whole grid.
+        level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
+        return settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
+
+    def _diagonal(self, weights: Array) -> Array:
+        """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
+        rows, columns = self.grid_spectra
+        return columns.diagonal(rows.diagonal(weights).T).T
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int

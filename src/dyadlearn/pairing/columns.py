@@ -16,7 +16,7 @@ from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
 from dyadlearn.pairing.groups import GROUP, Members, scatter_rows
 from dyadlearn.spectrum import Spectrum, leverage_error
 
-__all__ = ["column_weights", "leave_out_columns"]
+__all__ = ["column_weights", "leave_out_columns", "leave_out_rows", "scaled_weights"]
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
 # keeps the loop out of Python for small grids and costs nothing for large ones.
@@ -24,7 +24,7 @@ _BLOCK_NUMBERS = 2**17
 
 
 def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:
-    r"""Return each rotated column's filter, and which columns take it as shrinkage.
+    r"""Return the filters of columns with kernels :math:`s\mathbf{K}` under each of some regularisations.
 
     Parameters
     ----------
@@ -38,20 +38,35 @@ def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -
     Returns
     -------
     weights : array of shape (k, n c)
-        :math:`\sigma s/(\sigma s+\lambda)` for direct columns, :math:`\lambda/(\sigma s+\lambda)` for the others, up
-        to a scale per column.
     direct : array of shape (n c,)
-        1.0 for columns where nothing is kept by more than half (or the spectrum is truncated), else 0.0.
+        As in `scaled_weights`, of scales :math:`s/\lambda`.
     """
-    xp = namespace(values)
-    count = int(values.shape[0])
     if alphas[0] == 0:
         return _interpolating_weights(spectrum, values)
-    scaled = xp.reshape(
-        values[None, :] / as_array_of(list(alphas), values, values.dtype)[:, None], (len(alphas) * count,)
-    )
-    weights = spectrum.values[:, None] * scaled[None, :]
-    direct = scaled * largest(spectrum.values) <= 1
+    scales = values[None, :] / as_array_of(list(alphas), values, values.dtype)[:, None]
+    return scaled_weights(spectrum, namespace(values).reshape(scales, (-1,)))
+
+
+def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
+    r"""Return each column's filter, and which columns take it as shrinkage.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        With k eigenvalues.
+    scales : array of shape (c,)
+        What the kernel of each column is multiplied by, where its ridge is one.
+
+    Returns
+    -------
+    weights : array of shape (k, c)
+        :math:`c\sigma/(c\sigma+1)` for direct columns, :math:`1/(c\sigma+1)` for the others.
+    direct : array of shape (c,)
+        1.0 for columns where nothing is kept by more than half (or the spectrum is truncated), else 0.0.
+    """
+    xp = namespace(scales)
+    weights = spectrum.values[:, None] * scales[None, :]
+    direct = scales * largest(spectrum.values) <= 1
     if spectrum.is_truncated:
         direct = xp.ones_like(direct)
     denominator = weights + 1.0
@@ -62,7 +77,7 @@ def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -
     else:
         weights = xp.where(direct[None, :], weights, xp.ones_like(weights[:1, :]))
         weights /= denominator
-    return weights, xp.astype(direct, values.dtype)
+    return weights, xp.astype(direct, scales.dtype)
 
 
 def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Array]:
@@ -76,6 +91,36 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     else:
         residual = 1.0 / spectrum.values
     return residual[:, None] * seen[None, :], 1.0 - seen
+
+
+def leave_out_rows(
+    spectrum: Spectrum,
+    task_spectrum: Spectrum,
+    filters: tuple[Array, Array],
+    Y: Array,
+    members: Members,
+    floor: float,
+) -> Array:
+    """Leave rows out of a grid whose rotated tasks are problems of their own, given the filters of these.
+
+    Parameters
+    ----------
+    spectrum, task_spectrum : Spectrum
+        Of the m rows and of the q columns.
+    filters : (weights, direct)
+        As `scaled_weights` returns them, one for each direction of the tasks.
+    Y : array of shape (m, q)
+    members : list of integer arrays, or None
+    floor : float
+        What slacks must exceed; 0 where they cannot vanish.
+
+    Returns
+    -------
+    array of shape (m, q)
+    """
+    columns = task_spectrum.rotate(Y.T).T
+    held_out = leave_out_columns(spectrum, *filters, columns, spectrum.rotate(columns), members, floor)
+    return held_out @ task_spectrum.vectors.T
 
 
 def leave_out_columns(

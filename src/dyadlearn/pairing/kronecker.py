@@ -34,12 +34,11 @@ import numpy as np
 
 from dyadlearn._array import Array, largest, namespace, take_rows, to_numpy, zeros
 from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
-from dyadlearn._rounding import rounding_level, settled_difference
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.base import Coupled
-from dyadlearn.pairing.columns import column_weights, leave_out_columns
+from dyadlearn.pairing.columns import column_weights, leave_out_columns, leave_out_rows
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without
 from dyadlearn.pairing.groups import Members
 from dyadlearn.pairing.memory import refuse
@@ -47,7 +46,7 @@ from dyadlearn.pairing.new_both import new_both, new_both_numbers
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.two_step import TwoStep
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Spectrum, check_cells
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
 __all__ = ["Kronecker"]
@@ -200,41 +199,16 @@ class Kronecker(Coupled):
         if self.is_zero:
             return zeros(tuple(Y.shape), Y)
         if setting is Setting.A:
-            return self._working()._new_pairs(Y)
+            return self._new_pairs(Y)
         if setting is Setting.B:
             return self._new_rows(*self.spectra, Y, members)
         if setting is Setting.C:
             return self._new_rows(*self.spectra[::-1], Y.T, task_members).T
         return new_both(*self.spectra, Y, [self.alpha], members, task_members)[0, ...]
 
-    def _new_pairs(self, Y: Array) -> Array:
-        rotated, (U, V) = self._rotated(Y), (spectrum.vectors for spectrum in self.spectra)
-        if self.prefers_residual:
-            residual = self.remainder
-            slack = self._diagonal(residual)
-            check_cells(slack, self.floor)
-            rotated *= residual
-            return settled_difference(Y, slack, sandwich(U, rotated, V), _level(Y, residual), slack)
-        shrinkage = self.shrinkage
-        leverage = self._diagonal(shrinkage)
-        if self.is_truncated or largest(leverage) <= 0.9:  # the difference keeps all digits but one
-            slack = 1.0 - leverage
-        else:
-            slack = self._diagonal(self.remainder)
-        check_cells(slack, self.floor)
-        rotated *= shrinkage
-        return settled_difference(Y, leverage, sandwich(U, rotated, V), _level(Y, shrinkage), slack, sign=-1)
-
-    def _diagonal(self, weights: Array) -> Array:
-        """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
-        return self.task_spectrum.diagonal(self.spectrum.diagonal(weights).T).T
-
     def _new_rows(self, spectrum: Spectrum, task_spectrum: Spectrum, Y: Array, members: Members) -> Array:
-        columns = task_spectrum.rotate(Y.T).T
-        weights, direct = column_weights(spectrum, task_spectrum.values, [self.alpha])
-        floor = interpolation_floor(self.alpha, spectrum)
-        held_out = leave_out_columns(spectrum, weights, direct, columns, spectrum.rotate(columns), members, floor)
-        return held_out @ task_spectrum.vectors.T
+        filters = column_weights(spectrum, task_spectrum.values, [self.alpha])
+        return leave_out_rows(spectrum, task_spectrum, filters, Y, members, interpolation_floor(self.alpha, spectrum))
 
     def sweep(
         self,
@@ -353,11 +327,6 @@ class _KroneckerSweep(Sweep):
             refuse(new_both_numbers(self.Y, self.pairing.sizes, rows.stop - start), self.Y, Setting.D)
             groups = (self.members, self.task_members)
             yield rows, 0, Setting.D, new_both(*self.pairing.spectra, self.Y, self.alphas[rows], *groups)
-
-
-def _level(Y: Array, weights: Array) -> Array:
-    """Return what rounding may leave of U (w ∘ UᵀYV) Vᵀ where it cancels, one number for the whole grid."""
-    return rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
 
 
 def _count_above(spectrum: Spectrum, task_spectrum: Spectrum, alpha: float) -> int:

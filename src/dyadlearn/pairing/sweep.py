@@ -2,8 +2,8 @@ r"""Hold-out predictions over many regularisations, at the speed of matrix produ
 
 A `Sweep` asks for one regularisation after the other. Of two-step ridge regression every grid point of settings B, C
 and D is (instance operator) Y (task operator): the left products :math:`\mathbf{L}_k\mathbf{Y}` are stacked over all
-:math:`\lambda_d` and multiplied by one task operator at a time. Where several settings are asked for, all four come from
-the one product :math:`D = \mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`, since
+:math:`\lambda_d` and multiplied by one task operator at a time. Where several settings are asked for, all four come
+from the one product :math:`D = \mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`, since
 :math:`\mathbf{H} = \mathrm{diag}(\mathbf{e})\mathbf{L} + \mathrm{diag}(\mathbf{h})`:
 
 .. math::

@@ -1,9 +1,9 @@
 r"""Scores over all regularisations.
 
 How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
-the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products (see
-`dyadlearn.pairing.sweep`), and squared error often without any predictions. Elsewhere one regularisation follows the
-other, and folds that are solved again start from the solution for the one before.
+the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
+(see `dyadlearn.pairing.sweep`), and squared error often without any predictions. Elsewhere one regularisation follows
+the other, and folds that are solved again start from the solution for the one before.
 """
 
 from __future__ import annotations
