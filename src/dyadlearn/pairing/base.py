@@ -65,6 +65,8 @@ class Pairing(ABC):
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
     #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
     knows_tasks: ClassVar[bool] = True
+    #: How it goes through many regularisations.
+    sweep_type: ClassVar[type[Sweep]] = Sweep
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
 
@@ -203,7 +205,7 @@ class Pairing(ABC):
         task_members: Members = None,
     ) -> Sweep:
         """Return hold-out predictions under each of some regularisations, see `dyadlearn.pairing.sweep.Sweep`."""
-        return Sweep(self, Y, alphas, task_alphas, members, task_members)
+        return self.sweep_type(self, Y, alphas, task_alphas, members, task_members)
 
     # --- missing or weighted labels -----------------------------------------------------------------
 

@@ -53,11 +53,29 @@ __all__ = ["Kronecker"]
 
 
 @dataclass(frozen=True, eq=False)
+class _KroneckerSweep(Sweep):
+    """Setting D for many regularisations together, the others one after the other."""
+
+    pairing: Kronecker
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        yield from super().walk([setting for setting in settings if setting is not Setting.D], per_stack)
+        if Setting.D not in settings:
+            return
+        for start in range(0, len(self.alphas), per_stack):
+            rows = slice(start, min(start + per_stack, len(self.alphas)))
+            refuse(new_both_numbers(self.Y, self.pairing.sizes, rows.stop - start), self.Y, Setting.D)
+            groups = (self.members, self.task_members)
+            yield rows, 0, Setting.D, new_both(*self.pairing.spectra, self.Y, self.alphas[rows], *groups)
+
+
+@dataclass(frozen=True, eq=False)
 class Kronecker(Coupled):
     """Two spectra, and one regularisation of the pairs."""
 
     words: ClassVar[str] = "Kronecker ridge regression"
     is_product: ClassVar[bool] = True
+    sweep_type: ClassVar[type[Sweep]] = _KroneckerSweep
 
     spectrum: Spectrum
     task_spectrum: Spectrum
@@ -210,17 +228,6 @@ class Kronecker(Coupled):
         filters = column_weights(spectrum, task_spectrum.values, [self.alpha])
         return leave_out_rows(spectrum, task_spectrum, filters, Y, members, interpolation_floor(self.alpha, spectrum))
 
-    def sweep(
-        self,
-        Y: Array,
-        alphas: Sequence[float],
-        task_alphas: Sequence[float],
-        members: Members = None,
-        task_members: Members = None,
-    ) -> Sweep:
-        """Return hold-out predictions under each regularisation; in D they share the decompositions."""
-        return _KroneckerSweep(self, Y, alphas, task_alphas, members, task_members)
-
     # --- missing or weighted labels -----------------------------------------------------------------
 
     def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
@@ -310,23 +317,6 @@ class Kronecker(Coupled):
         # One small system for each column, some of them at a time.
         gathered = gathered_numbers(m * q, sides, largest_group) + (2**19 if largest_group > 1 else 0)
         return float(sum(side.vectors for side in sides) + formed + gathered)
-
-
-@dataclass(frozen=True, eq=False)
-class _KroneckerSweep(Sweep):
-    """Setting D for many regularisations together, the others one after the other."""
-
-    pairing: Kronecker
-
-    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        yield from super().walk([setting for setting in settings if setting is not Setting.D], per_stack)
-        if Setting.D not in settings:
-            return
-        for start in range(0, len(self.alphas), per_stack):
-            rows = slice(start, min(start + per_stack, len(self.alphas)))
-            refuse(new_both_numbers(self.Y, self.pairing.sizes, rows.stop - start), self.Y, Setting.D)
-            groups = (self.members, self.task_members)
-            yield rows, 0, Setting.D, new_both(*self.pairing.spectra, self.Y, self.alphas[rows], *groups)
 
 
 def _count_above(spectrum: Spectrum, task_spectrum: Spectrum, alpha: float) -> int:

@@ -14,7 +14,7 @@ and on the diagonal the single cell (A) or the single vertex (B, C, D) is left o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -24,7 +24,6 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, ta
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
-from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.groups import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
@@ -45,6 +44,7 @@ class Network(TwoStep):
 
     words: ClassVar[str] = "two-step ridge regression on a network"
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
+    sweep_type: ClassVar[type[Sweep]] = Sweep
 
     symmetry: int = 1
 
@@ -103,17 +103,6 @@ class Network(TwoStep):
         held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
         return held_out if setting is Setting.B else self.symmetry * held_out.T
 
-    def sweep(
-        self,
-        Y: Array,
-        alphas: Sequence[float],
-        task_alphas: Sequence[float],
-        members: Members = None,
-        task_members: Members = None,
-    ) -> Sweep:
-        """Return hold-out predictions under each regularisation."""
-        return Pairing.sweep(self, Y, alphas, task_alphas, members, task_members)
-
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
@@ -121,15 +110,8 @@ class Network(TwoStep):
         # Rounding must not break the symmetry.
         return replace(found, labels=(found.labels + self.symmetry * found.labels.T) / 2)
 
-    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
-        """Tell whether few edges are observed."""
-        return Coupled.has_shortcut(self, Y, weights, setting)
-
-    def leave_one_out(
-        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-    ) -> Array | None:
-        """Return setting A from one dense system of the observed edges."""
-        return Coupled.leave_one_out(self, Y, weights, setting, completed)
+    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
+        """Return none: an edge leaves in both directions."""
 
     def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
         """Leave out each edge with its transpose, −P_BB⁻¹ P_B· y of the others: Cramer's rule for two cells B."""

@@ -69,6 +69,7 @@ class TwoStep(Coupled):
     """A side of instances and one of tasks, each with a filter and a regularisation of its own."""
 
     words: ClassVar[str] = "two-step ridge regression"
+    sweep_type: ClassVar[type[Sweep]] = TwoStepSweep
 
     rows: Smoother
     columns: Smoother
@@ -253,17 +254,6 @@ class TwoStep(Coupled):
         held_out /= slack
         return held_out
 
-    def sweep(
-        self,
-        Y: Array,
-        alphas: Sequence[float],
-        task_alphas: Sequence[float],
-        members: Members = None,
-        task_members: Members = None,
-    ) -> Sweep:
-        """Return hold-out predictions under each pair of regularisations, as products of stacks."""
-        return TwoStepSweep(self, Y, alphas, task_alphas, members, task_members)
-
     # --- missing or weighted labels -----------------------------------------------------------------
 
     def _completed(
@@ -278,17 +268,20 @@ class TwoStep(Coupled):
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
         """Tell whether single cells are to be left out, where few are observed or the others form a block."""
         few = super().has_shortcut(Y, weights, setting)
-        return few or (setting is Setting.A and _missing_block(Y, weights) is not None)
+        return few or self._block_to_leave_beside(Y, weights, setting) is not None
 
     def leave_one_out(
         self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
     ) -> Array | None:
         """Return setting A, beside a block of missing labels or from one dense system."""
-        block = _missing_block(Y, weights) if setting is Setting.A else None
+        block = self._block_to_leave_beside(Y, weights, setting)
         if block is None:
             return super().leave_one_out(Y, weights, setting, completed)
         working = self._working()
         return leave_one_out_beside_block(working, *working._scaled, completed(), *block)
+
+    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
+        return _missing_block(Y, weights) if setting is Setting.A else None
 
     def takes_apart(self, setting: Setting) -> bool:
         """Tell whether instances or tasks leave."""
