@@ -18,7 +18,6 @@ from dyadlearn.cli.sides import Entities, new_side
 from dyadlearn.cli.tables import read_cells, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.models._predict import predict_grid
 
 __all__ = ["predict"]
 
@@ -116,7 +115,7 @@ def _predictions(model: Any, X: Any, T: Entities | None) -> np.ndarray:
     # The spectrum knows the instances of training, whether the model keeps their features or not.
     assert T is not None
     _, rows = model._task_rows(T.values)
-    return to_numpy(predict_grid(rows, model._expansion().transposed, None).T)
+    return to_numpy(model._expansion().transposed.grid(rows, None).T)
 
 
 def _names(found: Loaded, side: Entities | None, place: int, count: int) -> Ids:
