@@ -97,6 +97,11 @@ class Pairing(ABC):
         """Whether holding out equals fitting again, see `dyadlearn.filters.SpectralFilter.refits`."""
         return all(filter.refits for filter in self.filters)
 
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings that have a meaning."""
+        return tuple(setting for setting in Setting if self.knows_tasks or not setting.new_task)
+
     @abstractmethod
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""

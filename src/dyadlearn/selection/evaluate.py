@@ -66,11 +66,11 @@ def evaluate(
     check_is_fitted(model)
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
-    wanted = [as_setting(setting) for setting in settings]
-    if not problem.pairing.knows_tasks:
-        wanted = [setting for setting in wanted if not setting.new_task]
-        if not wanted:
-            raise ValueError("This model knows nothing of tasks: only settings A and B can be evaluated.")
+    known = problem.pairing.settings
+    wanted = [setting for setting in map(as_setting, settings) if setting in known]
+    if not wanted:
+        letters = ", ".join(setting.value for setting in known)
+        raise ValueError(f"This model can be evaluated in settings {letters} only, found none of them.")
     judge = scorer(scoring_of(model, scoring))
     scores, undefined, methods = [], [], []
     for setting in wanted:

@@ -106,8 +106,7 @@ def landscape(
         groups = in_order(groups, grid.instance_ids, None, "groups")
         task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
-    if not problem.pairing.knows_tasks:
-        wanted = [setting for setting in wanted if not setting.new_task] or wanted
+    wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
     options = {"max_memory": max_memory, "progress": progress}
