@@ -70,7 +70,7 @@ def test_settings_that_are_asked_for():
     assert list(evaluate(model, ["both", "leave_x1_out"])["setting"]) == ["D", "B"]
     assert list(evaluate(IndependentTaskRidge().fit(X, Y))["setting"]) == ["A", "B"]
     assert list(evaluate(TwoStepRidge().fit(X, Y), "BC")["setting"]) == ["B"]
-    with pytest.raises(ValueError, match="knows nothing of tasks: only settings A and B"):
+    with pytest.raises(ValueError, match="knows nothing of tasks: .* setting A or B"):
         evaluate(IndependentTaskRidge().fit(X, Y, tasks=T), "CD")
 
 

@@ -66,11 +66,10 @@ def evaluate(
     check_is_fitted(model)
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
-    known = problem.pairing.settings
-    wanted = [setting for setting in map(as_setting, settings) if setting in known]
-    if not wanted:
-        letters = ", ".join(setting.value for setting in known)
-        raise ValueError(f"This model can be evaluated in settings {letters} only, found none of them.")
+    asked = [as_setting(setting) for setting in settings]
+    wanted = [setting for setting in asked if setting in problem.pairing.settings]
+    if asked and not wanted:
+        problem.pairing.check_request(asked[0], None, None, None)  # which says why not
     judge = scorer(scoring_of(model, scoring))
     scores, undefined, methods = [], [], []
     for setting in wanted:
