@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn.filters import Tikhonov
-from dyadlearn.holdout.problem import Problem
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.holdout import Problem
+from dyadlearn.pairing import Independent, Kronecker, Network, TwoStep
 from dyadlearn.spectrum import Spectrum
 
 SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one row": (1, 8), "one column": (8, 1)}
@@ -23,6 +23,7 @@ PATTERNS = ["5%", "50%", "95%", "rows", "columns", "rows and columns", "one cell
 # The kernel of a side: well-conditioned; with a null space kept, or left out and then large or small.
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
 MODELS = ["two-step", "kronecker"]
+RIDGE = Tikhonov()
 
 
 # --- one side ------------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ class Holes:
 
     Attributes
     ----------
-    operators : PairOperators
+    operators : Pairing
     K, G : arrays of shape (m, m) and (q, q)
     Y : array of shape (m, q)
         NaN where not observed.
@@ -141,15 +142,38 @@ def holes(
     Y = rng.normal(size=shape)
     Y[~pattern(missing, shape, rng)] = np.nan
     if model == "kronecker":
-        return Holes(KroneckerPairs(*spectra, alpha), K, G, Y, np.kron(K, G), alpha)
+        return Holes(Kronecker(*spectra, alpha), K, G, Y, np.kron(K, G), alpha)
     smoothers = spectra[0].smoother(Tikhonov(), alpha), spectra[1].smoother(Tikhonov(), task_alpha)
     R, task_R = residual_of(K, alpha), residual_of(G, task_alpha)
     H, task_H = K @ R / alpha, G @ task_R / task_alpha
     P = np.kron(H, task_H) @ np.linalg.inv(np.kron(R, np.eye(shape[1])) + np.kron(H, task_R))
-    return Holes(TwoStepPairs(*smoothers), K, G, Y, P, 1.0)
+    return Holes(TwoStep(*smoothers), K, G, Y, P, 1.0)
 
 
 # --- held out ----------------------------------------------------------------------------------------------------
+
+
+def posed(
+    method: str,
+    Y: Any,
+    spectrum: Spectrum,
+    alpha: float,
+    task_spectrum: Spectrum | None = None,
+    task_alpha: float = 0.0,
+    filter: SpectralFilter = RIDGE,
+    task_filter: SpectralFilter = RIDGE,
+    sign: int = 1,
+    **others: Any,
+) -> Problem:
+    """Return the problem of a model by its word; what that has no use for is not looked at."""
+    rows = spectrum.smoother(filter, alpha)
+    if method == "independent":
+        return Problem(Independent(rows), Y, **others)
+    if method == "network":
+        return Problem(Network.of(rows, sign), Y, **others)
+    if method == "kronecker":
+        return Problem(Kronecker(spectrum, task_spectrum, alpha), Y, **others)
+    return Problem(TwoStep(rows, task_spectrum.smoother(task_filter, task_alpha)), Y, **others)
 
 
 def problem(
@@ -167,11 +191,8 @@ def problem(
     m, q = (shape[0], shape[0]) if method == "network" else shape
     own, tasks = (spectrum(kind, features(kind, n, rng)) for kind, n in zip(kinds, (m, q), strict=True))
     Y = rng.normal(size=(m, q))
-    if method == "independent":
-        return Problem(method, Y, own, alpha, **others)
-    if method == "network":
-        return Problem(method, Y + sign * Y.T, own, alpha, own, alpha, sign=sign, **others)
-    return Problem(method, Y, own, alpha, tasks, task_alpha, **others)
+    Y = Y + sign * Y.T if method == "network" else Y
+    return posed(method, Y, own, alpha, tasks, task_alpha, sign=sign, **others)
 
 
 # --- how close ---------------------------------------------------------------------------------------------------
@@ -193,9 +214,9 @@ def error(found: Any, expected: np.ndarray) -> float:
 
 def tolerance(given: Problem) -> float:
     """Return the relative error that rounding may cause, whoever makes it, in double precision."""
-    sides = [float(np.max(given.spectrum.values)) / given.alpha]
-    if given.method == "kronecker":
-        sides[0] *= float(np.max(given.task_spectrum.values))
-    elif given.task_spectrum is not None:
-        sides.append(float(np.max(given.task_spectrum.values)) / given.task_alpha)
-    return max(1e-8, 1e3 * np.finfo(np.float64).eps * max(sides))
+    sizes = [float(np.max(spectrum.values)) for spectrum in given.pairing.spectra]
+    alphas = given.pairing.alphas.values()
+    if len(sizes) > len(alphas):  # one for the pairs
+        sizes = [float(np.prod(sizes))]
+    conditions = [size / alpha for size, alpha in zip(sizes, alphas, strict=True)]
+    return max(1e-8, 1e3 * np.finfo(np.float64).eps * max(conditions))

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.solvers import incomplete
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.holes import complete as complete_module
+from dyadlearn.holes.complete import complete
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import every, lines, over
@@ -54,7 +55,7 @@ WEIGHTED = [
 
 @over(lines("way weighted", *WEIGHTED))
 @over(every(model=MODELS))
-def test_the_quadratic_falls_with_every_iteration(grids, model, way, weighted):
+def test_the_quadratic_falls_with_every_iteration(model, way, weighted):
     given = grids.holes(model, missing="50%", **HARD)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, size=given.Y.shape) if weighted else None
     system, right, cells = dense_system(given, way["form"], weights)
@@ -75,7 +76,7 @@ def test_the_quadratic_falls_with_every_iteration(grids, model, way, weighted):
 
 
 @over(every(rank=[0, 5]))
-def test_the_transductive_objective_falls_with_every_iteration(grids, rank):
+def test_the_transductive_objective_falls_with_every_iteration(rank):
     """With missing labels z set free, Σ (f − z)² + fᵀΞ⁻¹f falls to the minimum of the objective of observed ones."""
     alpha, task_alpha = 1e-2, 1e-3
     given = grids.holes("two-step", (9, 8), "50%", alpha=alpha, task_alpha=task_alpha)
@@ -106,7 +107,7 @@ def test_the_transductive_objective_falls_with_every_iteration(grids, rank):
 
 
 @over(every(**ways, model=MODELS))
-def test_stopping_is_reported_by_the_true_residual(grids, model, way):
+def test_stopping_is_reported_by_the_true_residual(model, way):
     given = grids.holes(model, missing="50%", **HARD)
     system, right, cells = dense_system(given, way["form"])
     n_iters = []
@@ -120,7 +121,7 @@ def test_stopping_is_reported_by_the_true_residual(grids, model, way):
 
 
 @over(every(model=MODELS))
-def test_no_more_is_asked_than_the_precision_allows(grids, model):
+def test_no_more_is_asked_than_the_precision_allows(model):
     given = grids.holes(model, (8, 6), "50%", dtype="float32")
     for way in WAYS.values():
         assert complete(given.operators, given.Y.astype("float32"), tol=1e-14, **way).solution.converged
@@ -129,17 +130,10 @@ def test_no_more_is_asked_than_the_precision_allows(grids, model):
 # --- warm starts --------------------------------------------------------------------------------------
 
 
-def at_alpha(operators, alpha: float):
-    """Return the same model under another λ of the instances, or of the pairs."""
-    if isinstance(operators, KroneckerPairs):
-        return KroneckerPairs(operators.spectrum, operators.task_spectrum, alpha)
-    return TwoStepPairs(operators.spectrum.smoother(Tikhonov(), alpha), operators.columns)
-
-
 @over(every(**ways, model=MODELS))
-def test_a_solution_nearby_saves_iterations(grids, model, way):
+def test_a_solution_nearby_saves_iterations(model, way):
     given = grids.holes(model, missing="50%", **HARD)
-    near = complete(at_alpha(given.operators, 1.02e-3), given.Y, **way)
+    near = complete(given.operators.at(1.02e-3), given.Y, **way)
     before = near.solution.values.copy()
     cold = complete(given.operators, given.Y, **way)
     warm = complete(given.operators, given.Y, start=near, **way)
@@ -155,7 +149,7 @@ def test_a_solution_nearby_saves_iterations(grids, model, way):
 
 
 @over(every(form=["missing", "observed"], model=MODELS))
-def test_a_solution_of_the_other_system_is_no_start(grids, model, form):
+def test_a_solution_of_the_other_system_is_no_start(model, form):
     given = grids.holes(model, missing="50%", **HARD)
     other = "observed" if form == "missing" else "missing"
     options = {"rank": 0, "max_direct": 0}
@@ -167,7 +161,7 @@ def test_a_solution_of_the_other_system_is_no_start(grids, model, form):
 
 
 @over(every(**ways, model=MODELS))
-def test_a_start_from_other_holes_leads_to_the_same_answer(grids, model, way):
+def test_a_start_from_other_holes_leads_to_the_same_answer(model, way):
     """Cells that were missing and are no more, or the reverse, take nothing along."""
     given = grids.holes(model, (9, 7), "50%")
     rng = np.random.default_rng(8)
@@ -182,12 +176,12 @@ def test_a_start_from_other_holes_leads_to_the_same_answer(grids, model, way):
 
 
 @over(every(model=MODELS))
-def test_a_path_of_regularisations(grids, model):
+def test_a_path_of_regularisations(model):
     """Each start from the one before: no answer is lost on the way, and fewer iterations are needed."""
     given = grids.holes(model, missing="50%", **HARD)
     way, cold, warm, start = WAYS["observed"], 0, 0, None
     for alpha in np.geomspace(1.0, 1e-3, 12):
-        operators = at_alpha(given.operators, alpha)
+        operators = given.operators.at(alpha)
         start = complete(operators, given.Y, start=start, **way)
         plain = complete(operators, given.Y, **way)
         grids.close(start.labels, plain.labels, 1e-5)
@@ -204,7 +198,7 @@ def test_single_precision_stops_where_its_products_are_rounding():
     Y = np.where(rng.random((40, 30)) < 0.5, np.nan, rng.normal(size=(40, 30)))
     found, exact = (
         complete(
-            KroneckerPairs(*(Spectrum.from_gram(side.astype(dtype)) for side in (K, G)), 0.05),
+            Kronecker(*(Spectrum.from_gram(side.astype(dtype)) for side in (K, G)), 0.05),
             Y.astype(dtype),
             form="observed",
         )
@@ -214,7 +208,7 @@ def test_single_precision_stops_where_its_products_are_rounding():
     assert found.solution.converged
     assert_allclose(found.labels, exact.labels, atol=1e-2)
     hasty = complete(
-        KroneckerPairs(*(Spectrum.from_gram(side.astype("float32")) for side in (K, G)), 0.05),
+        Kronecker(*(Spectrum.from_gram(side.astype("float32")) for side in (K, G)), 0.05),
         Y.astype("float32"),
         form="observed",
         rank=0,
@@ -225,11 +219,11 @@ def test_single_precision_stops_where_its_products_are_rounding():
 
 def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):
     """Too many to solve for directly: the directions that are kept whole tell whether the rest determines them."""
-    monkeypatch.setattr(incomplete, "_CHECKED_CELLS", 10)
+    monkeypatch.setattr(complete_module, "_CHECKED_CELLS", 10)
     rng = np.random.default_rng(1)
     sides = [Spectrum.from_features(rng.normal(size=shape)) for shape in ((12, 3), (9, 2))]
     Y = rng.normal(size=(12, 9))
-    operators = (TwoStepPairs(*(side.smoother(Tikhonov(), 0.0) for side in sides)), KroneckerPairs(*sides, 0.0))
+    operators = (TwoStep(*(side.smoother(Tikhonov(), 0.0) for side in sides)), Kronecker(*sides, 0.0))
     few, unlucky, enough = (np.full((12, 9), np.nan) for _ in range(3))
     few[0, :5] = Y[0, :5]  # five labels for six directions
     unlucky[:2] = Y[:2]  # more labels, but of two instances for three directions

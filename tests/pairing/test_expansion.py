@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
-from dyadlearn.solvers import two_step_coefficients
-from dyadlearn.solvers.folding import Folded, Unfolded
+from dyadlearn.pairing import TwoStep
+from dyadlearn.pairing.expansion import Folded, Unfolded
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 
@@ -32,11 +32,12 @@ def ridge(rows, other, alpha):
         form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True), (False, False)]
     )
 )
-def test_predictions_do_not_depend_on_what_is_folded(form, task_form, folded):
+def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, folded):
     (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X_NEW), FORMS[task_form](T, T_NEW)
-    sides = [(spectrum, Tikhonov(), 0.3), (task_spectrum, Tikhonov(), 0.1)]
-    values = two_step_coefficients(spectrum, task_spectrum, Y, Tikhonov(), 0.3, Tikhonov(), 0.1, folded)
-    part, task_part = (Folded(side[0]) if whole else Unfolded(*side) for side, whole in zip(sides, folded, strict=True))
+    monkeypatch.setattr(TwoStep, "_folded", folded)
+    model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
+    values, (part, task_part) = model.coefficients(Y), model.parts
+    assert [isinstance(each, Folded) for each in (part, task_part)] == list(folded)
     assert values.shape == (part.size, task_part.size)
     half = part.rows(rows) @ values
     for given, expected in ((task_part.rows(task_rows), T_NEW), (None, T)):
@@ -47,7 +48,7 @@ def test_predictions_do_not_depend_on_what_is_folded(form, task_form, folded):
 @over(covering(filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()], alpha=[0.0, 0.5], form=list(FORMS)))
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
     spectrum, rows = FORMS[form](X, X)
-    side, product = Unfolded(spectrum, filter, alpha), rng.normal(size=(2, spectrum.values.shape[0]))
+    side, product = Unfolded(spectrum.smoother(filter, alpha)), rng.normal(size=(2, spectrum.values.shape[0]))
     assert_allclose(side.training(product), product @ side.rows(rows).T, rtol=1e-9, atol=1e-12)
     assert side.rows(rows).shape[1] == side.width
     assert not side.is_dual

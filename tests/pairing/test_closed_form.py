@@ -12,14 +12,7 @@ from scipy import sparse
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers import (
-    independent_coefficients,
-    independent_dual,
-    kronecker_coefficients,
-    kronecker_dual,
-    two_step_coefficients,
-    two_step_dual,
-)
+from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 
@@ -127,6 +120,18 @@ def kronecker_predictions(
     return stacked.reshape((len(rows), len(task_rows)), order="F")
 
 
+def two_step(instance: Spectrum, task: Spectrum, alpha: float, task_alpha: float) -> TwoStep:
+    return TwoStep(instance.smoother(Tikhonov(), alpha), task.smoother(Tikhonov(), task_alpha))
+
+
+def predicted(model: Pairing, Y: np.ndarray, *rows: np.ndarray) -> np.ndarray:
+    """Return predictions for kernel or feature rows of each side from the coefficients of a model."""
+    found = model.coefficients(Y)
+    for part, block in zip(model.parts, rows, strict=True):
+        found = (part.rows(block) @ found).T
+    return found if len(rows) == 2 else found.T
+
+
 def spectra(side: Side, tasks: Side, dtype: str) -> tuple[Spectrum, Spectrum]:
     return Spectrum.from_gram(side.K.astype(dtype)), Spectrum.from_gram(tasks.K.astype(dtype))
 
@@ -136,11 +141,11 @@ def test_independent_task_ridge(shape, rank, alpha, dtype):
     side, _, Y = make_problem(shape, rank)
     spectrum = Spectrum.from_gram(side.K.astype(dtype))
     labels = Y.astype(dtype)
-    coefficients = independent_coefficients(spectrum, labels, Tikhonov(), alpha)
+    model = Independent(spectrum.smoother(Tikhonov(), alpha))
     for rows in (side.features, side.new):
         kernel_rows = (rows @ side.features.T).astype(dtype)
-        assert_close(kernel_rows @ coefficients, ridge_map(side, rows, alpha) @ Y, dtype)
-    assert_close(independent_dual(spectrum, labels, Tikhonov(), alpha), ridge_dual(side, Y, alpha), dtype)
+        assert_close(predicted(model, labels, kernel_rows), ridge_map(side, rows, alpha) @ Y, dtype)
+    assert_close(model.dual(labels), ridge_dual(side, Y, alpha), dtype)
     assert_array_equal(labels, Y)
 
 
@@ -148,16 +153,15 @@ def test_independent_task_ridge(shape, rank, alpha, dtype):
 def test_two_step_ridge(shape, rank, alpha, task_alpha, dtype):
     side, tasks, Y = make_problem(shape, rank)
     labels = Y.astype(dtype)
-    arguments = (*spectra(side, tasks, dtype), labels, Tikhonov(), alpha, Tikhonov(), task_alpha)
-    coefficients = two_step_coefficients(*arguments)
+    model = two_step(*spectra(side, tasks, dtype), alpha, task_alpha)
     for rows in (side.features, side.new):
         for task_rows in (tasks.features, tasks.new):
             kernel_rows = (rows @ side.features.T).astype(dtype)
             task_kernel_rows = (task_rows @ tasks.features.T).astype(dtype)
             expected = ridge_map(side, rows, alpha) @ Y @ ridge_map(tasks, task_rows, task_alpha).T
-            assert_close(kernel_rows @ coefficients @ task_kernel_rows.T, expected, dtype)
+            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected, dtype)
     expected = ridge_dual(tasks, ridge_dual(side, Y, alpha).T, task_alpha).T
-    assert_close(two_step_dual(*arguments), expected, dtype)
+    assert_close(model.dual(labels), expected, dtype)
     assert_array_equal(labels, Y)
 
 
@@ -165,19 +169,18 @@ def test_two_step_ridge(shape, rank, alpha, task_alpha, dtype):
 def test_kronecker_ridge(shape, rank, alpha, dtype):
     side, tasks, Y = make_problem(shape, rank)
     labels = Y.astype(dtype)
-    arguments = (*spectra(side, tasks, dtype), labels, alpha)
-    coefficients = kronecker_coefficients(*arguments)
+    model = Kronecker(*spectra(side, tasks, dtype), alpha)
     for rows in (side.features, side.new):
         for task_rows in (tasks.features, tasks.new):
             kernel_rows = (rows @ side.features.T).astype(dtype)
             task_kernel_rows = (task_rows @ tasks.features.T).astype(dtype)
             expected = kronecker_predictions(side, tasks, rows, task_rows, Y, alpha)
-            assert_close(kernel_rows @ coefficients @ task_kernel_rows.T, expected, dtype)
+            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected, dtype)
     if rank == "full" or alpha in (0.0, 1.0):
-        assert_close(kronecker_dual(*arguments), kronecker_system(side, tasks, Y, alpha), dtype)
+        assert_close(model.dual(labels), kronecker_system(side, tasks, Y, alpha), dtype)
     if rank == "singular" and alpha > 0:
         unfitted = Y - kronecker_predictions(side, tasks, side.features, tasks.features, Y, alpha)
-        assert_close(kronecker_dual(*arguments), unfitted / alpha, dtype)
+        assert_close(model.dual(labels), unfitted / alpha, dtype)
     assert_array_equal(labels, Y)
 
 
@@ -186,11 +189,11 @@ def test_dual_parameters_solve_the_equations_of_the_paper(shape, rank, alpha):
     side, tasks, Y = make_problem(shape, rank)
     K, G = side.K, tasks.K
     instance, task = spectra(side, tasks, "float64")
-    A = independent_dual(instance, Y, Tikhonov(), alpha)
+    A = Independent(instance.smoother(Tikhonov(), alpha)).dual(Y)
     assert_close((K + alpha * np.eye(len(K))) @ A, Y)
-    A = kronecker_dual(instance, task, Y, alpha)
+    A = Kronecker(instance, task, alpha).dual(Y)
     assert_close(K @ A @ G + alpha * A, Y)
-    A = two_step_dual(instance, task, Y, Tikhonov(), alpha, Tikhonov(), 0.7)
+    A = two_step(instance, task, alpha, 0.7).dual(Y)
     assert_close((K + alpha * np.eye(len(K))) @ A @ (G + 0.7 * np.eye(len(G))), Y)
 
 
@@ -222,14 +225,13 @@ def test_any_mixture_of_filters(shape, rank, filter, task_filter):
     side, tasks, Y = make_problem(shape, rank)
     instance, task = spectra(side, tasks, "float64")
     expected = filter_of_matrix(side.K, filter, 0.9) @ Y
-    assert_close(independent_dual(instance, Y, filter, 0.9), expected)
-    coefficients = independent_coefficients(instance, Y, filter, 0.9)
-    assert_close(side.K_new @ coefficients, side.K_new @ expected)
+    rows, columns = instance.smoother(filter, 0.9), task.smoother(task_filter, 0.6)
+    assert_close(Independent(rows).dual(Y), expected)
+    assert_close(predicted(Independent(rows), Y, side.K_new), side.K_new @ expected)
     expected = expected @ filter_of_matrix(tasks.K, task_filter, 0.6)
-    arguments = (instance, task, Y, filter, 0.9, task_filter, 0.6)
-    assert_close(two_step_dual(*arguments), expected)
-    coefficients = two_step_coefficients(*arguments)
-    assert_close(side.K_new @ coefficients @ tasks.K_new.T, side.K_new @ expected @ tasks.K_new.T)
+    model = TwoStep(rows, columns)
+    assert_close(model.dual(Y), expected)
+    assert_close(predicted(model, Y, side.K_new, tasks.K_new), side.K_new @ expected @ tasks.K_new.T)
 
 
 CONTAINERS: dict[str, Callable] = {
@@ -259,20 +261,21 @@ def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
     task = Spectrum.from_features(container(tasks.features.astype(dtype)))
     rows, task_rows = side.new.astype(dtype), tasks.new.astype(dtype)
 
-    coefficients = independent_coefficients(instance, labels, Tikhonov(), alpha)
-    assert coefficients.shape == (3, 7)
-    assert_close(rows @ coefficients, ridge_map(side, side.new, alpha) @ Y, dtype)
+    model = Independent(instance.smoother(Tikhonov(), alpha))
+    assert model.coefficients(labels).shape == (3, 7)
+    assert_close(rows @ model.coefficients(labels), ridge_map(side, side.new, alpha) @ Y, dtype)
     expected = ridge_dual(side, Y, alpha)
-    assert_close(independent_dual(instance, labels, Tikhonov(), alpha), expected, dtype)
+    assert_close(model.dual(labels), expected, dtype)
 
-    arguments = (instance, task, labels, Tikhonov(), alpha, Tikhonov(), 0.5)
-    coefficients = two_step_coefficients(*arguments)
+    model = two_step(instance, task, alpha, 0.5)
+    coefficients = model.coefficients(labels)
     assert coefficients.shape == (3, 3)
     right = ridge_map(tasks, tasks.new, 0.5).T
     assert_close(rows @ coefficients @ task_rows.T, ridge_map(side, side.new, alpha) @ Y @ right, dtype)
-    assert_close(two_step_dual(*arguments), ridge_dual(tasks, expected.T, 0.5).T, dtype)
+    assert_close(model.dual(labels), ridge_dual(tasks, expected.T, 0.5).T, dtype)
 
-    coefficients = kronecker_coefficients(instance, task, labels, alpha)
+    model = Kronecker(instance, task, alpha)
+    coefficients = model.coefficients(labels)
     assert coefficients.shape == (3, 3)
     expected = kronecker_predictions(side, tasks, side.new, tasks.new, Y, alpha)
     assert_close(rows @ coefficients @ task_rows.T, expected, dtype)
@@ -281,7 +284,7 @@ def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
         expected = (Y - fitted) / alpha
     else:
         expected = kronecker_system(side, tasks, Y, 0.0)
-    assert_close(kronecker_dual(instance, task, labels, alpha), expected, dtype)
+    assert_close(model.dual(labels), expected, dtype)
 
 
 @over(every(**containers))
@@ -289,14 +292,15 @@ def test_one_side_in_the_primal_and_one_in_the_dual(container):
     side, tasks = tall_side(9, 1, dependent=False), make_side(5, "full", seed=4)
     Y = np.random.default_rng(3).integers(-4, 5, size=(9, 5)).astype(float)
     instance, task = Spectrum.from_features(container(side.features)), Spectrum.from_gram(tasks.K)
-    coefficients = kronecker_coefficients(instance, task, Y, 0.3)
+    model = Kronecker(instance, task, 0.3)
+    coefficients = model.coefficients(Y)
     assert coefficients.shape == (3, 5)
     expected = kronecker_predictions(side, tasks, side.new, tasks.new, Y, 0.3)
     assert_close(side.new @ coefficients @ tasks.K_new.T, expected)
     # Where one side's null space meets the other's range, the dual parameters are the labels over λ.
     unfitted = Y - kronecker_predictions(side, tasks, side.features, tasks.features, Y, 0.3)
-    assert_close(kronecker_dual(instance, task, Y, 0.3), unfitted / 0.3)
-    swapped = kronecker_coefficients(task, instance, Y.T.copy(), 0.3)
+    assert_close(model.dual(Y), unfitted / 0.3)
+    swapped = Kronecker(task, instance, 0.3).coefficients(Y.T.copy())
     assert_close(swapped, coefficients.T)
 
 
@@ -308,11 +312,8 @@ def test_no_regularisation_projects_on_the_range_without_blowing_up():
         P = side.features @ np.linalg.pinv(side.features)
         Q = tasks.features @ np.linalg.pinv(tasks.features)
         assert np.abs(P @ Y @ Q - Y).max() > 0.1  # the labels do not lie in the range
-        for coefficients in (
-            two_step_coefficients(instance, task, Y, Tikhonov(), 0.0, Tikhonov(), 0.0),
-            kronecker_coefficients(instance, task, Y, 0.0),
-        ):
-            assert_close(side.K @ coefficients @ tasks.K, P @ Y @ Q)
+        for model in (two_step(instance, task, 0.0, 0.0), Kronecker(instance, task, 0.0)):
+            assert_close(predicted(model, Y, side.K, tasks.K), P @ Y @ Q)
 
 
 # The estimators: the four kinds of predictions, in every form the sides may come in.

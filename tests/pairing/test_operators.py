@@ -7,14 +7,10 @@ from itertools import product
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems as grids
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers.pairs import (
-    KroneckerPairs,
-    TwoStepPairs,
-    common_floor,
-    interpolation_floor,
-    vanishing_residual,
-)
+from dyadlearn.holes.operators import common_floor, interpolation_floor
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import covering, every, lines, over
@@ -47,7 +43,7 @@ def two_step(given, alpha: float, task_alpha: float) -> tuple[np.ndarray, np.nda
 
 
 @over(every(**kinds_of_both, model=MODELS))
-def test_hat_residual_and_kernel(grids, model, kinds):
+def test_hat_residual_and_kernel(model, kinds):
     for shape in ((6, 5), (4, 7)):
         given = grids.holes(model, shape, kinds=kinds, alpha=0.3, task_alpha=0.5)
         hat, residual = dense(given)
@@ -59,7 +55,7 @@ def test_hat_residual_and_kernel(grids, model, kinds):
 
 @over(lines("alpha task_alpha", *LAMBDAS))
 @over(every(kinds=[("full", "full"), ("singular", "full"), ("thin", "primal")], model=MODELS))
-def test_digits_from_small_to_large_regularisation(grids, model, kinds, alpha, task_alpha):
+def test_digits_from_small_to_large_regularisation(model, kinds, alpha, task_alpha):
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
     shape = (7, 6)
     given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
@@ -69,7 +65,7 @@ def test_digits_from_small_to_large_regularisation(grids, model, kinds, alpha, t
 
 
 @over(every(**kinds_of_both, model=MODELS))
-def test_blocks_of_the_residual(grids, model, kinds):
+def test_blocks_of_the_residual(model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
     expected = dense(given)[1]
     rng = np.random.default_rng(1)
@@ -79,7 +75,7 @@ def test_blocks_of_the_residual(grids, model, kinds):
 
 
 @over(every(alpha=[1e-6, 1e-2, 1.0, 1e6], model=MODELS))
-def test_blocks_keep_small_residuals(grids, model, alpha):
+def test_blocks_keep_small_residuals(model, alpha):
     given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
     expected = dense(given)[1] if model == "kronecker" else two_step(given, alpha, alpha)[1]
     cells = np.arange(0, 30, 2)
@@ -87,9 +83,9 @@ def test_blocks_keep_small_residuals(grids, model, alpha):
 
 
 @over(every(**kinds_of_both, model=MODELS))
-def test_values_in_the_rotated_labels(grids, model, kinds):
+def test_values_in_the_rotated_labels(model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
-    U, V = given.operators.spectrum.vectors, given.operators.task_spectrum.vectors
+    U, V = (spectrum.vectors for spectrum in given.operators.spectra)
     residual, vectors = dense(given)[1], np.kron(U, V)
     grids.close(np.diag(vectors.T @ residual @ vectors), given.operators.remainder.ravel(), 1e-12)
     grids.close(np.diag(vectors.T @ given.P @ vectors), given.operators.kernel_values.ravel(), 1e-12)
@@ -98,7 +94,7 @@ def test_values_in_the_rotated_labels(grids, model, kinds):
 
 
 @over(every(model=MODELS))
-def test_which_part_carries_the_digits(grids, model):
+def test_which_part_carries_the_digits(model):
     """The residual where most of the spectrum is kept, but never where a null space enters it by subtraction."""
     for alpha, kinds, expected in (
         (1e-6, ("full", "full"), True),
@@ -111,7 +107,7 @@ def test_which_part_carries_the_digits(grids, model):
 
 
 @over(every(model=MODELS))
-def test_operations_leave_grids_alone(grids, model):
+def test_operations_leave_grids_alone(model):
     for kinds in (("full", "full"), ("thin", "primal")):
         given = grids.holes(model, (6, 5), kinds=kinds)
         grid = np.random.default_rng(2).normal(size=(6, 5))
@@ -122,7 +118,7 @@ def test_operations_leave_grids_alone(grids, model):
             assert_array_equal(grid, before)
 
 
-def test_costs_count_multiplications(grids):
+def test_costs_count_multiplications():
     """Full kernels multiply a grid from both sides: once for what is separable, twice for what is rotated."""
     m, q = 9, 4
     for model in ("two-step", "kronecker"):
@@ -143,12 +139,13 @@ FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(5)]
 
 
 @over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "thin")]))
-def test_two_step_under_any_filters(grids, filter, task_filter, kinds):
+def test_two_step_under_any_filters(filter, task_filter, kinds):
     shape = (6, 5)
     given = grids.holes("two-step", shape, kinds=kinds)
-    sides = [given.operators.spectrum.smoother(filter, 0.8), given.operators.task_spectrum.smoother(task_filter, 1.1)]
+    spectrum, task_spectrum = given.operators.spectra
+    sides = [spectrum.smoother(filter, 0.8), task_spectrum.smoother(task_filter, 1.1)]
     H, task_H = (side.hat() for side in sides)
-    operators = TwoStepPairs(*sides)
+    operators = TwoStep(*sides)
     hat = np.kron(H, task_H)
     grids.close(matrix_of(operators.hat, shape), hat, 1e-12)
     grids.close(matrix_of(operators.residual, shape), np.eye(30) - hat, 1e-12)
@@ -160,12 +157,12 @@ def test_two_step_under_any_filters(grids, filter, task_filter, kinds):
 # --- no regularisation ----------------------------------------------------------------------------------------
 
 
-def test_kronecker_without_regularisation(grids):
+def test_kronecker_without_regularisation():
     """The hat projects on the range; the residual, up to its scale, is the inverse kernel or the null space."""
     shape = (6, 5)
     for kinds in (("full", "full"), ("singular", "full"), ("full", "thin"), ("primal", "singular")):
         given = grids.holes("kronecker", shape, kinds=kinds)
-        operators = KroneckerPairs(given.operators.spectrum, given.operators.task_spectrum, 0.0)
+        operators = Kronecker(*given.operators.spectra, 0.0)
         projector = given.P @ np.linalg.pinv(given.P, rcond=1e-10)
         grids.close(matrix_of(operators.hat, shape), projector, 1e-10)
         expected = np.eye(30) - projector if kinds != ("full", "full") else np.linalg.inv(given.P)
@@ -176,12 +173,12 @@ def test_kronecker_without_regularisation(grids):
         assert (operators.floor > 0) == (kinds != ("full", "full"))
 
 
-def test_two_step_without_regularisation(grids):
+def test_two_step_without_regularisation():
     """Nothing is shrunk; what vanishes is proportional to K⁻¹ ⊗ I + I ⊗ G⁻¹."""
     shape = (6, 5)
     given = grids.holes("two-step", shape)
-    spectra = given.operators.spectrum, given.operators.task_spectrum
-    operators = TwoStepPairs(*(spectrum.smoother(Tikhonov(), 0.0) for spectrum in spectra))
+    spectra = given.operators.spectra
+    operators = TwoStep(*(spectrum.smoother(Tikhonov(), 0.0) for spectrum in spectra))
     grid = np.random.default_rng(4).normal(size=shape)
     grids.close(operators.hat(grid), grid, 1e-12)
     expected = np.kron(np.linalg.inv(given.K), np.eye(5)) + np.kron(np.eye(6), np.linalg.inv(given.G))
@@ -192,7 +189,7 @@ def test_two_step_without_regularisation(grids):
     assert operators.ridge == 0  # the kernel interpolates
 
 
-def test_floors(grids):
+def test_floors():
     """Pairs are interpolated only where every side keeps a direction whole."""
     rng = np.random.default_rng(5)
     one, other = (grids.spectrum("full", grids.features("full", n, rng)) for n in (6, 5))
@@ -202,29 +199,31 @@ def test_floors(grids):
         common_floor(shrunk, task_shrunk) == common_floor(whole, task_shrunk) == common_floor(shrunk, task_whole) == 0
     )
     assert common_floor(whole, task_whole) == max(whole.slack_floor, task_whole.slack_floor) > 0
-    assert TwoStepPairs(whole, task_whole).floor == common_floor(whole, task_whole)
+    assert TwoStep(whole, task_whole).floor == common_floor(whole, task_whole)
     thin = Spectrum.from_features(rng.normal(size=(6, 2)))
     assert interpolation_floor(0.1, thin, other) == interpolation_floor(0.0, one, other) == 0
     assert 0 < interpolation_floor(0.0, thin, other) <= 1e-6
 
 
 def test_what_vanishes_without_regularisation():
-    assert_array_equal(vanishing_residual(np.array([[2.0, 4.0]])), [[0.5, 0.25]])
-    assert_array_equal(vanishing_residual(np.array([[2.0, 0.0]])), [[0.0, 1.0]])
+    tasks = Spectrum(np.array([1.0]), 1, None, np.eye(1))
+    for values, expected in (([2.0, 4.0], [0.5, 0.25]), ([2.0, 0.0], [0.0, 1.0])):
+        spectrum = Spectrum(np.array(values), 2, None, np.eye(2))
+        assert_array_equal(Kronecker(spectrum, tasks, 0.0).remainder, np.array([expected]).T)
 
 
 @over(every(model=MODELS))
-def test_every_library_computes_the_same(grids, library, model):
+def test_every_library_computes_the_same(library, model):
     for kinds in (("full", "full"), ("singular", "thin")):
         given = grids.holes(model, (6, 5), kinds=kinds)
         spectra = [
             Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors))
-            for s in (given.operators.spectrum, given.operators.task_spectrum)
+            for s in given.operators.spectra
         ]
         if model == "kronecker":
-            operators = KroneckerPairs(*spectra, 0.5)
+            operators = Kronecker(*spectra, 0.5)
         else:
-            operators = TwoStepPairs(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+            operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
         values = np.random.default_rng(6).normal(size=(6, 5))
         grid = library.asarray(values)
         for name in ("hat", "residual", "kernel"):

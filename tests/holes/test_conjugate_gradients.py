@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.solvers.iterative import conjugate_gradients
+from dyadlearn.holes.conjugate_gradients import conjugate_gradients
 from sweeps import every, lines, over
 
 

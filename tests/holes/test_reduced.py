@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers.reduced import predict_others, reduced
+from dyadlearn.holes.reduced import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
 from sweeps import every, over
 
@@ -17,14 +18,14 @@ HIDDEN = np.array([2, 5])
 FILTERS = [Tikhonov(), IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(6)]
 
 
-def spectra(grids):
+def spectra():
     for kind in ("full", "singular", "primal", "thin"):
         yield kind, grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)))
 
 
 @over(every(filter=FILTERS))
-def test_what_stays_is_the_schur_complement(grids, filter):
-    for kind, spectrum in spectra(grids):
+def test_what_stays_is_the_schur_complement(filter):
+    for kind, spectrum in spectra():
         for alpha in (0.05, 0.8, 50.0):
             side = spectrum.smoother(filter, alpha)
             R = side.residual()  # not 1 − f by a difference: little is left of some directions
@@ -46,8 +47,8 @@ def test_what_stays_is_the_schur_complement(grids, filter):
                 assert_allclose(last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}")
 
 
-def test_a_reduced_ridge_is_one_that_is_fitted_again(grids):
-    for kind, spectrum in spectra(grids):
+def test_a_reduced_ridge_is_one_that_is_fitted_again():
+    for kind, spectrum in spectra():
         K = spectrum.matrix(spectrum.values)
         for alpha in (1e-6, 1.0, 1e6):
             found = reduced(spectrum.smoother(Tikhonov(), alpha), ROWS)
@@ -57,7 +58,7 @@ def test_a_reduced_ridge_is_one_that_is_fitted_again(grids):
                 grids.close(getattr(found, name)(), expected, 1e-9, f"{kind} {alpha} {name}")
 
 
-def test_without_regularisation_the_limit_is_kept(grids):
+def test_without_regularisation_the_limit_is_kept():
     """At λ = 0 with full rank hats are identities, and residuals known up to scale: those of the inverse kernel."""
     spectrum = grids.spectrum("full", grids.features("full", N, np.random.default_rng(4)))
     K = spectrum.matrix(spectrum.values)
@@ -66,8 +67,8 @@ def test_without_regularisation_the_limit_is_kept(grids):
     assert_allclose(found.scaled().residual(), np.linalg.inv(K[np.ix_(ROWS, ROWS)]), atol=1e-10)
 
 
-def test_weights_count_as_repeated_rows(grids):
-    for kind, spectrum in spectra(grids):
+def test_weights_count_as_repeated_rows():
+    for kind, spectrum in spectra():
         side = spectrum.smoother(IteratedTikhonov(2), 0.4)
         weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])[:, None]
         kernel = np.linalg.pinv(np.eye(N) - side.hat()) - np.eye(N)
@@ -77,7 +78,7 @@ def test_weights_count_as_repeated_rows(grids):
         assert_allclose(reduced(side, ROWS, weights).residual(), expected, atol=1e-11, err_msg=kind)
 
 
-def test_nothing_that_leaves_leaves_the_side_as_it_is(grids):
-    for _, spectrum in spectra(grids):
+def test_nothing_that_leaves_leaves_the_side_as_it_is():
+    for _, spectrum in spectra():
         side = spectrum.smoother(Tikhonov(), 0.4)
         assert reduced(side, np.arange(N)) is side

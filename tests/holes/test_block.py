@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.holdout import Problem, holdout
-from dyadlearn.solvers.block import complete_block, complete_columns, complete_each_task
+from dyadlearn.holdout import holdout
+from dyadlearn.holes.block import complete_block, complete_each_task, step_over_instances
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 from sweeps import covering, every, over
 
 # The grid, then the missing rows and columns: one cell, one task, some rows and columns, whole rows, whole columns,
@@ -130,7 +131,7 @@ def test_any_filter(name, filter):
 def test_cells_left_out_are_cells_filled_in(alpha):
     K, G, Y = make_sides((7, 6), "full")
     rows, columns = [1, 5, 6], [0, 4]
-    problem = Problem("two_step", Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), 0.3)
+    problem = posed("two_step", Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), 0.3)
     fold = np.zeros(Y.shape, dtype=int)
     fold[np.ix_(rows, columns)] = 1
     left_out = holdout(problem, "A", cells=fold)[np.ix_(rows, columns)]
@@ -235,7 +236,7 @@ def test_tasks_may_have_regularisations_of_their_own():
     for task, (alpha, task_alpha) in enumerate(zip(alphas, task_alphas, strict=True)):
         side, tasks = smoother(K, alpha), smoother(G, task_alpha)
         S_observed, S_missing = Y[kept] @ tasks.hat()[:, [task]], Y[rows] @ tasks.off_diagonal()[:, [task]]
-        found = complete_columns(side, rows, S_observed, S_missing, tasks.slack[[task]])
+        found = step_over_instances(side, rows, S_observed, S_missing, tasks.slack[[task]])
         expected = complete_each_task(side, tasks, Y, rows)[:, [task]]
         assert_allclose(found, expected, rtol=0, atol=1e-13)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs
+import problems as grids
+from dyadlearn.holes.complete import complete
+from dyadlearn.pairing import Kronecker
 from problems import MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
 
@@ -25,7 +26,7 @@ def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
     return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
 
 
-def check(grids, given, weights: np.ndarray, rtol: float, dtype: str = "float64", **options) -> None:
+def check(given, weights: np.ndarray, rtol: float, dtype: str = "float64", **options) -> None:
     """The closed form on the labels found is the weighted model, whose dual parameters they betray."""
     expected, dual = given.fitted(weights), given.dual(weights)
     for name, way in WAYS.items():
@@ -40,9 +41,9 @@ def check(grids, given, weights: np.ndarray, rtol: float, dtype: str = "float64"
 
 
 @over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
-def test_whatever_is_missing(grids, model, shape, pattern):
+def test_whatever_is_missing(model, shape, pattern):
     given = grids.holes(model, shape, pattern)
-    check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
+    check(given, make_weights(shape), 1e-9, tol=1e-13)
 
 
 @over(
@@ -53,32 +54,32 @@ def test_whatever_is_missing(grids, model, shape, pattern):
         model=MODELS,
     )
 )
-def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
+def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
     given = grids.holes(model, shape, pattern, kinds, alpha=0.1, task_alpha=0.3)
-    check(grids, given, make_weights(shape), 1e-9, tol=1e-13)
+    check(given, make_weights(shape), 1e-9, tol=1e-13)
 
 
 @over(lines("alpha task_alpha", (1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)))
 @over(every(model=MODELS))
-def test_every_regularisation(grids, model, alpha, task_alpha):
+def test_every_regularisation(model, alpha, task_alpha):
     given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
-    check(grids, given, make_weights((7, 6)), 1e-8, tol=1e-13)
+    check(given, make_weights((7, 6)), 1e-8, tol=1e-13)
 
 
 @over(every(model=MODELS))
-def test_single_precision(grids, model):
+def test_single_precision(model):
     given = grids.holes(model, (7, 6), "50%", dtype="float32")
-    check(grids, given, make_weights((7, 6), 3.0), 1e-3, "float32")
+    check(given, make_weights((7, 6), 3.0), 1e-3, "float32")
 
 
 @over(every(spread=[1e3, 1e6], model=MODELS))
-def test_weights_of_many_magnitudes(grids, model, spread):
+def test_weights_of_many_magnitudes(model, spread):
     given = grids.holes(model, (7, 6), "50%")
-    check(grids, given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
+    check(given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
 
 
 @over(covering(model=MODELS, pattern=PATTERNS))
-def test_weights_of_one_are_no_weights(grids, model, pattern):
+def test_weights_of_one_are_no_weights(model, pattern):
     given = grids.holes(model, (7, 6), pattern)
     weighted = complete(given.operators, given.Y, np.ones((7, 6)), tol=1e-13)
     plain = complete(given.operators, given.Y, tol=1e-13)
@@ -86,12 +87,12 @@ def test_weights_of_one_are_no_weights(grids, model, pattern):
 
 
 @over(covering(factor=[1e-3, 7.0, 1e4], pattern=PATTERNS))
-def test_heavier_weights_are_less_regularisation(grids, pattern, factor):
+def test_heavier_weights_are_less_regularisation(pattern, factor):
     """Kronecker: all weights times c is λ over c."""
     given = grids.holes("kronecker", (7, 6), pattern, alpha=0.4)
     weights = make_weights((7, 6))
-    spectra = given.operators.spectrum, given.operators.task_spectrum
-    lighter = KroneckerPairs(*spectra, 0.4 / factor)
+    spectra = given.operators.spectra
+    lighter = Kronecker(*spectra, 0.4 / factor)
     one = given.operators.hat(complete(given.operators, given.Y, factor * weights, tol=1e-13).labels)
     other = lighter.hat(complete(lighter, given.Y, weights, tol=1e-13).labels)
     assert np.abs(one - given.fitted(weights)).max() > 1e-3 * np.abs(one).max()
@@ -99,7 +100,7 @@ def test_heavier_weights_are_less_regularisation(grids, pattern, factor):
 
 
 @over(every(model=MODELS))
-def test_whole_weights_count_observations(grids, model):
+def test_whole_weights_count_observations(model):
     """A cell observed n times is one with the mean of its labels and the weight n."""
     given = grids.holes(model, (6, 5), "50%")
     rng = np.random.default_rng(3)
@@ -116,7 +117,7 @@ def test_whole_weights_count_observations(grids, model):
 
 
 @over(every(model=MODELS))
-def test_cells_that_weigh_nothing_are_missing(grids, model):
+def test_cells_that_weigh_nothing_are_missing(model):
     given = grids.holes(model, (6, 5), "50%")
     full = np.where(given.observed, given.Y, 100.0)
     weights = np.where(given.observed, 1.0, 1e-13)
@@ -128,7 +129,7 @@ def test_cells_that_weigh_nothing_are_missing(grids, model):
 
 
 @over(every(model=MODELS))
-def test_weights_of_missing_cells_do_not_matter(grids, model):
+def test_weights_of_missing_cells_do_not_matter(model):
     given = grids.holes(model, (6, 5), "50%")
     weights = make_weights((6, 5))
     expected = complete(given.operators, given.Y, weights).labels
@@ -138,7 +139,7 @@ def test_weights_of_missing_cells_do_not_matter(grids, model):
 
 
 @over(every(model=MODELS))
-def test_weights_on_a_complete_grid(grids, model):
+def test_weights_on_a_complete_grid(model):
     given = grids.holes(model, (6, 5), "none missing")
     weights = make_weights((6, 5))
     found = complete(given.operators, given.Y, weights, tol=1e-13)

@@ -7,9 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 
+import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
+from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
 from dyadlearn.spectrum import Spectrum
 from problems import PATTERNS, SHAPES
 from sweeps import covering, every, over
@@ -19,7 +20,7 @@ kinds = {"kind": KINDS}
 weightings = {"weighted": {"plain": False, "weighted": True}}
 
 
-def make_problem(grids, kind: str, shape: tuple[int, int], pattern: str, weighted: bool):
+def make_problem(kind: str, shape: tuple[int, int], pattern: str, weighted: bool):
     """Return the spectrum, its kernel, labels with holes, and weights or None."""
     rng = np.random.default_rng([*shape, 3])
     features = grids.features(kind, shape[0], rng)
@@ -52,9 +53,9 @@ def each_cell(K: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alpha: f
 
 
 @over(covering(**weightings, pattern=PATTERNS))
-def test_a_refit_is_that_of_scikit_learn(grids, pattern, weighted):
+def test_a_refit_is_that_of_scikit_learn(pattern, weighted):
     """What the other tests compare with is written out above, to be quick; here it is shown to be right."""
-    spectrum, K, Y, weights = make_problem(grids, "singular", (9, 4), pattern, weighted)
+    spectrum, K, Y, weights = make_problem("singular", (9, 4), pattern, weighted)
     labels = complete_columns(spectrum.smoother(Tikhonov(), 0.4), Y, weights)
     fitted = spectrum.smoother(Tikhonov(), 0.4).hat() @ labels
     for j, here in enumerate(~np.isnan(Y).T):
@@ -69,9 +70,9 @@ def test_a_refit_is_that_of_scikit_learn(grids, pattern, weighted):
 
 
 @over(covering(**weightings, shape=SHAPES, pattern=PATTERNS))
-def test_completed_columns_are_those_of_refits(grids, shape, pattern, weighted):
+def test_completed_columns_are_those_of_refits(shape, pattern, weighted):
     for kind in KINDS:
-        spectrum, K, Y, weights = make_problem(grids, kind, shape, pattern, weighted)
+        spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
         side, observed = spectrum.smoother(Tikhonov(), 0.4), ~np.isnan(Y)
         labels, expected = complete_columns(side, Y, weights), each_column(K, Y, weights, 0.4)
         grids.close(side.hat() @ labels, expected, 1e-10, kind)
@@ -81,17 +82,17 @@ def test_completed_columns_are_those_of_refits(grids, shape, pattern, weighted):
 
 
 @over(covering(**weightings, shape=[(8, 3), (1, 3)], pattern=PATTERNS))
-def test_left_out_cells_are_those_of_refits(grids, shape, pattern, weighted):
+def test_left_out_cells_are_those_of_refits(shape, pattern, weighted):
     for kind in KINDS:
-        spectrum, K, Y, weights = make_problem(grids, kind, shape, pattern, weighted)
+        spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
         found = leave_one_out_columns(spectrum.smoother(Tikhonov(), 0.4), Y, weights)
         grids.close(found, each_cell(K, Y, weights, 0.4), 1e-9, kind)
 
 
 @over(covering(**weightings, alpha=[1e-6, 1e-3, 1e3, 1e6], kind=["full", "thin"]))
-def test_from_small_to_large_regularisation(grids, kind, alpha, weighted):
+def test_from_small_to_large_regularisation(kind, alpha, weighted):
     for pattern in ("5%", "50%"):
-        spectrum, K, Y, weights = make_problem(grids, kind, (8, 3), pattern, weighted)
+        spectrum, K, Y, weights = make_problem(kind, (8, 3), pattern, weighted)
         side = spectrum.smoother(Tikhonov(), alpha)
         # A thin kernel plus little of the identity is not what scikit-learn should be asked to solve exactly.
         rtol = 1e-8 if kind == "full" else max(1e-8, 1e-12 / alpha)
@@ -100,26 +101,26 @@ def test_from_small_to_large_regularisation(grids, kind, alpha, weighted):
 
 
 @over(every(pattern=PATTERNS))
-def test_weights_of_one_are_no_weights(grids, pattern):
+def test_weights_of_one_are_no_weights(pattern):
     for kind in KINDS:
-        spectrum, _, Y, _ = make_problem(grids, kind, (7, 5), pattern, False)
+        spectrum, _, Y, _ = make_problem(kind, (7, 5), pattern, False)
         side = spectrum.smoother(Tikhonov(), 0.4)
         grids.close(complete_columns(side, Y, np.ones((7, 5))), complete_columns(side, Y), 1e-12)
         grids.close(leave_one_out_columns(side, Y, np.ones((7, 5))), leave_one_out_columns(side, Y), 1e-12)
 
 
-def test_nothing_missing_is_the_closed_form(grids):
+def test_nothing_missing_is_the_closed_form():
     for kind in KINDS:
-        spectrum, _, Y, _ = make_problem(grids, kind, (7, 5), "none missing", False)
+        spectrum, _, Y, _ = make_problem(kind, (7, 5), "none missing", False)
         side = spectrum.smoother(Tikhonov(), 0.4)
         assert_allclose(complete_columns(side, Y), Y, rtol=1e-14)
         grids.close(leave_one_out_columns(side, Y), side.leave_one_out(Y), 1e-12)
 
 
-def test_columns_do_not_know_each_other(grids):
+def test_columns_do_not_know_each_other():
     """Columns with the same holes are solved together, and each as if it were alone."""
     for kind, weighted in (("full", False), ("thin", True)):
-        spectrum, _, Y, weights = make_problem(grids, kind, (9, 6), "50%", weighted)
+        spectrum, _, Y, weights = make_problem(kind, (9, 6), "50%", weighted)
         Y[:, 3:] = np.where(np.isnan(Y[:, :3]), np.nan, Y[:, 3:])
         Y[:, 4] = np.nan
         side = spectrum.smoother(Tikhonov(), 0.4)
@@ -130,8 +131,8 @@ def test_columns_do_not_know_each_other(grids):
             assert_array_equal(found[:, 4], 0.0)
 
 
-def test_arguments_are_left_alone(grids):
-    spectrum, _, Y, weights = make_problem(grids, "full", (7, 5), "50%", True)
+def test_arguments_are_left_alone():
+    spectrum, _, Y, weights = make_problem("full", (7, 5), "50%", True)
     side, before = spectrum.smoother(Tikhonov(), 0.4), (Y.copy(), weights.copy())
     for given in (None, weights):
         complete_columns(side, Y, given)
@@ -140,8 +141,8 @@ def test_arguments_are_left_alone(grids):
         assert_array_equal(weights, before[1])
 
 
-def test_weights_of_missing_cells_do_not_matter(grids):
-    spectrum, _, Y, weights = make_problem(grids, "full", (7, 5), "50%", True)
+def test_weights_of_missing_cells_do_not_matter():
+    spectrum, _, Y, weights = make_problem("full", (7, 5), "50%", True)
     side = spectrum.smoother(Tikhonov(), 0.4)
     for solve in (complete_columns, leave_one_out_columns):
         expected = solve(side, Y, weights)
@@ -150,9 +151,9 @@ def test_weights_of_missing_cells_do_not_matter(grids):
 
 
 @over(every(pattern=["5%", "50%", "95%"]))
-def test_single_precision(grids, pattern):
+def test_single_precision(pattern):
     for kind in KINDS:
-        _, K, Y, weights = make_problem(grids, kind, (7, 3), pattern, True)
+        _, K, Y, weights = make_problem(kind, (7, 3), pattern, True)
         features = grids.features(kind, 7, np.random.default_rng([7, 3, 3]))
         side = grids.spectrum(kind, features, "float32").smoother(Tikhonov(), 0.4)
         for given in (None, weights.astype("float32")):
@@ -171,9 +172,9 @@ FILTERS = [SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(4)]
 
 
 @over(covering(**kinds, filter=FILTERS, n_missing=[0, 1, 4]))
-def test_other_filters_fill_in_what_they_would_predict(grids, filter, n_missing, kind):
+def test_other_filters_fill_in_what_they_would_predict(filter, n_missing, kind):
     """What is completed is its own prediction, and what is left out is what would be completed without it."""
-    spectrum, _, Y, _ = make_problem(grids, kind, (8, 4), "none missing", False)
+    spectrum, _, Y, _ = make_problem(kind, (8, 4), "none missing", False)
     for j in range(4):
         Y[np.random.default_rng(j).permutation(8)[:n_missing], j] = np.nan
     side = spectrum.smoother(filter, 1.5 if isinstance(filter, SpectralCutoff) else 0.6)
@@ -193,9 +194,9 @@ def test_other_filters_fill_in_what_they_would_predict(grids, filter, n_missing,
 
 
 @over(every(**weightings, **kinds))
-def test_weights_under_another_filter(grids, kind, weighted):
+def test_weights_under_another_filter(kind, weighted):
     """Iterated ridge has a kernel too, f/(1 − f) of the eigenvalues; the weighted equations hold with it."""
-    spectrum, K, Y, weights = make_problem(grids, kind, (8, 4), "50%", weighted)
+    spectrum, K, Y, weights = make_problem(kind, (8, 4), "50%", weighted)
     side = spectrum.smoother(IteratedTikhonov(2), 0.4)
     residual = np.linalg.matrix_power(0.4 * np.linalg.inv(K + 0.4 * np.eye(8)), 2)
     kernel = np.linalg.inv(residual) - np.eye(8)
@@ -204,7 +205,7 @@ def test_weights_under_another_filter(grids, kind, weighted):
 
 
 @over(covering(**kinds, seed=range(5)))
-def test_rows_that_the_model_interpolates_are_refused(grids, kind, seed):
+def test_rows_that_the_model_interpolates_are_refused(kind, seed):
     """Fewer labels than directions that are kept whole say nothing of the other rows."""
     rng = np.random.default_rng(seed)
     spectrum = grids.spectrum(kind, grids.features(kind, 9, rng))
@@ -221,9 +222,9 @@ def test_rows_that_the_model_interpolates_are_refused(grids, kind, seed):
 
 
 @over(covering(filter=[Tikhonov(), IteratedTikhonov(2)], pattern=PATTERNS))
-def test_without_regularisation_the_limit_is_taken(grids, filter, pattern):
+def test_without_regularisation_the_limit_is_taken(filter, pattern):
     """At λ = 0 with full rank every label is kept, and what is predicted is what small λ comes to."""
-    spectrum, K, Y, weights = make_problem(grids, "full", (7, 3), pattern, True)
+    spectrum, K, Y, weights = make_problem("full", (7, 3), pattern, True)
     side = spectrum.smoother(filter, 0.0)
     kernel = np.linalg.matrix_power(K, getattr(filter, "n_iter", 1))
     expected, held_out = each_column(kernel, Y, None, 1e-13), each_cell(kernel, Y, None, 1e-13)
@@ -236,10 +237,10 @@ def test_without_regularisation_the_limit_is_taken(grids, filter, pattern):
 
 
 @over(every(**weightings))
-def test_every_library_computes_the_same(grids, library, weighted):
+def test_every_library_computes_the_same(library, weighted):
     for kind in ("full", "singular", "thin"):
         for pattern in ("5%", "50%", "95%"):
-            spectrum, K, Y, weights = make_problem(grids, kind, (7, 2), pattern, weighted)
+            spectrum, K, Y, weights = make_problem(kind, (7, 2), pattern, weighted)
             own = Spectrum(library.asarray(spectrum.values), 7, None, library.asarray(spectrum.vectors))
             side, labels = own.smoother(Tikhonov(), 0.4), library.asarray(Y)
             given = library.asarray(weights) if weighted else None

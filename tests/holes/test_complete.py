@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers import kronecker_coefficients, two_step_coefficients
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.holes.complete import complete
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
@@ -39,7 +39,7 @@ MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed", "sa
 some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 
-def check(grids, given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
+def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
     """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
     observed, expected, Y = given.observed, given.fitted(), given.Y.astype(dtype)
     for name, way in ways.items():
@@ -55,8 +55,8 @@ def check(grids, given, rtol: float, ways=WAYS, dtype: str = "float64", **option
 
 
 @over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
-def test_whatever_is_missing(grids, model, shape, pattern):
-    check(grids, grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
+def test_whatever_is_missing(model, shape, pattern):
+    check(grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
 
 
 @over(
@@ -69,34 +69,34 @@ def test_whatever_is_missing(grids, model, shape, pattern):
     )
 )
 @over(every(**some_patterns, model=MODELS))
-def test_null_spaces_kept_or_left_out(grids, model, shape, pattern, kinds):
+def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
     given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
-    assert given.operators.spectrum.is_truncated == (kinds[0] != "singular")
-    check(grids, given, 1e-9, tol=1e-13)
+    assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
+    check(given, 1e-9, tol=1e-13)
 
 
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
 @over(lines("alpha task_alpha", *list(product(LAMBDAS, LAMBDAS))))
-def test_every_mixture_of_regularisations(grids, alpha, task_alpha):
+def test_every_mixture_of_regularisations(alpha, task_alpha):
     for pattern in ("50%", "rows and columns"):
         given = grids.holes("two-step", (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
-        check(grids, given, 1e-9, FEW_WAYS, tol=1e-13)
+        check(given, 1e-9, FEW_WAYS, tol=1e-13)
 
 
 @over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
-def test_kronecker_from_small_to_large_regularisation(grids, alpha):
+def test_kronecker_from_small_to_large_regularisation(alpha):
     for pattern in ("50%", "rows and columns"):
-        check(grids, grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
+        check(grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
 
 
 @over(covering(kinds=[("full", "full"), ("singular", "thin")], **some_patterns, model=MODELS))
-def test_single_precision(grids, model, pattern, kinds):
+def test_single_precision(model, pattern, kinds):
     # Half of the digits are as many as the condition may take where there are null spaces.
     for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
         given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
-        check(grids, given, 1e-3, MORE_WAYS, dtype="float32")
+        check(given, 1e-3, MORE_WAYS, dtype="float32")
 
 
 # --- the objectives themselves ---------------------------------------------------------------------
@@ -117,7 +117,7 @@ def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
 
 @over(lines("alpha task_alpha", (0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)))
 @over(covering(model=MODELS, pattern=PATTERNS))
-def test_the_objective_is_minimised(grids, model, pattern, alpha, task_alpha):
+def test_the_objective_is_minimised(model, pattern, alpha, task_alpha):
     """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
     given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
     counts = given.observed.ravel()
@@ -136,7 +136,7 @@ def test_the_objective_is_minimised(grids, model, pattern, alpha, task_alpha):
 
 
 @over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=MODELS, shape=SHAPES))
-def test_nothing_missing_is_the_closed_form(grids, model, shape, kinds):
+def test_nothing_missing_is_the_closed_form(model, shape, kinds):
     given = grids.holes(model, shape, "none missing", kinds)
     found = complete(given.operators, given.Y)
     assert_array_equal(found.labels, given.Y)
@@ -157,23 +157,19 @@ def test_nothing_missing_is_the_closed_form(grids, model, shape, kinds):
         model=MODELS,
     )
 )
-def test_the_closed_form_reproduces_what_was_completed(grids, model, pattern, kinds):
+def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
     """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
     given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
-    spectrum, task_spectrum, missing = given.operators.spectrum, given.operators.task_spectrum, ~given.observed
+    (rows, tasks), missing = given.operators.parts, ~given.observed
     for name, way in FEW_WAYS.items():
         labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        if model == "kronecker":
-            coefficients = kronecker_coefficients(spectrum, task_spectrum, labels, 0.3)
-        else:
-            coefficients = two_step_coefficients(spectrum, task_spectrum, labels, Tikhonov(), 0.3, Tikhonov(), 0.1)
-        predicted = spectrum.training_rows(task_spectrum.training_rows(coefficients).T).T
+        predicted = rows.training(tasks.training(given.operators.coefficients(labels)).T).T
         grids.close(predicted[missing], labels[missing], 1e-10, name)
         grids.close(predicted, given.fitted(), 1e-9, name)
 
 
 @over(every(model=MODELS))
-def test_nothing_observed_is_predicted_zero(grids, model):
+def test_nothing_observed_is_predicted_zero(model):
     given = grids.holes(model, (5, 4))
     nothing = np.full((5, 4), np.nan)
     for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
@@ -181,13 +177,13 @@ def test_nothing_observed_is_predicted_zero(grids, model):
 
 
 @over(every(features={"kernel": False, "features": True}, model=MODELS))
-def test_a_kernel_of_zeros_predicts_zero(grids, model, features):
+def test_a_kernel_of_zeros_predicts_zero(model, features):
     given = grids.holes(model, (5, 4))
     empty = Spectrum.from_features(np.zeros((5, 2))) if features else Spectrum.from_gram(np.zeros((5, 5)))
     if model == "kronecker":
-        operators = KroneckerPairs(empty, given.operators.task_spectrum, 0.5)
+        operators = Kronecker(empty, given.operators.spectra[1], 0.5)
     else:
-        operators = TwoStepPairs(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
+        operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
     for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
         found = complete(operators, given.Y, **way)
         assert_allclose(found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14)
@@ -214,12 +210,12 @@ FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
 
 
 @over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "primal")]))
-def test_any_mixture_of_filters(grids, filter, task_filter, kinds):
+def test_any_mixture_of_filters(filter, task_filter, kinds):
     """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
     given = grids.holes("two-step", (8, 6), "50%", kinds)
-    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    spectrum, task_spectrum = given.operators.spectra
     alpha, task_alpha = (1.0, 1.2) if SpectralCutoff() in (filter, task_filter) else (0.4, 0.6)
-    operators = TwoStepPairs(spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha))
+    operators = TwoStep(spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha))
     (H, R), (task_H, task_R) = (
         filter_matrices(given.K, filter, alpha),
         filter_matrices(given.G, task_filter, task_alpha),
@@ -241,12 +237,12 @@ def test_any_mixture_of_filters(grids, filter, task_filter, kinds):
         grids.close(completion.labels[~given.observed], expected, 1e-9)
 
 
-def test_cells_that_the_model_interpolates_are_refused(grids):
+def test_cells_that_the_model_interpolates_are_refused():
     """Nothing predicts a cell on which the kept directions fit any label, and nobody invents one."""
     given = grids.holes("two-step", (5, 4), "one cell")
-    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
-    whole = TwoStepPairs(spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35))
-    for operators in (whole, KroneckerPairs(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0)):
+    spectrum, task_spectrum = given.operators.spectra
+    whole = TwoStep(spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35))
+    for operators in (whole, Kronecker(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0)):
         with pytest.raises(LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"):
             complete(operators, given.Y)
 
@@ -263,25 +259,25 @@ def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 @over(covering(max_direct={"iterative": 0, "direct": 1000}, model=MODELS, pattern=PATTERNS))
-def test_without_regularisation_the_penalty_alone_decides(grids, model, pattern, max_direct):
+def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_direct):
     """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
     given = grids.holes(model, (6, 5), pattern)
-    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
+    spectrum, task_spectrum = given.operators.spectra
     left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
     if model == "kronecker":
-        operators, precision = KroneckerPairs(spectrum, task_spectrum, 0.0), np.kron(left, right)
+        operators, precision = Kronecker(spectrum, task_spectrum, 0.0), np.kron(left, right)
     else:
-        operators = TwoStepPairs(spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0))
+        operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0))
         precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
     for rank in (0, 4):
         found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
         grids.close(found.labels, interpolated(precision, given.Y), 1e-9)
 
 
-def test_no_regularisation_on_one_side(grids):
+def test_no_regularisation_on_one_side():
     given = grids.holes("two-step", (6, 5), "50%")
-    spectrum, tasks = given.operators.spectrum, given.operators.columns
-    operators = TwoStepPairs(spectrum.smoother(Tikhonov(), 0.0), tasks)
+    spectrum, tasks = given.operators.spectra[0], given.operators.columns
+    operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), tasks)
     # Instances keep all they are given: every row is a problem of its own, with the kernel of the tasks.
     expected = given.Y.copy()
     for row, here in zip(expected, given.observed, strict=True):
@@ -295,7 +291,7 @@ def test_no_regularisation_on_one_side(grids):
 
 
 @over(every(model=MODELS))
-def test_labels_are_left_alone(grids, model):
+def test_labels_are_left_alone(model):
     given = grids.holes(model)
     before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
     for way in FEW_WAYS.values():
@@ -307,7 +303,7 @@ def test_labels_are_left_alone(grids, model):
 
 
 @over(every(model=MODELS))
-def test_the_form_by_default(grids, model):
+def test_the_form_by_default(model):
     """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
     given = grids.holes(model, (9, 6), "95%")
     assert complete(given.operators, given.Y).form == "missing"
@@ -320,24 +316,24 @@ def test_the_form_by_default(grids, model):
         assert 0 < found.solution.n_iter <= 4
 
 
-def test_the_form_where_something_is_kept_whole(grids):
+def test_the_form_where_something_is_kept_whole():
     """There is no kernel with a ridge then: only the missing cells can be solved for, however many they are."""
     given = grids.holes("two-step", (9, 6), "95%")
-    spectrum, task_spectrum = given.operators.spectrum, given.operators.task_spectrum
-    cutoff = TwoStepPairs(spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9))
-    for operators in (cutoff, KroneckerPairs(spectrum, task_spectrum, 0.0)):
+    spectrum, task_spectrum = given.operators.spectra
+    cutoff = TwoStep(spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9))
+    for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
         assert complete(operators, given.Y, max_direct=0).form == "missing"
     assert complete(given.operators, given.Y, max_direct=0).form == "observed"
 
 
-def test_products_by_default_run_where_they_are_cheaper(grids, monkeypatch):
+def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
     """A sparse grid is multiplied at its observed cells only; the answers agree."""
     given = grids.holes("kronecker", (30, 20), "none missing")
     Y = np.full((30, 20), np.nan)
     Y[::15, ::10] = np.arange(4.0).reshape(2, 2)
     asked = []
-    kernel = KroneckerPairs.kernel
-    monkeypatch.setattr(KroneckerPairs, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
+    kernel = Kronecker.kernel
+    monkeypatch.setattr(Kronecker, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
     labels, counts = [], []
     for sampled in (None, True, False):
         asked.clear()
@@ -350,17 +346,17 @@ def test_products_by_default_run_where_they_are_cheaper(grids, monkeypatch):
 
 
 @over(every(model=MODELS))
-def test_every_library_computes_the_same(grids, library, model):
+def test_every_library_computes_the_same(library, model):
     for kinds, way in product(
         (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")
     ):
         given = grids.holes(model, (7, 5), "50%", kinds)
-        spectra = [given.operators.spectrum, given.operators.task_spectrum]
+        spectra = list(given.operators.spectra)
         spectra = [Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors)) for s in spectra]
         if model == "kronecker":
-            operators = KroneckerPairs(*spectra, 0.5)
+            operators = Kronecker(*spectra, 0.5)
         else:
-            operators = TwoStepPairs(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+            operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
         Y, weights = library.asarray(given.Y), np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
         found = complete(operators, Y, tol=1e-12, **WAYS[way])
         weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
@@ -380,6 +376,6 @@ def test_cells_that_only_together_are_interpolated_are_refused():
         sides = spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
         Y = rng.normal(size=(9, 6))
         Y[np.ix_(rng.permutation(9)[:3], rng.permutation(6)[:3])] = np.nan
-        for operators in (TwoStepPairs(*sides), KroneckerPairs(spectrum, task_spectrum, 0.0)):
+        for operators in (TwoStep(*sides), Kronecker(spectrum, task_spectrum, 0.0)):
             with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
                 complete(operators, Y)

@@ -10,16 +10,17 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import linalg
 
-from dyadlearn.solvers import incomplete
-from dyadlearn.solvers.deflation import Deflation, choose_rank
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs
+import problems as grids
+from dyadlearn.holes import complete as complete_module
+from dyadlearn.holes.complete import complete
+from dyadlearn.holes.deflation import Deflation, choose_rank
+from dyadlearn.pairing import Kronecker
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import covering, every, over
 
 
-def make_spectra(grids, shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")) -> list[Spectrum]:
+def make_spectra(shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")) -> list[Spectrum]:
     rng = np.random.default_rng(shape)
     return [grids.spectrum(kind, grids.features(kind, n, rng)) for kind, n in zip(kinds, shape, strict=True)]
 
@@ -33,9 +34,9 @@ def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.nda
 
 # Many directions of few rows and columns, or few of many; more rows than columns and the reverse.
 @over(covering(shape=[(30, 4), (4, 30), (11, 12), (1, 9), (9, 1)], share=[0.01, 0.2, 0.9, 1.0]))
-def test_the_small_system(grids, shape, share):
+def test_the_small_system(shape, share):
     rng = np.random.default_rng(1)
-    spectra = make_spectra(grids, shape)
+    spectra = make_spectra(shape)
     size = shape[0] * shape[1]
     leading = rng.permutation(size)[: max(1, int(share * size))]
     diagonal, grid = rng.uniform(0.1, 3.0, size=leading.size), rng.normal(size=shape)
@@ -50,20 +51,20 @@ def test_the_small_system(grids, shape, share):
 
 
 @over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))
-def test_directions_of_truncated_spectra(grids, kinds):
+def test_directions_of_truncated_spectra(kinds):
     rng = np.random.default_rng(2)
     for shape in ((9, 6), (6, 9)):
-        spectra = make_spectra(grids, shape, kinds)
+        spectra = make_spectra(shape, kinds)
         leading = rng.permutation(spectra[0].values.size * spectra[1].values.size)[:7]
         diagonal, grid, weights = rng.uniform(0.1, 3.0, size=7), rng.normal(size=shape), rng.random(shape)
         deflate = Deflation(*spectra, leading, diagonal, weights)
         grids.close(deflate(grid).ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
 
 
-def test_every_library_computes_the_same(grids, library):
+def test_every_library_computes_the_same(library):
     rng = np.random.default_rng(3)
     for shape in ((9, 5), (5, 9)):
-        spectra = make_spectra(grids, shape)
+        spectra = make_spectra(shape)
         own = [Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors)) for s in spectra]
         leading, diagonal = rng.permutation(45)[:13], rng.uniform(0.1, 3.0, size=13)
         grid, weights = rng.normal(size=shape), rng.random(shape)
@@ -81,7 +82,7 @@ def test_every_library_computes_the_same(grids, library):
 @pytest.fixture
 def spied(monkeypatch):
     """Give a function that completes a grid and returns, dense, what conjugate gradients were given."""
-    solve = incomplete.conjugate_gradients
+    solve = complete_module.conjugate_gradients
 
     def dense(operation, like, cells):
         columns = []
@@ -102,7 +103,7 @@ def spied(monkeypatch):
             seen.precondition = np.eye(cells.size) if precondition is None else dense(precondition, right, cells)
             return solve(operator, right, precondition=precondition, **options)
 
-        monkeypatch.setattr(incomplete, "conjugate_gradients", spy)
+        monkeypatch.setattr(complete_module, "conjugate_gradients", spy)
         seen.found = complete(given.operators, given.Y, weights, form=form, rank=rank, max_direct=0)
         return seen
 
@@ -125,7 +126,7 @@ KINDS = [("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "s
 
 
 @over(covering(**forms, kinds=KINDS, alpha=[1e-3, 0.5], model=MODELS))
-def test_the_spread_that_is_left(grids, spied, model, form, kinds, alpha):
+def test_the_spread_that_is_left(spied, model, form, kinds, alpha):
     """It lies within ρ_max/ρ_{r+1}, the largest of the residual filter over the first that is not deflated."""
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=alpha, task_alpha=alpha)
     rho = np.sort(given.operators.remainder.ravel())
@@ -143,7 +144,7 @@ def test_the_spread_that_is_left(grids, spied, model, form, kinds, alpha):
 
 
 @over(every(kinds=KINDS, model=MODELS))
-def test_the_spread_that_is_left_with_weights(grids, spied, model, kinds):
+def test_the_spread_that_is_left_with_weights(spied, model, kinds):
     """A weight of w makes of a kernel value p what c/w makes of the ridge."""
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=0.05, task_alpha=0.05)
     weights = np.random.default_rng(4).uniform(0.3, 3.0, size=(8, 6))
@@ -155,7 +156,7 @@ def test_the_spread_that_is_left_with_weights(grids, spied, model, kinds):
 
 
 @over(every(**forms, kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")], model=MODELS))
-def test_all_directions_leave_nothing_to_do(grids, model, form, kinds):
+def test_all_directions_leave_nothing_to_do(model, form, kinds):
     given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
     plain = complete(given.operators, given.Y, form=form, rank=0, max_direct=0).solution
     found = complete(given.operators, given.Y, form=form, rank=10**6, max_direct=0)
@@ -171,7 +172,7 @@ def test_all_directions_leave_nothing_to_do(grids, model, form, kinds):
 
 
 @over(every(**forms))
-def test_directions_that_shrink_alike(grids, form):
+def test_directions_that_shrink_alike(form):
     """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
     rng = np.random.default_rng(6)
     Y = np.where(rng.random((6, 5)) < 0.5, np.nan, rng.normal(size=(6, 5)))
@@ -180,7 +181,7 @@ def test_directions_that_shrink_alike(grids, form):
         for eigenvalues in (values, task_values):
             basis = np.linalg.qr(rng.normal(size=(len(eigenvalues), len(eigenvalues))))[0]
             sides.append((basis * eigenvalues) @ basis.T)
-        operators = KroneckerPairs(*(Spectrum.from_gram(side) for side in sides), 0.1)
+        operators = Kronecker(*(Spectrum.from_gram(side) for side in sides), 0.1)
         P, here = np.kron(*sides), ~np.isnan(Y).ravel()
         dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
         expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
@@ -208,21 +209,21 @@ def chosen(operators, max_rank: int = 900, n_unknowns: int = 2700, tol: float = 
 
 
 def test_many_directions_pay_where_little_is_regularised(rbf):
-    ranks = [chosen(KroneckerPairs(*rbf, alpha)) for alpha in (1e4, 1e-1, 1e-3)]
+    ranks = [chosen(Kronecker(*rbf, alpha)) for alpha in (1e4, 1e-1, 1e-3)]
     assert ranks[0] == 0 < ranks[1] <= ranks[2] <= 900
 
 
 @over(every(max_rank=[0, 1, 10, 64, 100, 333]))
 def test_no_more_directions_than_allowed(rbf, max_rank):
     for alpha in (1e3, 1e-1, 1e-4, 1e-8):
-        rank = chosen(KroneckerPairs(*rbf, alpha), max_rank)
+        rank = chosen(Kronecker(*rbf, alpha), max_rank)
         assert isinstance(rank, int)
         assert 0 <= rank <= max_rank
 
 
 def test_nothing_pays_for_few_unknowns(rbf):
     """As many iterations as unknowns solve any system."""
-    assert chosen(KroneckerPairs(*rbf, 1e-3), n_unknowns=2) == 0
+    assert chosen(Kronecker(*rbf, 1e-3), n_unknowns=2) == 0
 
 
 @over(every(shape=[(1, 1), (1, 5), (3, 2)]))
@@ -235,13 +236,13 @@ def test_small_and_empty_spectra(shape):
 def test_what_is_chosen_saves_iterations(rbf):
     rng = np.random.default_rng(7)
     Y = np.where(rng.random((90, 60)) < 0.5, np.nan, rng.normal(size=(90, 60)))
-    operators = KroneckerPairs(*rbf, 1e-2)
+    operators = Kronecker(*rbf, 1e-2)
     plain, found = (complete(operators, Y, form="observed", rank=rank, tol=1e-6).solution for rank in (0, None))
     assert plain.converged
     assert found.converged
     assert 4 * found.n_iter < plain.n_iter
     # Where nothing pays, nothing is spent: the iterations are those of the plain solver.
-    operators = KroneckerPairs(*rbf, 1e4)
+    operators = Kronecker(*rbf, 1e4)
     plain, found = (complete(operators, Y, form="observed", rank=rank).solution for rank in (0, None))
     assert found.n_iter == plain.n_iter
     assert_array_equal(found.values, plain.values)

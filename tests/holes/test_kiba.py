@@ -8,8 +8,8 @@ from scipy import linalg
 
 from dyadlearn.datasets import fetch_kiba
 from dyadlearn.filters import Tikhonov
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
+from dyadlearn.holes.complete import complete
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 
 
@@ -29,7 +29,7 @@ def relative(residual: np.ndarray, right: np.ndarray) -> float:
 def test_kronecker_solves_its_equations(kiba):
     K, G, Y, spectrum, task_spectrum = kiba
     observed, alpha = ~np.isnan(Y), 50.0
-    found = complete(KroneckerPairs(spectrum, task_spectrum, alpha), Y, form="observed", tol=1e-7)
+    found = complete(Kronecker(spectrum, task_spectrum, alpha), Y, form="observed", tol=1e-7)
     assert found.solution.converged
     # The dual parameters are grids of zeros but for the observed cells, where K A G + λA is the label.
     dual = found.solution.values
@@ -45,7 +45,7 @@ def test_kronecker_solves_its_equations(kiba):
 def test_two_step_solves_its_equations(kiba):
     K, G, Y, spectrum, task_spectrum = kiba
     observed, alpha, task_alpha = ~np.isnan(Y), 20.0, 5.0
-    operators = TwoStepPairs(spectrum.smoother(Tikhonov(), alpha), task_spectrum.smoother(Tikhonov(), task_alpha))
+    operators = TwoStep(spectrum.smoother(Tikhonov(), alpha), task_spectrum.smoother(Tikhonov(), task_alpha))
     found = complete(operators, Y, form="missing", tol=1e-7)
     assert found.solution.converged
 
