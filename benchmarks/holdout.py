@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.spectrum import Spectrum
 
 ALPHAS = [10.0**power for power in range(-7, 7)]
@@ -59,14 +60,19 @@ def measure_products(size: int) -> None:
     spectrum, task_spectrum = Spectrum.from_gram(K), Spectrum.from_gram(G)
     U, V = spectrum.vectors, task_spectrum.vectors
     print(f"One regularisation, m = q = {size}: time over that of the matrix products alone")
-    for method, products in (("two_step", {"B": 4, "C": 4, "D": 4}), ("kronecker", {"A": 6, "B": 5, "C": 5})):
-        problem = Problem(method, Y, spectrum, 0.5, task_spectrum, 0.5, Tikhonov(), Tikhonov())
+    two_step = TwoStep(spectrum.smoother(Tikhonov(), 0.5), task_spectrum.smoother(Tikhonov(), 0.5))
+    kronecker = Kronecker(spectrum, task_spectrum, 0.5)
+    for name, pairing, products in (
+        ("two-step", two_step, {"B": 4, "C": 4, "D": 4}),
+        ("Kronecker", kronecker, {"A": 6, "B": 5, "C": 5}),
+    ):
+        problem = Problem(pairing, Y)
         for setting, count in products.items():
             ours, one = in_turns(
                 lambda problem=problem, setting=setting: holdout(problem, setting),
                 lambda count=count: [(U if k % 2 else V) @ Y for k in range(count)],
             )
-            print(row(f"{method} {setting} ({count} products)", ours / one, "target <= 1.5"))
+            print(row(f"{name} {setting} ({count} products)", ours / one, "target <= 1.5"))
 
 
 def refit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, pairs: np.ndarray, *, rotate_once: bool) -> float:
@@ -96,7 +102,7 @@ def measure_kronecker_d(name: str, folder: Path, sample: int) -> None:
     spectrum, task_spectrum = Spectrum.from_gram(K), Spectrum.from_gram(G)
 
     def ours() -> object:
-        return kronecker_new_both(spectrum, task_spectrum, Y, ALPHAS)
+        return new_both(spectrum, task_spectrum, Y, ALPHAS)
 
     ours_seconds = min(seconds(ours) for _ in range(3 if m * q < 100_000 else 1))
     limit = 4 * (max(m, q) ** 2 * min(m, q)) * min(m, q) * len(ALPHAS)
@@ -123,7 +129,7 @@ def measure_memory() -> None:
     spectra = 8 * (m * m + q * q * (1 + 3 * THREADS))
     print(f"Kronecker D on a grid of {m} × {q}: peak memory beside its result and the spectra")
     for alphas in (ALPHAS[:1], ALPHAS[::4]):
-        peak = peak_bytes(lambda alphas=alphas: kronecker_new_both(spectrum, task_spectrum, Y, alphas))
+        peak = peak_bytes(lambda alphas=alphas: new_both(spectrum, task_spectrum, Y, alphas))
         extra = peak - spectra - len(alphas) * Y.nbytes
         print(row(f"arrays of the grid's size, {len(alphas)} regularisation(s)", extra / Y.nbytes, "target <= 8"))
 

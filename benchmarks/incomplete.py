@@ -21,9 +21,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from dyadlearn.filters import Tikhonov
+from dyadlearn.holes.complete import _ListedCells, _SampledCells, complete
 from dyadlearn.kernels import tanimoto
-from dyadlearn.solvers.incomplete import _ListedCells, _SampledCells, complete
-from dyadlearn.solvers.pairs import KroneckerPairs, PairOperators, TwoStepPairs
+from dyadlearn.pairing import Coupled, Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
 
 TARGET_PRODUCT = 1.3
@@ -46,12 +46,12 @@ def rough_side(size: int, rng: np.random.Generator) -> np.ndarray:
     return tanimoto(bits.astype(float))
 
 
-def two_step(sides: tuple[Spectrum, Spectrum], alpha: float) -> TwoStepPairs:
-    """Return the operators of two-step ridge regression with one regularisation on both sides."""
-    return TwoStepPairs(*(side.smoother(Tikhonov(), alpha) for side in sides))
+def two_step(sides: tuple[Spectrum, Spectrum], alpha: float) -> TwoStep:
+    """Return two-step ridge regression with one regularisation on both sides."""
+    return TwoStep(*(side.smoother(Tikhonov(), alpha) for side in sides))
 
 
-def compare(make: Callable[[], PairOperators], Y: np.ndarray) -> tuple[float, float, int, int, float]:
+def compare(make: Callable[[], Coupled], Y: np.ndarray) -> tuple[float, float, int, int, float]:
     """Return iterations and time of the solver as it comes over those of the plain one."""
 
     def solve(rank: int | None) -> tuple[int, float, float]:
@@ -88,7 +88,7 @@ def main() -> int:
 
         print(f"Grid of {shape[0]} × {shape[1]}, {np.mean(~np.isnan(Y)):.0%} observed, relative residual {TOL:g}")
         K, G = kernels["rbf"]
-        operators = KroneckerPairs(*sides["rbf"], 1e-2)
+        operators = Kronecker(*sides["rbf"], 1e-2)
         cells = _ListedCells(operators, ~np.isnan(Y), None)
         values = rng.standard_normal(cells.at.size)
         grid = cells.scatter(values)
@@ -115,7 +115,7 @@ def main() -> int:
         for kind, pair in sides.items():
             for alpha in (1e-2, 1e-1, 1.0, 10.0):
                 for name, make in (
-                    ("Kronecker", lambda pair=pair, alpha=alpha: KroneckerPairs(*pair, alpha)),
+                    ("Kronecker", lambda pair=pair, alpha=alpha: Kronecker(*pair, alpha)),
                     ("two-step", lambda pair=pair, alpha=alpha: two_step(pair, alpha)),
                 ):
                     fewer, faster, n_ours, n_plain, residual = compare(make, Y)
@@ -127,7 +127,7 @@ def main() -> int:
                         main_case and (fewer > TARGET_ITERATIONS or faster > TARGET_TIME)
                     )
 
-        for name, operators in (("Kronecker", KroneckerPairs(*sides["rbf"], 1e-2)), ("two-step", pairs)):
+        for name, operators in (("Kronecker", Kronecker(*sides["rbf"], 1e-2)), ("two-step", pairs)):
             operators.residual(grid), operators.kernel(grid)  # the kernels themselves are not counted
             arrays = peak_bytes(partial(complete, operators, Y, max_direct=0, max_iter=10)) / Y.nbytes
             print(row(f"{name}: peak memory beside the kernels, in grids", arrays, f"target <= {TARGET_ARRAYS:g}"))

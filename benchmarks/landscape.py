@@ -19,7 +19,9 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem
+from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.spectrum import Spectrum
 from holdout import load
@@ -80,9 +82,10 @@ def user_loop(
     return result
 
 
-def problem_of(K: np.ndarray, G: np.ndarray, Y: np.ndarray, method: str = "two_step") -> Problem:
-    """Decompose both kernels."""
-    return Problem(method, Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
+def two_step(K: np.ndarray, G: np.ndarray, Y: np.ndarray) -> Problem:
+    """Decompose both kernels for two-step ridge regression."""
+    rows, columns = (Spectrum.from_gram(kernel).smoother(Tikhonov(), 1.0) for kernel in (K, G))
+    return Problem(TwoStep(rows, columns), Y)
 
 
 def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
@@ -93,7 +96,7 @@ def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
         points = 14 if setting in "AD" else 2
 
         def ours(setting: str = setting) -> object:
-            return landscape(problem_of(K, G, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
+            return landscape(two_step(K, G, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
 
         time = in_turns(ours, repeats=3)[0]
         for score, name, targets in ((sklearn_auc, "roc_auc_score", (8, 150)), (rank_auc, "rankdata", (3, 2))):
@@ -108,7 +111,7 @@ def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
 def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats: int) -> None:
     """Measure landscapes on e beside their matrix products."""
     K, G, Y, kind = load("e", folder)
-    problem = problem_of(K, G, Y)
+    problem = two_step(K, G, Y)
     m, q = Y.shape
     operator = np.random.default_rng(0).standard_normal((q, q))
     print(f"196-point landscapes on e ({m} × {q}, {kind}), over the time of 196 products of m × q by q × q")
@@ -135,7 +138,7 @@ def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats:
 def kronecker_d(folder: Path, rows: list[tuple[str, float, str]]) -> None:
     """Measure Kronecker D on e, 14 values, beside its products."""
     K, G, Y, kind = load("e", folder)
-    problem = problem_of(K, G, Y, "kronecker")
+    problem = Problem(Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0), Y)
     n, k = max(Y.shape), min(Y.shape)
     A, B = np.random.default_rng(0).standard_normal((2, n, n))
     one = in_turns(lambda: A @ B[:, :k], repeats=15)[0]

@@ -8,7 +8,7 @@ seen column t, or only some of its rows, comes for all t together out of operato
 ========================  =============================================================================================
 zero-shot, two-step       :math:`\mathbf{P}\mathbf{Y}\mathbf{L}_g^\top`, with P the map from training to test instances
 zero-shot, Kronecker      instances rotated, each is a ridge problem over the tasks: leave one out of it
-almost zero-shot          the block of missing labels in closed form (`dyadlearn.solvers.block`)
+almost zero-shot          the block of missing labels in closed form (`dyadlearn.holes.block`)
 ========================  =============================================================================================
 
 All regularisations are chosen by squared error of exact leave-one-out predictions.
@@ -24,9 +24,9 @@ import numpy as np
 from dyadlearn import landscape
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.kronecker import column_weights, leave_out_columns
-from dyadlearn.solvers import kronecker_coefficients
-from dyadlearn.solvers.block import complete_columns
+from dyadlearn.holes.block import step_over_instances
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing.columns import column_weights, leave_out_columns
 from dyadlearn.spectrum import Spectrum
 
 # Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the cache.
@@ -100,9 +100,13 @@ class Training:
         """Return ridge predictions (r, q) for the test instances, each column (n, q) by the regularisation chosen."""
         return self.reach @ (self.phi[:, choice] * self.spectrum.rotate(labels))
 
-    def problem(self, method: str, tasks: Tasks, alpha: float = 1.0) -> Problem:
-        """Return what the hold-out formulas of the library ask for."""
-        return Problem(method, self.Y, self.spectrum, alpha, tasks.spectrum, alpha)
+    def two_step(self, tasks: Spectrum) -> TwoStep:
+        """Return two-step ridge regression with some tasks, both sides under a regularisation of one."""
+        return TwoStep(self.spectrum.smoother(Tikhonov(), 1.0), tasks.smoother(Tikhonov(), 1.0))
+
+    def kronecker(self, tasks: Spectrum, alpha: float = 1.0) -> Kronecker:
+        """Return Kronecker ridge regression with some tasks."""
+        return Kronecker(self.spectrum, tasks, alpha)
 
 
 def _squares(errors: np.ndarray) -> np.ndarray:
@@ -196,7 +200,7 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
 
 def new_instance_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return mean errors (a, t) over the whole grid in setting B, two-step."""
-    problem = training.problem("two_step", tasks)
+    problem = Problem(training.two_step(tasks.spectrum), training.Y)
     return -landscape(problem, training.alphas, tasks.alphas, "B", progress=False)["B"]
 
 
@@ -234,7 +238,8 @@ def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
 
 def kronecker_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return the errors (a, q) of each column in setting A, Kronecker."""
-    held_out = (holdout(training.problem("kronecker", tasks, alpha), "A") for alpha in training.alphas)
+    problem = Problem(training.kronecker(tasks.spectrum), training.Y)
+    held_out = (holdout(problem.at(alpha), "A") for alpha in training.alphas)
     return np.stack([_squares(grid - training.Y) for grid in held_out])
 
 
@@ -268,8 +273,8 @@ def two_step_zero_shot(training: Training, tasks: Tasks, choice: Sequence[np.nda
 
 def kronecker_multi_task(training: Training, tasks: Tasks, choice: int) -> np.ndarray:
     """Return predictions (r, q) for test instances and tasks with training labels, by one regularisation."""
-    alpha = training.alphas[choice]
-    return training.K_test @ kronecker_coefficients(training.spectrum, tasks.spectrum, training.Y, alpha) @ tasks.G
+    model = training.kronecker(tasks.spectrum, training.alphas[choice])
+    return training.K_test @ model.coefficients(training.Y) @ tasks.G
 
 
 def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) -> np.ndarray:
@@ -304,7 +309,7 @@ def impute(training: Training, tasks: Tasks, n_observed: int, choice: Sequence[n
     for index in np.unique(choice[0]):
         targets = choice[0] == index
         columns = (S_observed[:, targets], S_missing[:, targets], slack[targets])
-        filled[:, targets] = complete_columns(training.sides[index], missing, *columns)
+        filled[:, targets] = step_over_instances(training.sides[index], missing, *columns)
     return filled
 
 
@@ -345,7 +350,8 @@ def choice_without(method: str, training: Training, tasks: Tasks, target: int) -
     """
     kept = np.delete(np.arange(training.Y.shape[1]), target)
     auxiliary = Spectrum.from_gram(tasks.G[np.ix_(kept, kept)])
-    problem = Problem(method, training.Y[:, kept], training.spectrum, 1.0, auxiliary, 1.0)
+    pairing = training.kronecker(auxiliary) if method == "kronecker" else training.two_step(auxiliary)
+    problem = Problem(pairing, training.Y[:, kept])
     scores = landscape(problem, training.alphas, tasks.alphas, "A", progress=False)["A"]
     return tuple(int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
 
