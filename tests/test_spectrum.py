@@ -212,7 +212,7 @@ def test_the_basis_turns_spectral_into_model_coefficients(make):
 )
 def test_null_phi_is_the_filter_at_zero(make, filter, alpha, expected):
     spectrum, _ = make()
-    assert_allclose(spectrum.null_phi(filter, alpha), expected(spectrum.values.max()), rtol=1e-13)
+    assert_allclose(spectrum.smoother(filter, alpha).null_phi, expected(spectrum.values.max()), rtol=1e-13)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -220,7 +220,7 @@ def test_features_of_zeros_have_an_empty_spectrum(container):
     spectrum = Spectrum.from_features(container(np.zeros((4, 2))))
     assert spectrum.vectors.shape == (4, 0)
     assert spectrum.is_truncated
-    assert spectrum.null_phi(Tikhonov(), 0.5) == 2.0
+    assert spectrum.smoother(Tikhonov(), 0.5).null_phi == 2.0
     assert_array_equal(spectrum.smoother(Tikhonov(), 0.5).residual(), np.eye(4))
 
 
@@ -400,7 +400,7 @@ def test_every_library_computes_the_same(library):
             assert type(own) is type(library.asarray(Y))
             assert own.dtype == library.asarray(Y).dtype
             assert_allclose(library.to_numpy(own), other, rtol=tolerance, atol=tolerance * abs(other).max())
-        assert_allclose(found.null_phi(Tikhonov(), 0.5), 2.0, rtol=1e-6)
+        assert_allclose(found.smoother(Tikhonov(), 0.5).null_phi, 2.0, rtol=1e-6)
         assert found.is_singular == expected.is_singular
         assert found.is_truncated == expected.is_truncated
 

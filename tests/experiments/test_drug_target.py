@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 
 from dyadlearn import landscape
 from dyadlearn.datasets import fetch_yamanishi
-from dyadlearn.holdout import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import scorer
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 
 PROJECT = Path(__file__).parents[2]
 
@@ -91,8 +90,8 @@ def plain_auc(Y, F, setting):
 def test_the_best_score_is_that_of_models_fitted_again(script, shared_data, method, setting):
     K, G, Y = script.load("nr", shared_data)
     cell = script.compute("nr", method, setting, (K, G, Y))
-    problem = Problem(method, Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
-    problem = replace(problem, alpha=script.ALPHAS[cell.best[0]], task_alpha=script.ALPHAS[cell.best[-1]])
+    alpha, task_alpha = script.ALPHAS[cell.best[0]], script.ALPHAS[cell.best[-1]]
+    problem = posed(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
     assert_allclose(plain_auc(Y, refit(problem, setting), setting), cell.auc, rtol=0, atol=1e-12)
 
 
@@ -101,7 +100,7 @@ def test_drugs_with_equal_similarities_are_why(script, shared_data):
     K, G, Y = script.load("nr", shared_data)
     assert len(np.unique(G, axis=0)) == 52
     assert G.shape == (54, 54)
-    problem = Problem("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
+    problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
     exact = scorer("roc_auc", tie_tolerance=0.0)
     untied = landscape(problem, script.ALPHAS, script.ALPHAS, "B", exact, progress=False)["B"]
     tied = script.compute("nr", "two_step", "B", (K, G, Y)).scores

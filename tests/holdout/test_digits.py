@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import mpmath
 import numpy as np
 import pytest
 
 from dyadlearn.holdout import holdout
-from dyadlearn.holdout.problem import Problem
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 from sweeps import covering, every, lines, over
 
 ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10, 1e12]
@@ -99,7 +97,7 @@ def worst_error(found, expected):
 
 def problem_of(method, data, alpha, task_alpha=0.0):
     K, G, Y = data
-    return Problem(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
+    return posed(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
 
 
 @over(every(alpha=ALPHAS))
@@ -109,7 +107,7 @@ def test_independent_tasks(data, alpha):
     for i in range(M):
         row = predictor(K, i, kept(M, i), alpha) * sub(Y, kept(M, i), range(Q))
         expected.update({(i, j): row[j] for j in range(Q)})
-    problem = Problem("independent", data[2], Spectrum.from_gram(data[0]), alpha)
+    problem = posed("independent", data[2], Spectrum.from_gram(data[0]), alpha)
     for setting in "AB":
         assert worst_error(holdout(problem, setting), expected) < 1e-12
 
@@ -142,7 +140,7 @@ def test_network(data, alpha, sign):
     upper = rng.normal(size=(M, M))
     labels = upper + sign * upper.T
     spectrum = Spectrum.from_gram(data[0])
-    problem = Problem("network", labels, spectrum, alpha, spectrum, alpha, sign=sign)
+    problem = posed("network", labels, spectrum, alpha, spectrum, alpha, sign=sign)
     K, Y = exact(data[0]), exact(labels)
 
     def without(i, j, *hidden):
@@ -171,7 +169,7 @@ def test_the_textbook_forms_lose_digits_at_one_end_each(data):
     """Were the reference too coarse to see this, the tests above would show nothing."""
     K, _, Y = data
     spectrum = Spectrum.from_gram(K)
-    problem = Problem("independent", Y, spectrum, 1.0)
+    problem = posed("independent", Y, spectrum, 1.0)
     lost = {}
     for alpha in (1e-10, 1e10):
         expected = {}
@@ -184,7 +182,7 @@ def test_the_textbook_forms_lose_digits_at_one_end_each(data):
         by_hat = (H @ Y - np.diag(H)[:, None] * Y) / (1 - np.diag(H))[:, None]
         by_residual = Y - (R @ Y) / np.diag(R)[:, None]
         lost[alpha] = worst_error(by_hat, expected), worst_error(by_residual, expected)
-        assert worst_error(holdout(replace(problem, alpha=alpha), "B"), expected) < 1e-12
+        assert worst_error(holdout(problem.at(alpha), "B"), expected) < 1e-12
     # The forms by 1 − diag(H), by I − R: some six digits are left where each is used in the wrong place.
     assert 1e-8 < lost[1e-10][0] < 1e-4
     assert lost[1e-10][1] < 1e-12

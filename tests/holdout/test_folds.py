@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.holdout import incomplete
+from dyadlearn.holdout.folds import Folds
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
@@ -183,7 +183,7 @@ def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
         raise AssertionError("solved again")
 
     own = fitted(MODELS[name], PATTERNS[pattern], None)
-    monkeypatch.setattr(incomplete.Folds, "held_out", refuse)
+    monkeypatch.setattr(Folds, "held_out", refuse)
     for letter in "ABCD" if name != "independent" else "AB":
         own.holdout(letter)
     two_step = fitted(MODELS["two-step"], PATTERNS[pattern], None)
@@ -207,12 +207,12 @@ def test_a_path_of_regularisations_starts_from_the_one_before():
         problem = fitted(MODELS[name], PATTERNS["some"], None)._problem()
         split = [(group != GROUPS, group == GROUPS) for group in range(3)]
         masks = [tuple(np.tile(side[:, None], Q) for side in sides) for sides in split]
-        folds = incomplete.Folds(problem, Setting.B, masks)
+        folds = Folds(problem, Setting.B, masks)
         for alpha in (10.0, 1.0, 0.1):
             task_alpha = 0.3 if name == "two-step" else alpha
             params = {"alpha": alpha} | ({"task_alpha": 0.3} if name == "two-step" else {})
             fresh = type(MODELS[name])(**(MODELS[name].get_params() | params)).fit(X, PATTERNS["some"], tasks=T)
-            close(folds.held_out(alpha, task_alpha), fresh.holdout("B", groups=GROUPS))
+            close(folds.held_out(problem.pairing.at(alpha, task_alpha)), fresh.holdout("B", groups=GROUPS))
 
 
 def test_single_cells_under_another_filter():

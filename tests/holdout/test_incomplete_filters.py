@@ -13,7 +13,7 @@ from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import Folds
+from dyadlearn.holdout.folds import Folds
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
 from sweeps import every, over
@@ -81,10 +81,7 @@ def predictors(hat, kept):
 
 def twin(problem, letter, groups, task_groups):
     """Return hold-out predictions from dense Schur complements: hide, complete what confirms itself, predict."""
-    hats = (
-        hat_of(problem.spectrum, problem.filter, problem.alpha),
-        hat_of(problem.task_spectrum, problem.task_filter, problem.task_alpha),
-    )
+    hats = [hat_of(side.spectrum, side.filter, side.alpha) for side in problem.pairing.smoothers]
     expected = np.full((M, Q), np.nan)
     for group in np.unique(groups) if letter in "BD" else [None]:
         for task_group in np.unique(task_groups) if letter in "CD" else [None]:
@@ -122,7 +119,7 @@ def test_without_holes_it_is_the_closed_form(cases, name):
                 rows, columns = np.equal(GROUPS, group), np.equal(TASK_GROUPS, task_group)
                 test = np.outer(rows if letter in "BD" else ~rows, columns if letter in "CD" else ~columns)
                 folds.append((np.outer(~rows, ~columns), test))
-        again = Folds(problem, Setting(letter), folds).held_out(problem.alpha, problem.task_alpha)
+        again = Folds(problem, Setting(letter), folds).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
 
 
@@ -133,7 +130,7 @@ def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
     options = {"kernel": "rbf", "task_kernel": "rbf", "filter": IteratedTikhonov(2), "task_filter": IteratedTikhonov(2)}
     model = TwoStepRidge(0.5, 0.2, tol=1e-12, **options).fit(X, HOLES, tasks=T, sample_weight=weights)
     problem, kernels = model._problem(), []
-    for spectrum, alpha in ((problem.spectrum, 0.5), (problem.task_spectrum, 0.2)):
+    for spectrum, alpha in zip(problem.pairing.spectra, (0.5, 0.2), strict=True):
         kernels.append(np.linalg.inv(np.eye(spectrum.n_rows) - hat_of(spectrum, IteratedTikhonov(2), alpha)))
         kernels[-1] -= np.eye(spectrum.n_rows)
     found = model.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)

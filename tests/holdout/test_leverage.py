@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,9 +10,9 @@ from scipy.linalg import block_diag
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import holdout
-from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 from sweeps import covering, every, lines, over
 
 PAIRED = ["two_step", "kronecker"]
@@ -41,7 +39,7 @@ def names_rows(error):
 @over(every(primal=[False, True]))
 def test_rows_of_leverage_one_are_named(lonely, primal):
     spectrum = as_primal(lonely) if primal else lonely
-    problem = Problem("independent", np.ones((6, 2)), spectrum, 0.0)
+    problem = posed("independent", np.ones((6, 2)), spectrum, 0.0)
     for setting in "AB":
         with names_rows(r"2 of 6 .*\b1, 3\b"):
             holdout(problem, setting)
@@ -51,11 +49,11 @@ def test_rows_of_leverage_one_are_named(lonely, primal):
 def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
     spectrum = as_primal(lonely) if primal else lonely
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
-    problem = Problem(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
+    problem = posed(method, np.ones((6, 4)), spectrum, 0.0, tasks, 0.5)
     for setting in "BD":
         with names_rows(r"\b1, 3\b"):
             holdout(problem, setting)
-    swapped = Problem(method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0)
+    swapped = posed(method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0)
     for setting in "CD":
         with names_rows(r"\b1, 3\b"):
             holdout(swapped, setting)
@@ -67,7 +65,7 @@ def test_groups_of_leverage_one_are_named(cases, lonely, primal):
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
     groups = [0, 1, 1, 2, 2, 2]
     for method in ("independent", *PAIRED):
-        problem = Problem(method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5)
+        problem = posed(method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5)
         with names_rows(r"positions 1, 2\b"):
             holdout(problem, "B", groups=groups)
 
@@ -78,10 +76,10 @@ def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
     cells = np.random.default_rng(0).integers(0, 5, size=(6, 4))
     for method, sides in (("two_step", (spectrum, lonely)), ("kronecker", (spectrum, tasks))):
-        problem = Problem(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
+        problem = posed(method, np.ones((6, sides[1].n_rows)), sides[0], 0.0, sides[1], 0.0)
         with pytest.raises(LeverageError, match="leverage 1"):
             holdout(problem, "A")
-    problem = Problem("kronecker", np.ones((6, 4)), spectrum, 0.0, tasks)
+    problem = posed("kronecker", np.ones((6, 4)), spectrum, 0.0, tasks)
     with pytest.raises(LeverageError, match="leverage 1"):
         holdout(problem, "A", cells=cells)
 
@@ -89,7 +87,7 @@ def test_cells_of_leverage_one_are_refused(cases, lonely, primal):
 @over(every(setting="ABCD"))
 def test_vertices_of_leverage_one_are_refused(lonely, setting):
     labels = np.random.default_rng(0).normal(size=(6, 6))
-    problem = Problem("network", labels + labels.T, lonely, 0.0, lonely, 0.0)
+    problem = posed("network", labels + labels.T, lonely, 0.0, lonely, 0.0)
     with pytest.raises(LeverageError, match="leverage 1"):
         holdout(problem, setting)
 
@@ -100,19 +98,19 @@ def test_an_interpolating_cut_off_is_refused(cases):
     filters = {"filter": SpectralCutoff(), "task_filter": SpectralCutoff()}
     Y = rng.normal(size=(6, 4))
     with names_rows("6 of 6 .*0, 1, 2, 3, 4, 5"):
-        holdout(Problem("independent", Y, spectrum, 1e-3, filter=SpectralCutoff()), "B")
-    problem = Problem("two_step", Y, spectrum, 1e-3, tasks, 1e-3, **filters)
+        holdout(posed("independent", Y, spectrum, 1e-3, filter=SpectralCutoff()), "B")
+    problem = posed("two_step", Y, spectrum, 1e-3, tasks, 1e-3, **filters)
     for setting in "ABCD":
         with pytest.raises(LeverageError, match="leverage 1"):
             holdout(problem, setting)
     # Half of the directions are cut: nothing is interpolated any more.
-    found = holdout(replace(problem, alpha=1.0, task_alpha=1.0), "D")
+    found = holdout(problem.at(1.0, 1.0), "D")
     assert np.isfinite(found).all()
 
 
 def test_rows_of_leverage_nearly_one_are_computed(lonely):
     """A tiny alpha is not zero: rows that no other row is like are predicted to be zero."""
-    problem = Problem("independent", np.ones((6, 2)), lonely, 1e-9)
+    problem = posed("independent", np.ones((6, 2)), lonely, 1e-9)
     found = holdout(problem, "B")
     assert_allclose(found, refit(problem, "B"), atol=1e-6)
     assert_allclose(found[[1, 3]], 0.0, atol=1e-6)
@@ -141,7 +139,7 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
         tasks = None if method == "independent" else Spectrum.from_gram(cases.gram(q, q, rng))
         # A task side that is not interpolated leaves slack in every cell.
         task_alpha = 0.0 if setting == "A" else 0.5
-        problem = Problem(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
+        problem = posed(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
         labels = {"groups": np.arange(n) // 2} if grouped and setting in "BD" else {}
         if grouped and setting == "A":
             labels = {"cells": rng.integers(0, n * q // 4, size=(n, q))}
@@ -162,8 +160,8 @@ def test_leverage_short_of_one_is_answered(primal):
     features[:, 0] *= 1e-4
     features[2, 0] = 1.0
     spectrum = Spectrum.from_features(features) if primal else Spectrum.from_gram(features @ features.T)
-    problem = Problem("independent", rng.normal(size=(7, 2)), spectrum, 0.0)
-    smoother = spectrum.smoother(problem.filter, 0.0)
+    problem = posed("independent", rng.normal(size=(7, 2)), spectrum, 0.0)
+    (smoother,) = problem.pairing.smoothers
     assert 1e-10 < float(smoother.slack[2]) < 1e-7
     expected, *_ = np.linalg.lstsq(np.delete(features, 2, 0), np.delete(problem.Y, 2, 0), rcond=None)
     assert_allclose(holdout(problem, "B")[2], features[2] @ expected, rtol=1e-4)
@@ -185,7 +183,7 @@ def test_alpha_zero_at_full_rank(cases, method, setting, alphas):
     for shape in cases.COMPLETE.values():
         problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
         assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9, shape
-        tiny = replace(problem, alpha=alphas[0] or 1e-9, task_alpha=alphas[1] or 1e-9)
+        tiny = problem.at(alphas[0] or 1e-9, alphas[1] or 1e-9)
         assert cases.error(holdout(problem, setting), holdout(tiny, setting)) <= 1e-5, shape
 
 
@@ -226,10 +224,10 @@ def test_alpha_zero_of_iterated_tikhonov(cases):
     """Its residual vanishes as its own power of alpha, which the formulas cancel."""
     problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(2))
     for setting in "BCD":
-        exact = holdout(replace(problem, alpha=0.0, task_alpha=0.0), setting)
-        nearly = holdout(replace(problem, alpha=1e-6, task_alpha=1e-6), setting)
+        exact = holdout(problem.at(0.0, 0.0), setting)
+        nearly = holdout(problem.at(1e-6, 1e-6), setting)
         assert cases.error(nearly, exact) <= 1e-3
-        assert cases.error(exact, holdout(replace(problem, alpha=1.0, task_alpha=1.0), setting)) > 1e-2
+        assert cases.error(exact, holdout(problem.at(1.0, 1.0), setting)) > 1e-2
 
 
 # ---- blocks that are singular though no single row is
@@ -253,7 +251,7 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
         features = twins(rng, n) if seed % 3 == 0 else rng.normal(size=(n, n // 2))
         groups = [0, 0, *range(1, n - 1)] if seed % 3 == 0 else np.arange(n) >= seed % 2 + 1
         tasks = None if method == "independent" else Spectrum.from_gram(np.eye(3) + 0.2)
-        problem = Problem(method, rng.normal(size=(n, 3)), Spectrum.from_gram(features @ features.T), 0.0, tasks, 0.3)
+        problem = posed(method, rng.normal(size=(n, 3)), Spectrum.from_gram(features @ features.T), 0.0, tasks, 0.3)
         try:
             found = holdout(problem, "B", groups=groups)
         except LeverageError:
@@ -273,7 +271,7 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
         for features in (twins(rng, 6), rng.normal(size=(6, 4)), rng.normal(size=(6, 6))):
             for spectrum in (Spectrum.from_gram(features @ features.T), Spectrum.from_features(features)):
                 labels = rng.normal(size=(6, 6))
-                problem = Problem("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
+                problem = posed("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
                 try:
                     found = holdout(problem, "D")
                 except LeverageError:
@@ -291,7 +289,7 @@ def test_an_alpha_below_the_precision_is_refused_where_a_group_needs_it():
     features, task_features = twins(rng, 5), rng.normal(size=(3, 6))
     task_features[:, 0] *= 1e4
     sides = (Spectrum.from_gram(side @ side.T) for side in (features, task_features))
-    problem = Problem("kronecker", np.ones((5, 3)), next(sides), 1e-12, next(sides))
+    problem = posed("kronecker", np.ones((5, 3)), next(sides), 1e-12, next(sides))
     for setting, labels in (("B", {"groups": [0, 0, 1, 1, 2]}), ("D", {"groups": [0, 0, 1, 1, 2]})):
         with pytest.raises(LeverageError, match="group"):
             holdout(problem, setting, **labels)
@@ -305,7 +303,7 @@ def test_a_side_of_zeros_predicts_zeros(empty, alpha):
     features[empty] = np.zeros((3, 1))
     for method in PAIRED:
         sides = [Spectrum.from_features(side) for side in features]
-        problem = Problem(method, np.ones((3, 3)), sides[0], alpha, sides[1], 0.1)
+        problem = posed(method, np.ones((3, 3)), sides[0], alpha, sides[1], 0.1)
         for setting in "ABCD":
             labels = {"groups": [0, 0, 1]} if setting in "BD" else {}
             labels |= {"task_groups": [0, 1, 1]} if setting in "CD" else {}
@@ -319,7 +317,7 @@ def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
     rows = Spectrum.from_gram(1e6 * cases.gram(4, 4, rng))
     columns = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.3]]))
     filters = {"filter": IteratedTikhonov(2), "task_filter": SpectralCutoff()}
-    problem = Problem("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)
+    problem = posed("two_step", rng.normal(size=(4, 2)), rows, 1e-6, columns, 2.0, **filters)
     cells = np.array([[0, 0], [1, 2], [3, 4], [5, 6]])
     with pytest.raises(LeverageError, match="2 of 8 cells form a set"):
         holdout(problem, "A", cells=cells)
@@ -332,7 +330,7 @@ def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
     Y = rng.normal(size=(5, 4))
     Y[:, 1] = np.nan
     groups = np.array([0, 0, 1, 1, 2])
-    for problem in (Problem(method, Y, rows, 0.1, columns, 0.1), Problem(method, Y.T, columns, 0.1, rows, 0.1)):
+    for problem in (posed(method, Y, rows, 0.1, columns, 0.1), posed(method, Y.T, columns, 0.1, rows, 0.1)):
         labels = groups[: problem.Y.shape[0]]
         for found in (holdout(problem, setting), holdout(problem, setting, groups=labels)):
             assert_allclose(found, 0.0, atol=0)
@@ -352,7 +350,7 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
         rank = np.linalg.matrix_rank(pairs)
         determined = all(np.linalg.matrix_rank(pairs[np.delete(seen, c)], tol=1e-8) == rank for c in range(seen.size))
         try:
-            found = holdout(Problem("two_step", Y, sides[0], 0.0, sides[1], 0.0), "A")
+            found = holdout(posed("two_step", Y, sides[0], 0.0, sides[1], 0.0), "A")
         except LeverageError:
             assert not determined
             outcomes.add("refused")
@@ -375,7 +373,7 @@ def test_an_alpha_below_the_precision_is_refused_beside_holes(method):
     Y = np.repeat(np.repeat(rng.normal(size=(3, 3)), 2, axis=0), 2, axis=1)
     holes = Y.copy()
     holes[0, 0] = holes[3, 4] = np.nan
-    assert_allclose(holdout(Problem(method, holes, rows, 1e-8, columns, 1e-8), "A"), Y, atol=1e-4)
+    assert_allclose(holdout(posed(method, holes, rows, 1e-8, columns, 1e-8), "A"), Y, atol=1e-4)
     for alpha in (1e-14, 1e-17):
         with pytest.raises(LeverageError, match="34 of 36 cells"):
-            holdout(Problem(method, holes, rows, alpha, columns, alpha), "A")
+            holdout(posed(method, holes, rows, alpha, columns, alpha), "A")

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit, transductive
+from dyadlearn.pairing import TwoStep
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 from sweeps import covering, every, over
 
 KINDS = ["full", "singular", "primal"]
@@ -32,15 +34,14 @@ def test_equals_refitting(cases, setting, kind, sign):
 def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
     for share in (1e-2, 1.0, 1e4):
         exact = cases.problem("network", (6, 6), (kind, kind), sign=sign)
-        side = exact.spectrum
+        (side,) = exact.pairing.spectra
         if kind == "primal":
             features = (side.vectors * side.values**0.5) @ side.components.T
             spectrum = Spectrum.from_features(features.astype(np.float32))
         else:
             spectrum = Spectrum.from_gram(((side.vectors * side.values) @ side.vectors.T).astype(np.float32))
         alpha = share * float(spectrum.values.max())
-        labels = exact.Y.astype(np.float32)
-        problem = replace(exact, Y=labels, spectrum=spectrum, task_spectrum=spectrum, alpha=alpha, task_alpha=alpha)
+        problem = posed("network", exact.Y.astype(np.float32), spectrum, alpha, sign=sign)
         found = holdout(problem, setting)
         assert found.dtype == np.float32
         assert cases.error(found, refit(problem, setting)) <= 1e-3, share
@@ -50,7 +51,7 @@ def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
 def test_an_edge_leaves_in_both_directions(cases, sign):
     """By brute force: put values in both cells until the fit of the whole network returns them."""
     problem = cases.problem("network", (6, 6), sign=sign)
-    side = problem.spectrum
+    (side,) = problem.pairing.spectra
     K = (side.vectors * side.values) @ side.vectors.T
     H = K @ np.linalg.inv(K + 0.5 * np.eye(6))
     found = holdout(problem, "A")
@@ -81,11 +82,17 @@ def test_the_diagonal_of_an_antisymmetric_network_is_zero(cases, alpha):
         assert_allclose(np.diag(found), np.zeros(6), atol=1e-9 * np.abs(found).max())
 
 
+def as_two_step(network):
+    """Return the problem of a grid whose two sides know nothing of being the same."""
+    (nodes,) = network.pairing.smoothers
+    return replace(network, pairing=TwoStep(nodes, nodes))
+
+
 def test_the_diagonal_is_a_pair_of_new_vertices(cases):
     """In B, C and D a vertex with itself is predicted without it on either side."""
     problem = cases.problem("network", (6, 6))
     diagonals = [np.diag(holdout(problem, setting)) for setting in "BCD"]
-    two_step = np.diag(holdout(replace(problem, method="two_step"), "D"))
+    two_step = np.diag(holdout(as_two_step(problem), "D"))
     for diagonal in diagonals:
         assert_allclose(diagonal, two_step, rtol=1e-10)
 
@@ -93,7 +100,7 @@ def test_the_diagonal_is_a_pair_of_new_vertices(cases):
 def test_a_network_is_not_two_step_with_the_same_sides(cases):
     problem = cases.problem("network", (6, 6))
     for setting in "ABCD":
-        found, plain = holdout(problem, setting), holdout(replace(problem, method="two_step"), setting)
+        found, plain = holdout(problem, setting), holdout(as_two_step(problem), setting)
         assert cases.error(found, plain) > 1e-3
 
 
@@ -116,7 +123,7 @@ def test_predictions_ignore_what_they_hold_out(cases, setting):
 def test_alpha_zero_is_the_limit(cases, setting, sign):
     problem = cases.problem("network", (6, 6), alpha=0.0, sign=sign)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
-    nearly = holdout(replace(problem, alpha=1e-9, task_alpha=1e-9), setting)
+    nearly = holdout(problem.at(1e-9), setting)
     assert cases.error(holdout(problem, setting), nearly) <= 1e-6
 
 

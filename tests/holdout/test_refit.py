@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-import dyadlearn.holdout.refit as refit_module
+import dyadlearn.pairing.dense as dense_module
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout.refit import refit, transductive
 from sweeps import every, lines, over
@@ -19,7 +19,7 @@ LEGAL = [
 
 
 def kernels(problem):
-    sides = [problem.spectrum, problem.task_spectrum or problem.spectrum]
+    sides = (problem.pairing.spectra * 2)[:2]
     return [(side.vectors * side.values) @ side.vectors.T for side in sides]
 
 
@@ -168,13 +168,13 @@ def test_large_grids_are_fitted_as_small_ones(cases, method, setting, monkeypatc
         for chosen in ({}, labels):
             small = refit(problem, setting, **chosen)
             with monkeypatch.context() as patch:
-                patch.setattr(refit_module, "_DENSE_CELLS", 0)
+                patch.setattr(dense_module, "_DENSE_CELLS", 0)
                 assert_allclose(refit(problem, setting, **chosen), small, rtol=1e-8, atol=1e-9)
 
 
 def test_a_refit_that_does_not_converge_says_so(cases, monkeypatch):
-    monkeypatch.setattr(refit_module, "_DENSE_CELLS", 0)
-    monkeypatch.setattr(refit_module, "_MAX_STEPS", 2)
+    monkeypatch.setattr(dense_module, "_DENSE_CELLS", 0)
+    monkeypatch.setattr(dense_module, "_MAX_STEPS", 2)
     cells = np.random.default_rng(0).integers(0, 2, size=(7, 5))
     with pytest.warns(RuntimeWarning, match=r"stopped after 2 steps at a relative residual of"):
         refit(cases.problem("kronecker"), "A", cells=cells)

@@ -9,15 +9,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-import dyadlearn.holdout.cells as cells_module
-import dyadlearn.holdout.kronecker_both as kronecker_module
+import dyadlearn.pairing.base as base_module
+import dyadlearn.pairing.new_both as new_both_module
 from dyadlearn.holdout import holdout
-from dyadlearn.holdout.kronecker_both import kronecker_new_both
-from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
+from dyadlearn.pairing import Independent
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
-from problems import COMPLETE
+from problems import COMPLETE, posed
 from sweeps import covering, every, lines, over
 
 LEGAL = [
@@ -81,14 +81,10 @@ def test_equals_refitting(cases, legal, shape, kinds, alphas, grouping):
 def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share, grouping):
     method, setting = legal
     exact = cases.problem(method, shape, kinds)
-    sides = {"spectrum": single(exact.spectrum)}
-    alpha = share * float(sides["spectrum"].values.max())
-    if exact.task_spectrum is not None:
-        sides["task_spectrum"] = single(exact.task_spectrum)
-        largest = float(sides["task_spectrum"].values.max())
-        sides["task_alpha"] = share * largest
-        alpha *= largest if method == "kronecker" else 1.0
-    problem = replace(exact, Y=exact.Y.astype(np.float32), alpha=alpha, **sides)
+    spectrum, *tasks = (single(side) for side in exact.pairing.spectra)
+    alpha, *task_alpha = (share * float(side.values.max()) for side in (spectrum, *tasks))
+    alpha *= float(tasks[0].values.max()) if method == "kronecker" else 1.0
+    problem = posed(method, exact.Y.astype(np.float32), spectrum, alpha, *tasks, *task_alpha)
     labels = labels_of(grouping, setting, shape)
     found = holdout(problem, setting, **labels)
     assert found.dtype == np.float32
@@ -112,7 +108,7 @@ def test_every_array_library(cases, library, method, setting):
         Y = Y + Y.T
     spectrum = Spectrum.from_gram(library.asarray(K))
     task_spectrum = None if method == "independent" else Spectrum.from_gram(library.asarray(G))
-    problem = Problem(method, library.asarray(Y), spectrum, 0.5, task_spectrum, 0.5)
+    problem = posed(method, library.asarray(Y), spectrum, 0.5, task_spectrum, 0.5)
     found = holdout(problem, setting)
     assert type(found) is type(problem.Y)
     assert found.dtype == problem.Y.dtype
@@ -130,7 +126,7 @@ def test_sparse_features(cases, method, setting):
     rng = np.random.default_rng(4)
     features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(9, 4, format="csr")
     task_spectrum = None if method == "independent" else cases.spectrum("full", cases.features("full", 5, rng))
-    problem = Problem(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
+    problem = posed(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
     for grouping in GROUPINGS:
         labels = labels_of(grouping, setting, (9, 5))
         assert_allclose(holdout(problem, setting, **labels), refit(problem, setting, **labels), rtol=1e-9, atol=1e-10)
@@ -140,7 +136,7 @@ def test_sparse_features(cases, method, setting):
 def test_a_kernel_of_zeros_predicts_zero(method, setting):
     spectrum = Spectrum.from_gram(np.zeros((4, 4)))
     task_spectrum = None if method == "independent" else Spectrum.from_gram(np.eye(3))
-    problem = Problem(method, np.ones((4, 3)), spectrum, 1.0, task_spectrum, 1.0)
+    problem = posed(method, np.ones((4, 3)), spectrum, 1.0, task_spectrum, 1.0)
     assert_allclose(holdout(problem, setting), np.zeros((4, 3)), atol=1e-14)
 
 
@@ -165,7 +161,7 @@ def test_one_row_and_one_column(cases):
         sides = [Spectrum.from_gram(cases.gram(n, n, rng)) for n in shape]
         Y = rng.normal(size=shape)
         for method in ("two_step", "kronecker"):
-            problem = Problem(method, Y, sides[0], 0.5, sides[1], 0.2)
+            problem = posed(method, Y, sides[0], 0.5, sides[1], 0.2)
             for setting in "ABCD":
                 if (setting in "BD" and shape[0] == 1) or (setting in "CD" and shape[1] == 1):
                     with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from"):
@@ -198,14 +194,13 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
     covering(block=[1, 60, 10**6], kinds=[("full", "full"), ("full", "primal"), ("full", "singular")], shape=COMPLETE)
 )
 def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
-    monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
+    monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
     problem = cases.problem("kronecker", shape, kinds)
-    sides = (problem.spectrum, problem.task_spectrum)
-    found = kronecker_new_both(*sides, problem.Y, alphas)
+    found = new_both(*problem.pairing.spectra, problem.Y, alphas)
     assert found.shape == (len(alphas), *shape)
     for alpha, grid in zip(alphas, found, strict=True):
-        assert_allclose(grid, refit(replace(problem, alpha=alpha), "D"), rtol=1e-8, atol=1e-9)
+        assert_allclose(grid, refit(problem.at(alpha), "D"), rtol=1e-8, atol=1e-9)
 
 
 @over(every(block=[1, 40], setting="BCD"))
@@ -213,7 +208,7 @@ def test_kronecker_groups_in_small_blocks(cases, setting, block, monkeypatch):
     problem = cases.problem("kronecker")
     labels = labels_of("unequal", setting, (7, 5))
     expected = holdout(problem, setting, **labels)
-    monkeypatch.setattr(kronecker_module, "_BLOCK_NUMBERS", block)
+    monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-11)
 
 
@@ -225,7 +220,7 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
             labels = labels_of(grouping, "A", (7, 5))
             expected = refit(problem, "A", **labels)
             with monkeypatch.context() as patch:
-                patch.setattr(cells_module, "_DIRECT_CELLS", 0)
+                patch.setattr(base_module, "_DIRECT_CELLS", 0)
                 assert cases.error(holdout(problem, "A", **labels), expected) <= 1e-8, (alpha, grouping)
 
 
@@ -235,9 +230,9 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
 @over(every(kinds=KINDS[:3]))
 def test_d_is_c_after_b(cases, kinds):
     problem = cases.problem("two_step", kinds=kinds)
-    rows = Problem("independent", problem.Y, problem.spectrum, problem.alpha)
+    rows = replace(problem, pairing=Independent(problem.pairing.rows))
     half = holdout(rows, "B")
-    columns = Problem("independent", half.T, problem.task_spectrum, problem.task_alpha)
+    columns = replace(problem, pairing=Independent(problem.pairing.columns), Y=half.T)
     assert_allclose(holdout(problem, "D"), holdout(columns, "B").T, rtol=1e-11)
     labels = labels_of("unequal", "D", (7, 5))
     half = holdout(rows, "B", groups=labels["groups"])
@@ -266,7 +261,7 @@ def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
     for alpha in ALPHAS:
         independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
         tasks = Spectrum.from_gram(np.eye(5))
-        pairs = Problem("kronecker", independent.Y, independent.spectrum, alpha, tasks)
+        pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)
         labels = labels_of(grouping, "B", (7, 5))
         error = cases.error(holdout(pairs, "B", **labels), holdout(independent, "B", **labels))
         assert error <= cases.tolerance(independent)
@@ -278,14 +273,8 @@ def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
 @over(covering(grouping=GROUPINGS, kinds=KINDS, method=["two_step", "kronecker"]))
 def test_swapping_the_sides_transposes(cases, method, kinds, grouping):
     problem = cases.problem(method, kinds=kinds)
-    swapped = Problem(
-        method,
-        problem.Y.T,
-        problem.task_spectrum,
-        problem.alpha if method == "kronecker" else problem.task_alpha,
-        problem.spectrum,
-        problem.alpha,
-    )
+    (spectrum, tasks), (alpha, *others) = problem.pairing.spectra, problem.pairing.alphas.values()
+    swapped = posed(method, problem.Y.T, tasks, (others or [alpha])[0], spectrum, alpha)
     for setting, mirror in zip("ABCD", "ACBD", strict=True):
         labels = labels_of(grouping, setting, (7, 5))
         mirrored = {}
@@ -320,10 +309,11 @@ def test_predictions_ignore_what_they_hold_out(cases, method, setting):
 def test_the_problem_is_left_as_it_was(cases, method, setting):
     for alpha in (1e-3, 1e3):
         problem = cases.problem(method, alpha=alpha, task_alpha=alpha)
-        before = [problem.Y.copy(), problem.spectrum.values.copy(), problem.spectrum.vectors.copy()]
+        spectrum = problem.pairing.spectra[0]
+        before = [problem.Y.copy(), spectrum.values.copy(), spectrum.vectors.copy()]
         for grouping in GROUPINGS:
             holdout(problem, setting, **labels_of(grouping, setting, (7, 5)))
-        for array, copy in zip((problem.Y, problem.spectrum.values, problem.spectrum.vectors), before, strict=True):
+        for array, copy in zip((problem.Y, spectrum.values, spectrum.vectors), before, strict=True):
             assert_allclose(array, copy, rtol=0)
 
 
