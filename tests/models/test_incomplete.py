@@ -19,8 +19,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.models._solve import folding
-from dyadlearn.solvers import independent_coefficients, kronecker_coefficients, two_step_coefficients
 from sweeps import covering, every, over
 
 M, Q = 9, 7
@@ -196,20 +194,10 @@ def test_coefficients_make_the_predictions(Model, kernel):
 def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
     X, Y, T = make_data(n_new=0)
     given = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
-    for Model, solve in (
-        (IndependentTaskRidge, lambda p: independent_coefficients(p.spectrum, Y, p.filter, ALPHA)),
-        (KroneckerRidge, lambda p: kronecker_coefficients(p.spectrum, p.task_spectrum, Y, ALPHA)),
-        (
-            TwoStepRidge,
-            lambda p: two_step_coefficients(
-                p.spectrum, p.task_spectrum, Y, p.filter, ALPHA, p.task_filter, TASK_ALPHA, folding(p)
-            ),
-        ),
-    ):
+    for Model in MODELS:
         for weights in (None, np.ones(M), np.ones((M, Q)), 1.0):
             model = make_model(Model, kernel).fit(given[0], Y, tasks=given[1], sample_weight=weights)
-            problem = model._problem()
-            assert_array_equal(model._coefficients, solve(problem))
+            assert_array_equal(model._coefficients, model._problem().pairing.coefficients(Y))
             assert_array_equal(model.completed_, Y)
             assert (model.n_iter_, model.residual_) == (1, 0.0)
 

@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _validation
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.models import _predict
+from dyadlearn.pairing import expansion
 from sweeps import covering, every, over
 
 rng = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def test_blocks_of_instances(name, block, monkeypatch):
     for rows in (new, sparse.csr_array(new), new[:1]):
         whole = MODELS[name].predict(rows)
         with monkeypatch.context() as patch:
-            patch.setattr(_predict, "_BLOCK_BYTES", block)
+            patch.setattr(expansion, "_BLOCK_BYTES", block)
             assert_allclose(MODELS[name].predict(rows), whole, rtol=1e-12, atol=1e-13)
 
 
@@ -49,7 +49,7 @@ def test_blocks_of_instances(name, block, monkeypatch):
 def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     new, tasks = rng.normal(size=(sizes[0], 5)), rng.normal(size=(sizes[1], 4))
     whole = MODELS[name].predict(new, tasks=tasks)
-    monkeypatch.setattr(_predict, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(expansion, "_BLOCK_BYTES", block)
     found = MODELS[name].predict(new, tasks=tasks)
     assert found.flags.c_contiguous
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
@@ -64,7 +64,7 @@ def test_blocks_of_pairs(name, block, monkeypatch):
     for known in (tasks, None):
         expected = model.predict(new, tasks=known).reshape(13, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
-            patch.setattr(_predict, "_BLOCK_BYTES", block)
+            patch.setattr(expansion, "_BLOCK_BYTES", block)
             assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
             assert model.predict_pairs(new, known, pairs[:0]).shape == (0,)
 
@@ -72,7 +72,7 @@ def test_blocks_of_pairs(name, block, monkeypatch):
 def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
     rows, new = rng.normal(size=(1000, 3)), rng.normal(size=(4000, 3))
     model = IndependentTaskRidge(kernel="rbf").fit(rows, rows[:, 0])
-    monkeypatch.setattr(_predict, "_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 2**20)
     for predict in (model.predict, lambda rows: model.predict_pairs(rows, None, [(0, 0), (3999, 0)])):
         tracemalloc.start()
         predict(new)

@@ -13,8 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
-from dyadlearn.models import _predict
-from dyadlearn.models._predict import predict_grid
+from dyadlearn.pairing import expansion
 from sweeps import covering, every, over
 
 # Errors of so many units are let pass.
@@ -135,7 +134,7 @@ def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.a
             T = given(tasks.new) if new_tasks else None
             assert_allclose(read(model.predict(X, tasks=T)), expected, rtol=0, atol=atol)
             if new_tasks and not new:  # the other way round, as where nothing but the spectrum knows the instances
-                turned = predict_grid(model._task_rows(T)[1], model._expansion().transposed, None).T
+                turned = model._expansion().transposed.grid(model._task_rows(T)[1], None).T
                 assert_allclose(read(turned), expected, rtol=0, atol=atol)
             some = read(model.predict_pairs(X, T, [(2, 1), (0, 2), (2, 0)]))
             assert_allclose(some, expected[[2, 0, 2], [1, 2, 0]], rtol=0, atol=atol)
@@ -151,7 +150,7 @@ def test_every_side_costs_its_own_digits(name, alphas, monkeypatch):
     Y = labels_of(rows, tasks)
     model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
     check_digits(model, rows, tasks, Y)
-    monkeypatch.setattr(_predict, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
     check_digits(model, rows, tasks, Y)
 
 

@@ -14,10 +14,11 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoSte
 from dyadlearn._array import to_numpy
 from dyadlearn._validation import DEFAULT_ALPHAS
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.spectrum import Spectrum
+from problems import posed
 
 SHAPES = {"tall": (9, 5), "wide": (5, 9), "square": (6, 6)}
 EXTREME = [1e-10, 1e-3, 0.7, 1e3, 1e10]
@@ -46,11 +47,7 @@ def make_problem(method, shape, *, seed=0, rank=None, labels=None, put=np.asarra
     if method == "network":
         Y = Y + Y.T
     spectrum, task_spectrum = Spectrum.from_gram(put(instances)), Spectrum.from_gram(put(tasks))
-    if method == "network":
-        task_spectrum = spectrum
-    if method == "independent":
-        task_spectrum = None
-    return Problem(method, put(Y), spectrum, 1.0, task_spectrum, 1.0, **others)
+    return posed(method, put(Y), spectrum, 1.0, task_spectrum, 1.0, **others)
 
 
 def binary(rng, m, q):
@@ -64,21 +61,19 @@ def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_
     task_groups = task_groups if letter in "CD" else None
 
     def score(alpha, task_alpha):
-        held_out = holdout(
-            replace(problem, alpha=alpha, task_alpha=task_alpha), letter, groups=groups, task_groups=task_groups
-        )
+        held_out = holdout(problem.at(alpha, task_alpha), letter, groups=groups, task_groups=task_groups)
         if callable(scoring):
             return scoring(problem.Y, held_out)
         return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter, tie_tolerance=None)
 
-    if problem.method == "two_step":
+    if "task_alpha" in problem.pairing.alphas:
         return np.array([[score(alpha, task_alpha) for task_alpha in task_alphas] for alpha in alphas])
     return np.array([score(alpha, alpha) for alpha in alphas])
 
 
 def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options):
     found = landscape(problem, alphas, task_alphas, letters, scoring, **options)
-    known = [letter for letter in letters if problem.task_spectrum is not None or letter in "AB"]
+    known = [letter for letter in letters if problem.pairing.knows_tasks or letter in "AB"]
     assert list(found) == known
     groups = {name: options.get(name) for name in ("groups", "task_groups")}
     for letter in known:
@@ -112,7 +107,8 @@ def test_kernels_with_a_null_space(kind, letters):
     rng = np.random.default_rng(0)
     problem = make_problem("two_step", (9, 5), rank=6)
     if kind == "primal":
-        problem = replace(problem, spectrum=Spectrum.from_features(rng.normal(size=(9, 4))))
+        primal = Spectrum.from_features(rng.normal(size=(9, 4))).smoother(Tikhonov(), 1.0)
+        problem = replace(problem, pairing=replace(problem.pairing, rows=primal))
     for scoring in ("neg_mean_squared_error", "r2"):
         compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, rtol=1e-8)
 
@@ -216,16 +212,11 @@ def test_interpolation_of_one_side_leaves_pairs_to_the_other():
     rng = np.random.default_rng(1)
     isolated = np.zeros((6, 6))
     isolated[0, 0], isolated[1:, 1:] = 1.0, make_gram(5, rng, 3)
-    problem = Problem(
-        "two_step",
-        rng.normal(size=(6, 5)),
-        Spectrum.from_gram(isolated),
-        0.0,
-        Spectrum.from_gram(make_gram(5, rng)),
-        1.0,
-    )
+    Y, spectrum = rng.normal(size=(6, 5)), Spectrum.from_gram(isolated)
+    tasks = Spectrum.from_gram(make_gram(5, rng))
+    problem = posed("two_step", Y, spectrum, 0.0, tasks, 1.0)
     compare(problem, [0.0, 1.0], [0.3, 2.0], "A", "r2")
-    wide = Problem("two_step", problem.Y.T, problem.task_spectrum, 1.0, problem.spectrum, 0.0)
+    wide = posed("two_step", Y.T, tasks, 1.0, spectrum, 0.0)
     compare(wide, [0.3, 2.0], [0.0, 1.0], "A", "r2")
 
 
@@ -240,7 +231,7 @@ def make_isolated(n, rng):
 def test_interpolation_of_both_sides_is_refused(letters):
     rng = np.random.default_rng(1)
     spectrum = make_isolated(6, rng)
-    problem = Problem("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
+    problem = posed("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
     with pytest.raises(LeverageError, match="leverage 1"):
         landscape(problem, [0.0], [0.0], letters, "r2")
 
@@ -254,7 +245,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     rng = np.random.default_rng(1)
     sides = [make_isolated(n, rng) for n in shape]
     task_side = [] if method == "independent" else [sides[1], 1.0]
-    problem = Problem(method, rng.normal(size=shape), sides[0], 1.0, *task_side)
+    problem = posed(method, rng.normal(size=shape), sides[0], 1.0, *task_side)
     letters = "AB" if method == "independent" else "ABCD"
     grids = ([2.0, 0.0, 0.5, 1.0], [0.3, 3.0, 0.0] if method == "two_step" else [1.0])
     groups, task_groups = (np.arange(n) // 2 if is_grouped else None for n in shape)
@@ -266,7 +257,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
         expected = np.full((4, len(grids[1])), np.nan)
         used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
         for (i, alpha), (j, task_alpha) in itertools.product(*map(enumerate, grids)):
-            point = replace(problem, alpha=alpha, task_alpha=task_alpha if method == "two_step" else alpha)
+            point = problem.at(alpha, task_alpha)
             with contextlib.suppress(LeverageError):
                 expected[i, j] = scorer(scoring)(problem.Y, holdout(point, letter, **used), setting=letter)
         n_undefined += np.isnan(expected).any()
@@ -296,7 +287,7 @@ def test_squared_errors_near_zero(letter, noise, put):
     X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(40, 30))
     spectra = [Spectrum.from_gram((side @ side.T).astype(put)) for side in (X, T)]
-    problem = Problem("two_step", Y.astype(put), spectra[0], 1.0, spectra[1], 1.0)
+    problem = posed("two_step", Y.astype(put), spectra[0], 1.0, spectra[1], 1.0)
     grid = [1e-4, 1e-2, 1.0, 1e2]
     compare(problem, grid, grid, letter, "neg_mean_squared_error", rtol=1e-8 if put is np.float64 else 2e-2)
 
@@ -306,7 +297,7 @@ def test_squared_errors_of_large_operators():
     x = np.linspace(0, 1, 14)[:, None]
     K = np.exp(-3 * (x - x.T) ** 2)
     Y = np.sin(3 * x) @ np.cos(2 * x[:11]).T
-    problem = Problem("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(K[:11, :11]), 1.0)
+    problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(K[:11, :11]), 1.0)
     grid = [1e-12, 1e-9, 1e-6, 1e-3]
     compare(problem, grid, grid, "BCD", "neg_mean_squared_error", rtol=2e-8)
 
