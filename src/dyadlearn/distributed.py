@@ -31,15 +31,15 @@ from dyadlearn._array import Array, is_sparse, take_rows
 from dyadlearn._validation import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.statistics import Statistics, collect, merge
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._inputs import cast, check_sizes
 from dyadlearn.models._online_inputs import all_or_nothing
 from dyadlearn.settings import Setting
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import Statistics, collect, merge
 from dyadlearn.vectrick import sandwich
 
 try:
@@ -345,9 +345,9 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
     if wanted.new_task and not known.per_task:
         apart = _collected(model, rows, labels, replace(known, per_task=True))
-        ridge = OnlineRidge.start(apart, ridge.side.alpha, ridge.task_side.alpha)
+        ridge = OnlineRidge.start(apart, ridge.inverse.alpha, ridge.task_inverse.alpha)
     # Decomposed here and once, and without whatever else the sides have computed, for all workers.
-    side, task_side = ridge.side.with_alpha(ridge.side.alpha), ridge.task_side
+    side, task_side = ridge.inverse.with_alpha(ridge.inverse.alpha), ridge.task_inverse
     task_side = None if task_side is None else task_side.with_alpha(task_side.alpha)
     return wanted, rows, labels, OnlineRidge(ridge.statistics, side, task_side)
 
@@ -483,7 +483,7 @@ def _merged(statistics: Sequence[Statistics]) -> Statistics:
 def _block_errors(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
     feature_map, ridge, alphas, task_alphas, setting = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
-    columns = task_alphas if ridge.task_side is not None else task_alphas[:1]
+    columns = task_alphas if ridge.task_inverse is not None else task_alphas[:1]
     errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
     return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 

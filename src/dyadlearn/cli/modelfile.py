@@ -138,7 +138,7 @@ def _recipe(plain: Any) -> Recipe:
 def _from_python(model: Any) -> Loaded:
     """Tell what new data must look like from what the model itself keeps."""
     if isinstance(model, OnlineTwoStepRidge):
-        tasks = None if model._learnt.model.task_side is None else Recipe("features", "linear")
+        tasks = None if model._learnt.model.task_inverse is None else Recipe("features", "linear")
         return Loaded(model, Recipe("features", "linear"), tasks)
     recipes = [
         None

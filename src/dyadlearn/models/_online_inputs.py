@@ -15,12 +15,12 @@ from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, nam
 from dyadlearn._frames import Ids, Table, read_table
 from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
+from dyadlearn.growing.knowledge import Knowledge, copied
+from dyadlearn.growing.statistics import double
 from dyadlearn.labels import LabelGrid, read_labels
 from dyadlearn.models._inputs import align_side, check_names, check_orientation, check_sizes
-from dyadlearn.models._online_state import Learnt, copied
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models._tasks import unwrap_tasks
-from dyadlearn.solvers.statistics import double
 
 __all__ = ["OnlineInputs", "all_or_nothing", "check_state_memory", "equal_features"]
 
@@ -57,7 +57,7 @@ class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ig
     feature_map: Any
     task_feature_map: Any
     n_features_in_: int
-    _learnt: Learnt
+    _learnt: Knowledge
 
     def _read_instances(self, X: Any, *, reset: bool) -> tuple[Table, Array]:
         """Return instances as a table with their ids, and as a checked matrix (l, p), sparse or not."""
@@ -179,7 +179,7 @@ class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ig
     def _new_tasks(self, tasks: Any, ids: Ids | None, *, new: bool = True) -> tuple[Array | None, Ids | None]:
         """Return features Ψ (l, r) of tasks and, for new ones, their ids."""
         learnt = self._learnt
-        if learnt.model.task_side is None:
+        if learnt.model.task_inverse is None:
             if tasks is not None:
                 raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
             return None, self._new_ids(learnt.task_ids, ids)

@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._validation import check_alphas
-from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.knowledge import Knowledge
+from dyadlearn.growing.statistics import collect
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models._inputs import cast
 from dyadlearn.models._online_inputs import OnlineInputs, all_or_nothing
-from dyadlearn.models._online_state import Learnt
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import collect
 
 __all__ = ["OnlineTuning"]
 
@@ -30,7 +30,7 @@ class OnlineTuning(OnlineInputs):
 
     alpha: float
     task_alpha: float
-    _learnt: Learnt
+    _learnt: Knowledge
 
     @abstractmethod
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
@@ -87,7 +87,7 @@ class OnlineTuning(OnlineInputs):
         wanted = self._checked_setting(setting)
         Phi, grid = self._learnt_rows(X, y)
         model = self._telling_apart(wanted, Phi, grid.values)
-        has_two = model.task_side is not None
+        has_two = model.task_inverse is not None
         scores = where_defined(
             lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),
             rows,
@@ -127,7 +127,7 @@ class OnlineTuning(OnlineInputs):
     def _checked_setting(self, setting: str | Setting) -> Setting:
         check_is_fitted(self)
         wanted = as_setting(setting)
-        if wanted.new_task and self._learnt.model.task_side is None:
+        if wanted.new_task and self._learnt.model.task_inverse is None:
             raise ValueError(
                 f"Setting {wanted.value} is about new tasks, and a model without features of the tasks cannot speak of "
                 "them: fit with tasks=, or ask for A or B."
@@ -148,7 +148,7 @@ class OnlineTuning(OnlineInputs):
         """Return the model; for new tasks, if its statistics do not tell the tasks apart, that of the rows alone."""
         model = self._learnt.model
         known = model.statistics
-        if not setting.new_task or known.per_task or model.task_side is None:
+        if not setting.new_task or known.per_task or model.task_inverse is None:
             return model
         alone = collect(Phi, labels, known.tasks, task_gram=known.task_gram, per_task=True)
-        return OnlineRidge.start(alone, model.side.alpha, model.task_side.alpha)
+        return OnlineRidge.start(alone, model.inverse.alpha, model.task_inverse.alpha)

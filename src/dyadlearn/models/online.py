@@ -16,15 +16,15 @@ from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._frames import Ids, Table, write_table
 from dyadlearn._validation import check_alpha, check_choice, check_same_library
 from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.growing.inverse import SOLVERS
+from dyadlearn.growing.knowledge import Knowledge, Pending, Reservoir, copied
+from dyadlearn.growing.statistics import Statistics, collect, digits_lost, merge
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
 from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
-from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
 from dyadlearn.models._online_tuning import OnlineTuning
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.ridge_side import SOLVERS
-from dyadlearn.solvers.statistics import Statistics, collect, digits_lost, merge
 
 __all__ = ["OnlineTwoStepRidge"]
 
@@ -161,7 +161,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             width = grid.values.shape[1] if self.keep_tasks or Psi is None else Psi.shape[1]
             check_state_memory(Phi.shape[1], width, grid.values)
             statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks)
-            self._learnt = Learnt(
+            self._learnt = Knowledge(
                 OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
@@ -386,7 +386,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,)."""
         check_is_fitted(self)
         coef = cast(self._learnt.model.coefficients, self._learnt.dtype)
-        without_tasks = self._learnt.model.task_side is None
+        without_tasks = self._learnt.model.task_inverse is None
         return namespace(coef).reshape(coef, (-1,)) if self._learnt.is_vector and without_tasks else coef
 
     @property
@@ -432,7 +432,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
             raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
 
-    def _forgotten(self, before: Learnt, after: Learnt) -> None:
+    def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
         """Take over what is left, and warn where much of it is rounding."""
         lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
         if lost > _LOST:
@@ -445,7 +445,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             )
         self._learnt = after
 
-    def _current(self) -> Learnt:
+    def _current(self) -> Knowledge:
         """Return what is known, under the regularisation that is set now."""
         check_is_fitted(self)
         self._check_params()

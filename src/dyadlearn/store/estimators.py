@@ -13,6 +13,7 @@ import numpy as np
 
 from dyadlearn._frames import read_table
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.growing.knowledge import Knowledge
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import Scorer, scorer
@@ -26,7 +27,6 @@ from dyadlearn.models import (
     TwoStepRidge,
 )
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._online_state import Learnt
 from dyadlearn.models._side import Side
 from dyadlearn.models.projection import _Seen
 from dyadlearn.selection import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, TwoStepRidgeCV
@@ -213,7 +213,7 @@ ESTIMATORS = (
         {
             "feature_map_": (CanonicalProjection,),
             "task_feature_map_": (CanonicalProjection,),
-            "_learnt": (Learnt,),
+            "_learnt": (Knowledge,),
             "landscape_": (np.ndarray,),
             **_FEATURES,
         },

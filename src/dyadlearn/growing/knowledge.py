@@ -11,10 +11,10 @@ from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import Statistics, same_gram
+from dyadlearn.growing.statistics import Statistics, same_gram
+from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["Learnt", "Pending", "Reservoir", "copied", "without_rows"]
+__all__ = ["Knowledge", "Pending", "Reservoir", "copied", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Reservoir:
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class Knowledge:
     """Everything that changes when a model learns, swapped in one assignment.
 
     Attributes
@@ -156,24 +156,24 @@ class Learnt:
             "instances: give the labels of the others, or give the tasks up with abandon_tasks()."
         )
 
-    def scored(self, squared_error: float, labels: Array) -> Learnt:
+    def scored(self, squared_error: float, labels: Array) -> Knowledge:
         """Return what is known with the squared error of predictions of labels (l, q) added."""
         n_scored = self.n_scored + int(labels.shape[0] * labels.shape[1])
         return replace(self, squared_error=self.squared_error + squared_error, n_scored=n_scored)
 
-    def with_rows(self, rows: Array, Phi: Array, labels: Array) -> Learnt:
+    def with_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
         """Return what is known after instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
         instances = None if self.instances is None else (*self.instances, copied(rows))
         reservoir = None if self.reservoir is None else self.reservoir.offered(rows, labels)
         return replace(self, model=self.model.with_rows(Phi, labels), instances=instances, reservoir=reservoir)
 
-    def forgetting_rows(self, rows: Array, Phi: Array, labels: Array) -> Learnt:
+    def forgetting_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
         """Return what is known without instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
         instances = None if self.instances is None else without_rows(self.instances, rows)
         reservoir = None if self.reservoir is None else self.reservoir.without(rows, labels)
         return replace(self, model=self.model.without_rows(Phi, labels), instances=instances, reservoir=reservoir)
 
-    def with_pending(self, pending: Pending) -> Learnt:
+    def with_pending(self, pending: Pending) -> Knowledge:
         """Return what is known with labels of more instances for some tasks, which join or leave when they are all."""
         if not pending.is_complete(self.model.statistics):
             return replace(self, pending=pending)
@@ -188,8 +188,8 @@ class Learnt:
         model = self.model.with_tasks(pending.statistics.tasks, cross)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir, is_vector=False)
 
-    def forgetting_tasks(self, positions: np.ndarray, cross: Array | None = None) -> Learnt:
-        """Return what is known without some tasks; `cross` as in `dyadlearn.solvers.statistics.remove_tasks`."""
+    def forgetting_tasks(self, positions: np.ndarray, cross: Array | None = None) -> Knowledge:
+        """Return what is known without some tasks; `cross` as in `dyadlearn.growing.statistics.remove_tasks`."""
         ids = self.task_ids
         if ids is not None:
             gone = set(positions.tolist())

@@ -75,7 +75,7 @@ class Statistics:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.statistics import add_rows, collect
+    >>> from dyadlearn.growing.statistics import add_rows, collect
     >>> seen = collect(np.array([[1.0, 2.0]]), np.array([[3.0]]))
     >>> add_rows(seen, np.array([[0.0, 1.0]]), np.array([[1.0]])).gram
     array([[1., 2.],
@@ -153,7 +153,7 @@ def merge(first: Statistics, second: Statistics) -> Statistics:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.statistics import collect, merge
+    >>> from dyadlearn.growing.statistics import collect, merge
     >>> X, Y = np.arange(8.0).reshape(4, 2), np.ones((4, 3))
     >>> both = merge(collect(X[:3], Y[:3]), collect(X[3:], Y[3:]))
     >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
