@@ -34,11 +34,10 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.models._base import all_or_nothing
 from dyadlearn.models._inputs import cast, check_sizes
-from dyadlearn.models._online_inputs import all_or_nothing
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import sandwich
 
@@ -134,17 +133,12 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
            [3.]])
     """
     rows = _checked_rows(model, X)
-    learnt = model._learnt
-    Psi = learnt.model.statistics.tasks
-    if tasks is not None:
-        if Psi is None:
-            raise ValueError("This model knows nothing of tasks: fit it with tasks=, the features of the tasks.")
-        Psi = model._mapped_tasks(model._read_tasks(tasks, None, learnt.task_names, learnt.n_task_features)[1])
-    coefficients = cast(learnt.model.coefficients, learnt.dtype)
-    width = coefficients.shape[1] if Psi is None else Psi.shape[0]
-    parts = _shared(_map_of(model), coefficients, None if Psi is None else cast(Psi, learnt.dtype))
-    found = _by_block(_block_predictions, [rows], parts, width, learnt.dtype)
-    return found[:, 0] if learnt.is_vector and tasks is None else found
+    coefficients = model._expansion().values
+    _, known = model._task_rows(tasks)
+    width = coefficients.shape[1] if known is None else known.size
+    parts = _shared(_map_of(model), coefficients, None if known is None else known.values)
+    found = _by_block(_block_predictions, [rows], parts, width, coefficients.dtype)
+    return found[:, 0] if model._is_vector and tasks is None else found
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
@@ -250,11 +244,7 @@ def tune(
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     scores = landscape(model, X, y, values, task_values, setting=setting)
-    best = best_point(scores, values, task_values if scores.ndim == 2 else None)
-    with all_or_nothing(model):
-        model.set_alpha(values[best[0]], task_values[best[1]] if scores.ndim == 2 else None)
-        model.landscape_ = scores
-    return model
+    return model._chosen(values, task_values, scores)
 
 
 # What users hand in ------------------------------------------------------------------------------
@@ -285,7 +275,7 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
 
 
 def _check_online(model: Any) -> None:
-    if not isinstance(model, OnlineTwoStepRidge):
+    if not getattr(model, "grows", False):
         raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
 
 

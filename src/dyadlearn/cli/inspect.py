@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import to_numpy
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.fitting import settings_of
@@ -36,7 +35,7 @@ def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> N
 def _figures(found: Loaded) -> dict[str, Any]:
     estimator = found.model
     figures: dict[str, Any] = {"model": type(estimator).__name__}
-    if isinstance(estimator, OnlineTwoStepRidge):
+    if estimator.grows:
         figures |= {
             "instances": estimator.n_seen_,
             "tasks": estimator.n_tasks_,

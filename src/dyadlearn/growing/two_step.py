@@ -17,7 +17,7 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn.growing.inverse import RidgeInverse
-from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, double, remove_rows, remove_tasks
+from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, collect, double, remove_rows, remove_tasks
 
 __all__ = ["OnlineRidge"]
 
@@ -138,6 +138,14 @@ class OnlineRidge:
     def _tasks_changed(self, statistics: Statistics, tasks: Array | None, sign: int) -> OnlineRidge:
         inverse = None if self.task_inverse is None else self.task_inverse.with_rows(statistics.task_gram, tasks, sign)
         return replace(self, statistics=statistics, task_inverse=inverse)
+
+    def telling_apart(self, Phi: Array, Y: Array) -> OnlineRidge:
+        """Return a model that tells its tasks apart: this one, else that of rows (l, d) and labels (l, q) alone."""
+        known, tasks = self.statistics, self.task_inverse
+        if known.per_task or tasks is None:
+            return self
+        alone = collect(Phi, Y, known.tasks, task_gram=known.task_gram, per_task=True)
+        return OnlineRidge.start(alone, self.inverse.alpha, tasks.alpha)
 
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
         """Return the model under other regularisations, from the eigendecompositions of the Gram matrices."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from dyadlearn.filters import Tikhonov
 from dyadlearn.models._base import PairwiseRidge
@@ -87,20 +87,6 @@ class KroneckerRidge(PairwiseRidge):
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
-
-    def set_alpha(self, alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
-
-        Parameters
-        ----------
-        alpha : float, default=None
-            New value; None leaves it.
-
-        Returns
-        -------
-        self
-        """
-        return self._set_alphas(alpha=alpha)
 
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)

@@ -107,7 +107,7 @@ class TwoStepRidge(PairwiseRidge):
         self.symmetry = symmetry
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
+        """Change the regularisation of a fitted model without a new decomposition; a network has one.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class TwoStepRidge(PairwiseRidge):
         """
         if self.symmetry is not None:
             alpha = task_alpha = self._one_alpha(alpha, task_alpha)
-        return self._set_alphas(alpha=alpha, task_alpha=task_alpha)
+        return super().set_alpha(alpha, task_alpha)
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -17,7 +17,7 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
+from dyadlearn.models import PairRegressor
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import Side as FittedSide
 from dyadlearn.report.data import Labels, Report, Result, Side
@@ -85,9 +85,10 @@ def gather(
 
 
 def _inner(model: Any) -> PairwiseRidge:
-    if isinstance(model, OnlineTwoStepRidge):
+    if getattr(model, "grows", False):
         raise TypeError(
-            "OnlineTwoStepRidge keeps statistics only, not the labels that a report shows: fit a TwoStepRidge on them."
+            f"{type(model).__name__} keeps statistics only, not the labels that a report shows: fit a TwoStepRidge on "
+            "them."
         )
     if not isinstance(model, PairwiseRidge | PairRegressor):
         raise TypeError(

@@ -318,6 +318,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
     """
 
     _learns_from_tasks = False
+    _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     def __init__(
         self,
@@ -354,9 +355,6 @@ class IndependentTaskRidgeCV(RidgeSearch):
     def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
         # Tasks may be handed in, so that all models are called alike; nothing is learnt from them.
         return super()._fit_task_side(None, ids, names)
-
-    def _how_to_get_tasks(self) -> str:
-        return "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     def _pairing(self) -> Independent:
         alpha = float("nan") if self._is_per_task() else float(self.alpha_)

@@ -26,7 +26,7 @@ from dyadlearn.models import (
     Tasks,
     TwoStepRidge,
 )
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._base import PairModel, PairwiseRidge
 from dyadlearn.models._side import Side
 from dyadlearn.models.projection import _Seen
 from dyadlearn.selection import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, TwoStepRidgeCV
@@ -95,7 +95,7 @@ class Estimator:
 
 def _check_parameters(model: Any) -> None:
     """Raise as `fit` does for a parameter that was set to something wrong after it."""
-    if isinstance(model, PairwiseRidge | OnlineTwoStepRidge):
+    if isinstance(model, PairModel):
         model._check_params()
 
 
