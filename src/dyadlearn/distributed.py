@@ -252,7 +252,7 @@ def tune(
 
 def _as_online(model: Any) -> OnlineTwoStepRidge:
     """Return the model to fit, refusing what cannot be learnt from sums over rows."""
-    if isinstance(model, TwoStepRidge):
+    if isinstance(model, TwoStepRidge) and not model.searches:
         kernels, filters = (
             (model.kernel, model.task_kernel),
             (model.filter or Tikhonov(), model.task_filter or Tikhonov()),

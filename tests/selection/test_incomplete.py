@@ -390,17 +390,15 @@ def test_grids_without_labels(Search):
     assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
 
 
-def test_one_regularisation_for_each_task_takes_no_folds():
+def test_one_regularisation_for_each_task_by_folds():
     X, Y, _ = make_data()
-    with pytest.raises(ValueError, match="^alpha_per_task=True leaves out one instance or group at a time: leave cv"):
-        make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
-
-
-@pair_searches
-def test_a_search_weighs_all_cells_alike(Search):
-    X, Y, T = make_data()
-    with pytest.raises(TypeError, match="sample_weight"):
-        make_search(Search).fit(X, Y, tasks=T, sample_weight=np.ones(12))
+    search = make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
+    assert search.holdout_method_ == "3 folds, solved again"
+    for task in range(9):
+        single = make_search(IndependentTaskRidgeCV, cv=3).fit(X, Y[:, task])
+        assert search.alpha_[task] == single.alpha_
+        assert_allclose(search.landscape_[:, task], single.landscape_, rtol=1e-4)
+        assert_allclose(search.holdout_[:, task], single.holdout_, rtol=1e-9)
 
 
 @pair_searches

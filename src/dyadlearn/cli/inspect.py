@@ -52,7 +52,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
         }
     scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
     figures |= {
-        **_alphas(estimator),
+        **{name: _plain(estimator._alphas.get(name)) for name in ("alpha", "task_alpha")},
         "setting": getattr(estimator, "setting", found.origin.get("setting")),
         "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
         "score": getattr(estimator, "best_score_", found.origin.get("score")),
@@ -69,13 +69,8 @@ def _figures(found: Loaded) -> dict[str, Any]:
     return figures
 
 
-def _alphas(estimator: Any) -> dict[str, Any]:
-    """Return the regularisation that a model uses, chosen or given."""
-    found = {}
-    for name in ("alpha", "task_alpha"):
-        value = getattr(estimator, f"{name}_", getattr(estimator, name, None))
-        found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return found
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _line(value: Any) -> str:

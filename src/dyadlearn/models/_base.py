@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -49,7 +49,7 @@ from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["PairModel", "PairwiseRidge", "all_or_nothing"]
+__all__ = ["PairModel", "PairwiseRidge", "Training", "all_or_nothing"]
 
 
 @contextmanager
@@ -74,6 +74,9 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
     #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
     grows = False
 
+    #: Whether the model chooses its regularisation itself.
+    searches = False
+
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
 
@@ -83,6 +86,11 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
     @abstractmethod
     def _ids(self) -> tuple[Ids | None, Ids | None]:
         """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+
+    @property
+    @abstractmethod
+    def _alphas(self) -> dict[str, Any]:
+        """The regularisation that the model uses, chosen or given."""
 
     @property
     @abstractmethod
@@ -280,6 +288,29 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a model of a grid is fitted on, checked and in one order.
+
+    Attributes
+    ----------
+    rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
+        Features or kernels.
+    grid : LabelGrid
+        With the ids of both sides.
+    weights : array of shape (m, q) or None
+    names, task_names : Ids or None
+        What the columns of both sides are called.
+    """
+
+    rows: Array
+    task_rows: Array | None
+    grid: LabelGrid
+    weights: Array | None
+    names: Ids | None
+    task_names: Ids | None
+
+
 class PairwiseRidge(PairModel):
     """Base of the models of a grid: labels of pairs from an instance side and, where there is one, a task side.
 
@@ -289,7 +320,10 @@ class PairwiseRidge(PairModel):
     alpha: float
     kernel: Any
     kernel_params: dict[str, Any] | None
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
     repair: str
+    symmetry: str | None = None
 
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
@@ -338,9 +372,13 @@ class PairwiseRidge(PairModel):
         self
         """
         with all_or_nothing(self):
-            return self._fit(X, y, tasks, sample_weight)
+            data = self._read(X, y, tasks, sample_weight)
+            self._keep_labels(data)
+            [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
+            return self._solve()
 
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+        """Check parameters and data, and bring the data into one order."""
         self._check_params()
         self._check_labels_given(y)
         spec, task_spec = self._spec(), self._task_spec()
@@ -372,22 +410,37 @@ class PairwiseRidge(PairModel):
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        self._side = self._fit_instance_side(rows, ids, instances.column_ids)
-        self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
-        self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
-        self._weights, self._completion = weights, None
-        return self._solve()
+        grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
 
-    def _solve(self) -> Self:
-        """Compute the coefficients from the spectra, for the regularisation that is set."""
-        return self._solved()
+    def _keep_labels(self, data: Training) -> None:
+        """Keep the labels, for hold-out and other regularisations."""
+        self._grid, self._weights, self._completion = data.grid, data.weights, None
+
+    def _decomposed(
+        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
+    ) -> list[list[tuple[Side, Side | None]]]:
+        """Decompose each side once for each kernel; return a row of pairs of sides for each kernel of the instances."""
+        ids, task_ids = data.grid.instance_ids, data.grid.task_ids
+        sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
+        task_sides: list[Side | None] = [None]
+        if data.task_rows is not None and self._learns_from_tasks:
+            task_sides = [fit_side(data.task_rows, spec, task_ids, data.task_names, "task") for spec in task_specs]
+        return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _posed(self) -> Problem:
-        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
-        return Problem(self._pairing(), self._grid.values, self._weights, **self._stopping())
+        """Return the problem of the sides and the regularisation that the model has."""
+        return self._pose(self._side, self._task_side, self._alphas)
 
-    def _solved(self) -> Self:
-        """Complete the labels where some are missing, and keep the problem and its coefficients."""
+    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Problem:
+        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
+        return Problem(self._pairing(side, task_side, **alphas), self._grid.values, self._weights, **self._stopping())
+
+    def _solve(self) -> Self:
+        """Compute the coefficients from the spectra, for the regularisation that is set.
+
+        Labels are completed where some are missing; the problem is kept with its coefficients.
+        """
         problem = self._posed()
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
@@ -470,6 +523,10 @@ class PairwiseRidge(PairModel):
         )
         return grid.restore(held_out)
 
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+        return None
+
     def _held_out(self, setting: Setting, **labels: Any) -> Array:
         """Return held-out predictions as an array (m, q); groups and cells come in training order."""
         return holdout(self._problem(), setting, **labels)
@@ -507,13 +564,17 @@ class PairwiseRidge(PairModel):
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        return {"alpha": self.alpha}
+
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
         """Tell what `_pairing` will be."""
         return self._coupled if has_tasks else Independent
 
     @abstractmethod
-    def _pairing(self) -> Pairing:
-        """Return the model of pairs that parameters and fitted sides make."""
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        """Return the model of pairs that parameters, fitted sides and regularisations make."""
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""
@@ -524,30 +585,23 @@ class PairwiseRidge(PairModel):
         return KernelSpec(self.kernel, self.kernel_params, self.repair)
 
     def _task_spec(self) -> KernelSpec:
-        raise NotImplementedError
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
     def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
 
-    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
-        return fit_side(rows, self._spec(), ids, names, "instance")
-
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        if rows is None or not self._learns_from_tasks:
-            return None
-        return fit_side(rows, self._task_spec(), ids, names, "task")
-
     def _check_params(self) -> None:
-        check_alpha(self.alpha, "alpha")
+        self._check_alphas()
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
-        self._check_stopping()
-
-    def _check_stopping(self) -> None:
         given = self._stopping()
         if "tol" in given:
             check_alpha(given["tol"], "tol")
             check_count(given["max_iter"], "max_iter")
+
+    def _check_alphas(self) -> None:
+        for name, value in self._alphas.items():
+            check_alpha(value, name)
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]

@@ -7,7 +7,7 @@ from typing import Any
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent
 
 __all__ = ["IndependentTaskRidge"]
@@ -80,8 +80,5 @@ class IndependentTaskRidge(PairwiseRidge):
         super()._check_params()
         checked_filter(self.filter, "filter")
 
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec("linear", None, self.repair)
-
-    def _pairing(self) -> Independent:
-        return Independent(self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha))
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Independent:
+        return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))

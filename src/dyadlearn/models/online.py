@@ -406,6 +406,10 @@ class OnlineTwoStepRidge(PairModel):
         return None, self._learnt.task_ids
 
     @property
+    def _alphas(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "task_alpha": self.task_alpha}
+
+    @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(_LINEAR, None)] * (1 + self._knows_tasks)
 
@@ -547,8 +551,8 @@ class OnlineTwoStepRidge(PairModel):
         return tags
 
     def _check_params(self) -> None:
-        check_alpha(self.alpha, "alpha")
-        check_alpha(self.task_alpha, "task_alpha")
+        for name, value in self._alphas.items():
+            check_alpha(value, name)
         check_choice(self.solver, "solver", SOLVERS)
         if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
             raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")

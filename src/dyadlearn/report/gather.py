@@ -24,7 +24,7 @@ from dyadlearn.report.data import Labels, Report, Result, Side
 from dyadlearn.report.scores import Question
 from dyadlearn.report.screen import most_contradicting
 from dyadlearn.report.words import joined, number, power, setting_words
-from dyadlearn.selection._search import edges_of
+from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 
 __all__ = ["gather"]

@@ -32,7 +32,7 @@ from dyadlearn.models._inputs import align_side, check_sizes
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.selection._progress import Progress
-from dyadlearn.selection._search import RidgeSearch
+from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Interval", "NestedScore", "bootstrap_interval", "nested_score"]
@@ -95,7 +95,7 @@ class Interval:
 
 
 def nested_score(
-    search: RidgeSearch,
+    search: Search,
     X: Any,
     y: Any,
     tasks: Any = None,
@@ -147,11 +147,13 @@ def nested_score(
     >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
     ((4,), True)
     """
-    if not isinstance(search, RidgeSearch):
+    if not getattr(search, "searches", False):
         raise TypeError(
             "search must be an estimator that chooses its regularisation, such as TwoStepRidgeCV, found "
             f"{type(search).__name__}."
         )
+    if search.symmetry is not None:
+        raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
     setting = as_setting(search.setting)
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
