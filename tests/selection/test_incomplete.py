@@ -22,7 +22,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
 )
-from dyadlearn.holdout import incomplete
+from dyadlearn.holdout import folds
 from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -102,7 +102,7 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
 @every_setting
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
-    monkeypatch.setattr("dyadlearn.selection.incomplete.FEW_CELLS", 20)
+    monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
     data = make_data()
     search = make_search(Search, letter, kernel).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, 5, random_state=0).split_grid(12, 9)
@@ -186,7 +186,7 @@ def nothing_is_solved_again(monkeypatch):
     def refuse(*args):
         raise AssertionError("solved again")
 
-    monkeypatch.setattr(incomplete.Folds, "held_out", refuse)
+    monkeypatch.setattr(folds.Folds, "held_out", refuse)
 
 
 @pytest.mark.usefixtures("nothing_is_solved_again")

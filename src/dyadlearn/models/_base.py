@@ -88,9 +88,10 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
         """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
 
     @property
-    @abstractmethod
     def _alphas(self) -> dict[str, Any]:
-        """The regularisation that the model uses, chosen or given."""
+        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
+        given = self.get_params(deep=False)
+        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
 
     @property
     @abstractmethod
@@ -272,6 +273,10 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
             )
         return rows
 
+    def _check_alphas(self) -> None:
+        for name, value in self._alphas.items():
+            check_alpha(value, name)
+
     def _in_form(self, values: Array) -> Array:
         """Return an array with one column for each task as one-dimensional labels came, where they did."""
         return namespace(values).reshape(values, (-1,)) if self._is_vector else values
@@ -317,7 +322,6 @@ class PairwiseRidge(PairModel):
     A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
     """
 
-    alpha: float
     kernel: Any
     kernel_params: dict[str, Any] | None
     task_kernel: Any = "linear"
@@ -564,10 +568,6 @@ class PairwiseRidge(PairModel):
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
-    @property
-    def _alphas(self) -> dict[str, Any]:
-        return {"alpha": self.alpha}
-
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
         """Tell what `_pairing` will be."""
         return self._coupled if has_tasks else Independent
@@ -598,10 +598,6 @@ class PairwiseRidge(PairModel):
         if "tol" in given:
             check_alpha(given["tol"], "tol")
             check_count(given["max_iter"], "max_iter")
-
-    def _check_alphas(self) -> None:
-        for name, value in self._alphas.items():
-            check_alpha(value, name)
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]

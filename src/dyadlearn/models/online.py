@@ -16,7 +16,7 @@ from sklearn.utils.validation import assert_all_finite, check_array, check_is_fi
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
 from dyadlearn._frames import Ids, Table, read_table
-from dyadlearn._validation import check_alpha, check_alphas, check_choice, check_matrix, check_same_library
+from dyadlearn._validation import check_alphas, check_choice, check_matrix, check_same_library
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
@@ -406,10 +406,6 @@ class OnlineTwoStepRidge(PairModel):
         return None, self._learnt.task_ids
 
     @property
-    def _alphas(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "task_alpha": self.task_alpha}
-
-    @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(_LINEAR, None)] * (1 + self._knows_tasks)
 
@@ -551,8 +547,7 @@ class OnlineTwoStepRidge(PairModel):
         return tags
 
     def _check_params(self) -> None:
-        for name, value in self._alphas.items():
-            check_alpha(value, name)
+        self._check_alphas()
         check_choice(self.solver, "solver", SOLVERS)
         if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
             raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")

@@ -133,10 +133,6 @@ class TwoStepRidge(PairwiseRidge):
         if self.symmetry is not None:
             self._one_alpha(self.alpha, self.task_alpha)
 
-    @property
-    def _alphas(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "task_alpha": self.task_alpha}
-
     def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
         if alpha is not None and task_alpha is not None and alpha != task_alpha:
             raise ValueError(
