@@ -1,12 +1,12 @@
-"""What the three models share: reading inputs, keeping ids, predicting, scoring."""
+"""What the models share: reading inputs, keeping ids, predicting, scoring."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -33,9 +33,9 @@ from dyadlearn.models._inputs import (
     align_side,
     cast,
     cell_weights,
-    check_names,
     check_orientation,
     check_sizes,
+    checked_tasks,
     in_range,
     in_training_order,
     pair_columns,
@@ -49,160 +49,79 @@ from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["PairwiseRidge"]
+__all__ = ["PairModel", "PairwiseRidge", "Training", "all_or_nothing"]
 
 
-class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the models: labels of pairs from an instance side and, where there is one, a task side.
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
-    A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
+
+class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The face that all models have: labels of pairs, whatever they were learnt from.
+
+    A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
+    (`_expansion`), what its rows and columns are called (`_ids`) and how it follows new parameters (`_solve`).
     """
 
-    alpha: float
-    kernel: Any
-    kernel_params: dict[str, Any] | None
-    repair: str
+    #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
+    grows = False
 
-    # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
-    _learns_from_tasks = True
-    _coupled: type[Pairing] = TwoStep
+    #: Whether the model chooses its regularisation itself.
+    searches = False
 
-    _side: Side
-    _task_side: Side | None
-    _grid: LabelGrid
-    _coefficients: Array
-    _fitted_problem: Problem
-    _closed_problem: Problem
-    _weights: Array | None
-    _completion: Completion | None
+    # Where tasks of its own can come from, for a model that knows of none.
+    _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
+
     n_features_in_: int
 
-    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model on a grid of labels, all of them or some.
+    @property
+    @abstractmethod
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
-            The instances: features, or the kernel between them.
-        y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
-            columns, where it has any, are matched with those of `X` and `tasks`.
-        tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
-            The tasks: features, or the kernel between them. Without it there is no task
-            step, and the model equals `IndependentTaskRidge`.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
-            observed.
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
+        given = self.get_params(deep=False)
+        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
 
-        Returns
-        -------
-        self
-        """
-        with self._all_or_nothing():
-            return self._fit(X, y, tasks, sample_weight)
+    @property
+    @abstractmethod
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever goes wrong, leave the model as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    @property
+    @abstractmethod
+    def _is_vector(self) -> bool:
+        """Whether the labels came with one dimension."""
 
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
-        self._check_params()
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
-            )
-        spec, task_spec = self._spec(), self._task_spec()
-        grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
-        task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
-        check_orientation(grid, instances, task_table)
-        instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
-        rows = self._validated_instances(instances, spec, reset=True)
-        task_rows, task_ids, task_names = None, grid.task_ids, None
-        if task_table is not None:
-            task_table, task_ids = align_side(task_table, grid.task_ids, task_spec, "tasks", "the columns of Y")
-            task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
-        check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
-        check_sizes(rows, grid.values, task_rows)
-        dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
-        sides = [side_size(rows, spec)]
-        if task_rows is not None and self._learns_from_tasks:
-            sides.append(side_size(task_rows, task_spec))
-        kind = self._pairing_type(len(sides) > 1)
-        check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
-        rows = cast(rows, dtype)
-        # The labels are kept and solved for again: they must not change when the caller's array does.
-        labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
-        task_rows = None if task_rows is None else cast(task_rows, dtype)
-        check_labels(labels)
-        weights = cell_weights(sample_weight, labels, ids, task_ids)
-        if weights is not None:
-            xp = namespace(labels)
-            labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
-            if bool(xp.all(xp.isnan(labels))):
-                raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        self._side = self._fit_instance_side(rows, ids, instances.column_ids)
-        self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
-        self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
-        self._weights, self._completion = weights, None
-        return self._solve()
+    @abstractmethod
+    def _expansion(self) -> Expansion:
+        """Return the coefficients with how rows of each side multiply them."""
 
+    @abstractmethod
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
+        """Read the instances to predict for."""
+
+    @abstractmethod
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        """Read the tasks to predict for; None stands for those that were learnt."""
+
+    @abstractmethod
+    def _check_params(self) -> None:
+        """Refuse parameters that no model can have."""
+
+    @abstractmethod
     def _solve(self) -> Self:
-        """Compute the coefficients from the spectra, for the regularisation that is set."""
-        return self._solved()
-
-    def _posed(self) -> Problem:
-        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
-        return Problem(self._pairing(), self._grid.values, self._weights, **self._stopping())
-
-    def _solved(self) -> Self:
-        """Complete the labels where some are missing, and keep the problem and its coefficients."""
-        problem = self._posed()
-        problem.pairing.check_regularisation()
-        # The solution for another regularisation is a good place to start.
-        self._completion = None if problem.is_complete else problem.complete(self._completion)
-        self._keep(problem)
-        self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
-        return self
-
-    def _keep(self, problem: Problem) -> None:
-        """Keep the problem that was posed, and the one whose closed form solves it."""
-        self._fitted_problem = self._closed_problem = problem
-        if self._completion is not None:
-            self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
-
-    def _stopping(self) -> dict[str, Any]:
-        """Return when an iterative solver stops, for models that have one."""
-        return {name: getattr(self, name) for name in ("tol", "max_iter") if hasattr(self, name)}
-
-    @property
-    def completed_(self) -> Any:
-        """Labels where they are observed and predictions elsewhere, in the form the labels came in.
-
-        Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
-        observed, it is the grid of labels itself, holes filled.
-        """
-        problem, closed = self._problem(), self._closed_problem
-        xp = namespace(problem.Y)
-        return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the solver; 1 for a closed form."""
-        check_is_fitted(self)
-        return 1 if self._completion is None else max(1, self._completion.solution.n_iter)
-
-    @property
-    def residual_(self) -> float:
-        """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
-        check_is_fitted(self)
-        return 0.0 if self._completion is None else self._completion.solution.residual
+        """Follow the regularisation that is set."""
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the labels of every given instance with every given task.
@@ -232,15 +151,10 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
         values = self._expansion().grid(rows, task_rows)
-        if self._grid.is_vector and tasks is None:
-            values = namespace(values).reshape(values, (-1,))
+        values = self._in_form(values) if tasks is None else values
         kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
+        column_ids = self._ids[1] if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
-
-    def _expansion(self) -> Expansion:
-        """Return the coefficients with how rows of each side multiply them."""
-        return self._closed_problem.pairing.expansion(self._coefficients)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.
@@ -268,14 +182,14 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
         first, second = pair_columns(pairs)
-        n_tasks, name = (
-            (self._grid.values.shape[1], "the training tasks") if task_rows is None else (task_rows.size, "tasks")
-        )
+        model = self._expansion()
+        n_tasks = model.n_tasks if task_rows is None else task_rows.size
+        ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
         places = (
             positions(first, instances.row_ids, rows.size, "X"),
-            positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
+            positions(second, ids, n_tasks, name),
         )
-        return self._expansion().at(rows, task_rows, places)
+        return model.at(rows, task_rows, places)
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -317,6 +231,265 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
         return float(R2(values, average="task")(F))
 
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+        """Change the regularisation of a fitted model without a new decomposition.
+
+        Parameters
+        ----------
+        alpha, task_alpha : float, default=None
+            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = {"alpha": alpha, "task_alpha": task_alpha}
+        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
+        with all_or_nothing(self):
+            self.set_params(**given)
+            return self._solve()
+
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        if not is_foreign(table.values):
+            # Columns of a kernel are ids and were aligned as such; they are no feature names.
+            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
+            with reading_numbers(values, "X"):
+                return validate_data(
+                    self,
+                    values,
+                    reset=reset,
+                    accept_sparse=False if spec.is_precomputed else "csr",
+                    dtype=[np.float64, np.float32],
+                )
+        rows = check_matrix(table.values, "X")
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return rows
+
+    def _check_alphas(self) -> None:
+        for name, value in self._alphas.items():
+            check_alpha(value, name)
+
+    def _in_form(self, values: Array) -> Array:
+        """Return an array with one column for each task as one-dimensional labels came, where they did."""
+        return namespace(values).reshape(values, (-1,)) if self._is_vector else values
+
+    def _refuse_tasks(self) -> NoReturn:
+        raise ValueError(
+            f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
+        )
+
+    def _check_labels_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a model of a grid is fitted on, checked and in one order.
+
+    Attributes
+    ----------
+    rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
+        Features or kernels.
+    grid : LabelGrid
+        With the ids of both sides.
+    weights : array of shape (m, q) or None
+    names, task_names : Ids or None
+        What the columns of both sides are called.
+    """
+
+    rows: Array
+    task_rows: Array | None
+    grid: LabelGrid
+    weights: Array | None
+    names: Ids | None
+    task_names: Ids | None
+
+
+class PairwiseRidge(PairModel):
+    """Base of the models of a grid: labels of pairs from an instance side and, where there is one, a task side.
+
+    A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
+    """
+
+    kernel: Any
+    kernel_params: dict[str, Any] | None
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    repair: str
+    symmetry: str | None = None
+
+    # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
+    _learns_from_tasks = True
+    _coupled: type[Pairing] = TwoStep
+
+    _side: Side
+    _task_side: Side | None
+    _grid: LabelGrid
+    _coefficients: Array
+    _fitted_problem: Problem
+    _closed_problem: Problem
+    _weights: Array | None
+    _completion: Completion | None
+
+    @property
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        return self._grid.instance_ids, self._grid.task_ids
+
+    @property
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        return [(side.spec, side.names) for side in self._sides()]
+
+    @property
+    def _is_vector(self) -> bool:
+        return self._grid.is_vector
+
+    def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model on a grid of labels, all of them or some.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
+            The instances: features, or the kernel between them.
+        y : array, frame or series of shape (m, q) or (m,)
+            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
+            columns, where it has any, are matched with those of `X` and `tasks`.
+        tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
+            The tasks: features, or the kernel between them. Without it there is no task
+            step, and the model equals `IndependentTaskRidge`.
+        sample_weight : array or frame of shape (m,) or (m, q), default=None
+            Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
+            observed.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            data = self._read(X, y, tasks, sample_weight)
+            self._keep_labels(data)
+            [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
+            return self._solve()
+
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+        """Check parameters and data, and bring the data into one order."""
+        self._check_params()
+        self._check_labels_given(y)
+        spec, task_spec = self._spec(), self._task_spec()
+        grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
+        task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+        check_orientation(grid, instances, task_table)
+        instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
+        rows = self._validated_instances(instances, spec, reset=True)
+        task_rows, task_ids, task_names = None, grid.task_ids, None
+        if task_table is not None:
+            task_table, task_ids = align_side(task_table, grid.task_ids, task_spec, "tasks", "the columns of Y")
+            task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
+        check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
+        check_sizes(rows, grid.values, task_rows)
+        dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
+        sides = [side_size(rows, spec)]
+        if task_rows is not None and self._learns_from_tasks:
+            sides.append(side_size(task_rows, task_spec))
+        kind = self._pairing_type(len(sides) > 1)
+        check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
+        rows = cast(rows, dtype)
+        # The labels are kept and solved for again: they must not change when the caller's array does.
+        labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
+        task_rows = None if task_rows is None else cast(task_rows, dtype)
+        check_labels(labels)
+        weights = cell_weights(sample_weight, labels, ids, task_ids)
+        if weights is not None:
+            xp = namespace(labels)
+            labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
+            if bool(xp.all(xp.isnan(labels))):
+                raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
+        grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
+
+    def _keep_labels(self, data: Training) -> None:
+        """Keep the labels, for hold-out and other regularisations."""
+        self._grid, self._weights, self._completion = data.grid, data.weights, None
+
+    def _decomposed(
+        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
+    ) -> list[list[tuple[Side, Side | None]]]:
+        """Decompose each side once for each kernel; return a row of pairs of sides for each kernel of the instances."""
+        ids, task_ids = data.grid.instance_ids, data.grid.task_ids
+        sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
+        task_sides: list[Side | None] = [None]
+        if data.task_rows is not None and self._learns_from_tasks:
+            task_sides = [fit_side(data.task_rows, spec, task_ids, data.task_names, "task") for spec in task_specs]
+        return [[(side, task_side) for task_side in task_sides] for side in sides]
+
+    def _posed(self) -> Problem:
+        """Return the problem of the sides and the regularisation that the model has."""
+        return self._pose(self._side, self._task_side, self._alphas)
+
+    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Problem:
+        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
+        return Problem(self._pairing(side, task_side, **alphas), self._grid.values, self._weights, **self._stopping())
+
+    def _solve(self) -> Self:
+        """Compute the coefficients from the spectra, for the regularisation that is set.
+
+        Labels are completed where some are missing; the problem is kept with its coefficients.
+        """
+        problem = self._posed()
+        problem.pairing.check_regularisation()
+        # The solution for another regularisation is a good place to start.
+        self._completion = None if problem.is_complete else problem.complete(self._completion)
+        self._keep(problem)
+        self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
+        return self
+
+    def _keep(self, problem: Problem) -> None:
+        """Keep the problem that was posed, and the one whose closed form solves it."""
+        self._fitted_problem = self._closed_problem = problem
+        if self._completion is not None:
+            self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
+
+    def _stopping(self) -> dict[str, Any]:
+        """Return when an iterative solver stops, for models that have one."""
+        return {name: getattr(self, name) for name in ("tol", "max_iter") if hasattr(self, name)}
+
+    @property
+    def completed_(self) -> Any:
+        """Labels where they are observed and predictions elsewhere, in the form the labels came in.
+
+        Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
+        observed, it is the grid of labels itself, holes filled.
+        """
+        problem, closed = self._problem(), self._closed_problem
+        xp = namespace(problem.Y)
+        return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver; 1 for a closed form."""
+        check_is_fitted(self)
+        return 1 if self._completion is None else max(1, self._completion.solution.n_iter)
+
+    @property
+    def residual_(self) -> float:
+        """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
+        check_is_fitted(self)
+        return 0.0 if self._completion is None else self._completion.solution.residual
+
+    def _expansion(self) -> Expansion:
+        """Return the coefficients with how rows of each side multiply them."""
+        return self._closed_problem.pairing.expansion(self._coefficients)
+
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid as if the model had never seen it.
 
@@ -354,6 +527,10 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         )
         return grid.restore(held_out)
 
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+        return None
+
     def _held_out(self, setting: Setting, **labels: Any) -> Array:
         """Return held-out predictions as an array (m, q); groups and cells come in training order."""
         return holdout(self._problem(), setting, **labels)
@@ -365,7 +542,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         dual = self._expansion().dual
         if dual is None:
             dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
-        return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
+        return self._in_form(dual)
 
     @property
     def coef_(self) -> Array:
@@ -380,8 +557,7 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        coef = self._coefficients
-        return namespace(coef).reshape(coef, (-1,)) if self._grid.is_vector else coef
+        return self._in_form(self._coefficients)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")
@@ -397,46 +573,27 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         return self._coupled if has_tasks else Independent
 
     @abstractmethod
-    def _pairing(self) -> Pairing:
-        """Return the model of pairs that parameters and fitted sides make."""
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        """Return the model of pairs that parameters, fitted sides and regularisations make."""
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""
         check_is_fitted(self)
         return self._fitted_problem
 
-    def _set_alphas(self, **alphas: float | None) -> Self:
-        """Change regularisation on the fitted spectra; nothing changes if a value is refused."""
-        check_is_fitted(self)
-        given = {name: check_alpha(value, name) for name, value in alphas.items() if value is not None}
-        with self._all_or_nothing():
-            self.set_params(**given)
-            return self._solve()
-
     def _spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self.kernel_params, self.repair)
 
     def _task_spec(self) -> KernelSpec:
-        raise NotImplementedError
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
     def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
 
-    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
-        return fit_side(rows, self._spec(), ids, names, "instance")
-
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        if rows is None or not self._learns_from_tasks:
-            return None
-        return fit_side(rows, self._task_spec(), ids, names, "task")
-
     def _check_params(self) -> None:
-        check_alpha(self.alpha, "alpha")
+        self._check_alphas()
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
-        self._check_stopping()
-
-    def _check_stopping(self) -> None:
         given = self._stopping()
         if "tol" in given:
             check_alpha(given["tol"], "tol")
@@ -444,29 +601,6 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        if not is_foreign(table.values):
-            # Columns of a kernel are ids and were aligned as such; they are no feature names.
-            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-            with reading_numbers(values, "X"):
-                return validate_data(
-                    self,
-                    values,
-                    reset=reset,
-                    accept_sparse=False if spec.is_precomputed else "csr",
-                    dtype=[np.float64, np.float32],
-                )
-        rows = check_matrix(table.values, "X")
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
-        return rows
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         """Read the instances to predict for."""
@@ -479,22 +613,11 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if tasks is None:
             return None, None
         if self._task_side is None:
-            raise ValueError(
-                f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: "
-                + self._how_to_get_tasks()
-            )
+            self._refuse_tasks()
         side = self._task_side
         table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side, "tasks")
-        if not side.spec.is_precomputed:
-            check_names(side.names, table.column_ids, "tasks")
-        rows = check_rows(table.values, side.spec, "tasks")
-        if rows.shape[1] != side.n_columns:
-            what = "kernel values with the training tasks" if side.spec.is_precomputed else "features"
-            raise ValueError(f"tasks has {rows.shape[1]} columns, expected {side.n_columns} {what}.")
+        rows = checked_tasks(table, side.spec, side.names, side.n_columns)
         return table, side.new_rows(self._as_fitted(rows, "tasks"))
-
-    def _how_to_get_tasks(self) -> str:
-        return "fit it with tasks=, the features or kernel of the training tasks."
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
         check_same_library({name: rows, "the fitted model": self._coefficients})

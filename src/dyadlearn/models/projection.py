@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dyadlearn._array import refuse_mask, row_blocks
-from dyadlearn.models._online_inputs import all_or_nothing
+from dyadlearn.models._base import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
 

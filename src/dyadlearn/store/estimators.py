@@ -13,6 +13,7 @@ import numpy as np
 
 from dyadlearn._frames import read_table
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.growing.knowledge import Knowledge
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import Scorer, scorer
@@ -25,8 +26,7 @@ from dyadlearn.models import (
     Tasks,
     TwoStepRidge,
 )
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._online_state import Learnt
+from dyadlearn.models._base import PairModel, PairwiseRidge
 from dyadlearn.models._side import Side
 from dyadlearn.models.projection import _Seen
 from dyadlearn.selection import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, TwoStepRidgeCV
@@ -95,7 +95,7 @@ class Estimator:
 
 def _check_parameters(model: Any) -> None:
     """Raise as `fit` does for a parameter that was set to something wrong after it."""
-    if isinstance(model, PairwiseRidge | OnlineTwoStepRidge):
+    if isinstance(model, PairModel):
         model._check_params()
 
 
@@ -213,7 +213,7 @@ ESTIMATORS = (
         {
             "feature_map_": (CanonicalProjection,),
             "task_feature_map_": (CanonicalProjection,),
-            "_learnt": (Learnt,),
+            "_learnt": (Knowledge,),
             "landscape_": (np.ndarray,),
             **_FEATURES,
         },

@@ -14,16 +14,16 @@ from dyadlearn._array import is_sparse
 from dyadlearn._frames import Ids
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.growing.inverse import Cholesky, Eigen, Explicit, RidgeInverse
+from dyadlearn.growing.knowledge import Knowledge, Pending, Reservoir
+from dyadlearn.growing.statistics import Statistics
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.kernels import Product, Sum
 from dyadlearn.labels import LabelGrid
-from dyadlearn.models._online_state import Learnt, Pending, Reservoir
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.projection import _Plan, _Seen
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.ridge_side import Cholesky, Eigen, Explicit, RidgeSide
-from dyadlearn.solvers.statistics import Statistics
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.store.container import check_room
 from dyadlearn.store.values import Codec, Reader, Writer
@@ -179,25 +179,25 @@ def _statistics_fit(seen: Statistics) -> bool:
     )
 
 
-def _ridge_side_fits(side: RidgeSide) -> bool:
-    d = side.gram.shape[0]
-    forms = [side.form, side.__dict__.get("settled"), side.__dict__.get("eigen")]
+def _inverse_fits(inverse: RidgeInverse) -> bool:
+    d = inverse.gram.shape[0]
+    forms = [inverse.form, inverse.__dict__.get("settled"), inverse.__dict__.get("eigen")]
     widths = {Eigen: "vectors", Cholesky: "lower", Explicit: "matrix"}
-    p = None if side.rows is None else side.rows.shape[0]
+    p = None if inverse.rows is None else inverse.rows.shape[0]
     return (
-        is_shaped(side.gram, d, d)
+        is_shaped(inverse.gram, d, d)
         and all(getattr(form, widths[type(form)]).shape[0] == d for form in forms if form is not None)
-        and is_shaped(side.rows, p, d)
-        and is_shaped(side.signs, p)
-        and (side.rows is None) == (side.signs is None)
+        and is_shaped(inverse.rows, p, d)
+        and is_shaped(inverse.signs, p)
+        and (inverse.rows is None) == (inverse.signs is None)
     )
 
 
 def _online_fits(model: OnlineRidge) -> bool:
-    known, tasks = model.statistics, model.task_side
+    known, tasks = model.statistics, model.task_inverse
     d, r = known.gram.shape[0], known.n_tasks if known.tasks is None else known.tasks.shape[1]
     return (
-        model.side.gram.shape[0] == d
+        model.inverse.gram.shape[0] == d
         and (tasks is None) == (known.tasks is None)
         and (tasks is None or tasks.gram.shape[0] == r)
         and is_shaped(model.__dict__.get("coefficients"), d, r)
@@ -215,7 +215,7 @@ def _reservoir_fits(sample: Reservoir) -> bool:
     )
 
 
-def _learnt_fits(learnt: Learnt) -> bool:
+def _knowledge_fits(learnt: Knowledge) -> bool:
     known = learnt.model.statistics
     instances = learnt.instances
     return (
@@ -318,7 +318,7 @@ RECORDS = (
         lambda own: is_shaped(own.matrix, *own.matrix.T.shape),
     ),
     Record(
-        RidgeSide,
+        RidgeInverse,
         {
             "gram": _ARRAY,
             "n_rows": (int,),
@@ -329,12 +329,12 @@ RECORDS = (
             "signs": _ARRAY + _NONE,
             "n_new": (int,),
         },
-        _ridge_side_fits,
+        _inverse_fits,
         stored={"settled": _FORMS, "eigen": (Eigen,)},
     ),
     Record(
         OnlineRidge,
-        {"statistics": (Statistics,), "side": (RidgeSide,), "task_side": (RidgeSide, NoneType)},
+        {"statistics": (Statistics,), "inverse": (RidgeInverse,), "task_inverse": (RidgeInverse, NoneType)},
         _online_fits,
         stored={"coefficients": _ARRAY},
     ),
@@ -349,7 +349,7 @@ RECORDS = (
         _reservoir_fits,
     ),
     Record(
-        Learnt,
+        Knowledge,
         {
             "model": (OnlineRidge,),
             "dtype": (type,),
@@ -363,7 +363,7 @@ RECORDS = (
             "squared_error": NUMBER,
             "n_scored": (int,),
         },
-        _learnt_fits,
+        _knowledge_fits,
     ),
     Record(
         _Plan,
