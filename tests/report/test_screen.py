@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
-from dyadlearn.diagnostics import screen
 from dyadlearn.report.screen import most_contradicting
+from dyadlearn.views import screen
 
 
 @pytest.mark.parametrize("make", [TwoStepRidge, KroneckerRidge])

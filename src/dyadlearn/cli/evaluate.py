@@ -12,10 +12,10 @@ from dyadlearn.cli import dyads
 from dyadlearn.cli.fitting import ModelName, check_model, fitted, settings_of
 from dyadlearn.cli.modelfile import load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
-from dyadlearn.diagnostics.heldout import held_out, labelled_model
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
+from dyadlearn.views.fitted import held_out, labelled_model
 
 __all__ = ["evaluate", "scores_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn.diagnostics.screening import contradictions
+from dyadlearn.views.screening import contradictions
 
 __all__ = ["most_contradicting"]
 

@@ -12,8 +12,8 @@ from dyadlearn import screen as screened
 from dyadlearn.cli.files import Force, check_table, write_columns
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
-from dyadlearn.diagnostics.heldout import labelled_model
 from dyadlearn.exceptions import IdError
+from dyadlearn.views.fitted import labelled_model
 
 __all__ = ["recommend", "screen"]
 

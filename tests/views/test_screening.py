@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
-from dyadlearn.diagnostics.screening import contradictions
 from dyadlearn.labels import to_long
+from dyadlearn.views.screening import contradictions
 
 
 def slow_contradiction(Y, F, i, j):
@@ -120,13 +120,20 @@ def test_models_of_long_tables_are_looked_into():
     wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*to_long(Y))
     plain = screen(TwoStepRidge().fit(X, Y, tasks=T), k=4)
     assert_allclose(screen(wrapped, k=4).contradictions, plain.contradictions)
+    # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
+    pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
+    pd = pytest.importorskip("pandas")
+    people, things = pd.DataFrame(X, index=list("abcdef")), pd.DataFrame(T, index=list("PQRST"))
+    named = screen(PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), k=4)
+    assert named.instances == tuple("abcdef"[i] for i in plain.instances)
+    assert named.tasks == tuple("PQRST"[j] for j in plain.tasks)
 
 
 def test_what_cannot_be_screened():
     X, T, Y = make(6, 5, "real")
-    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics instead of the labels"):
+    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels: fit TwoStep"):
         screen(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(ValueError, match="knows nothing of tasks: setting C"):
+    with pytest.raises(ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="k must be at least 1"):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import to_numpy
 from dyadlearn._frames import write_rows
-from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
+from dyadlearn._validation import check_count
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.views.fitted import held_out, ids_at, is_network, labelled_model, labels_of
 
-__all__ = ["Screening", "contradictions", "screen"]
+__all__ = ["Screening", "contradicting_cells", "contradictions", "screen"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,31 +106,53 @@ def screen(
     >>> screen(TwoStepRidge().fit(X, Y, tasks=T), k=5)
     Screening(5 cells in setting A, worst (4, 7))
     """
-    check_limit(k)
-    setting = as_setting(setting)
-    model = labelled_model(model)
-    Y, grid = to_numpy(model._problem().Y), model._grid
-    F, method = held_out(model, setting, cv)
+    if k is not None:
+        check_count(k, "k")
+    chosen, fitted, labels = as_setting(setting), labelled_model(model), labels_of(model)
+    Y, (F, method) = labels.values, held_out(fitted, chosen, cv)
+    rows, columns, found = contradicting_cells(Y, F, label=label, once=is_network(fitted))
+    if not rows.size:
+        some = ", ".join(f"{value:g}" for value in np.unique(Y[~np.isnan(Y)])[:3])
+        raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
+    rows, columns = rows[:k], columns[:k]
+    names = (ids_at(labels.instance_ids, rows), ids_at(labels.task_ids, columns))
+    return Screening(*names, Y[rows, columns], F[rows, columns], found[:k], chosen.value, method)
+
+
+def contradicting_cells(
+    Y: np.ndarray, F: np.ndarray, *, label: float | None = None, once: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cells that have a label and a prediction, those that contradict each other most first.
+
+    Parameters
+    ----------
+    Y, F : arrays of shape (m, q)
+        Labels and held-out predictions; NaN where there are none.
+    label : float, default=None
+        Cells with this label only.
+    once : bool, default=False
+        Whether a pair stands in the grid twice, and is wanted once.
+
+    Returns
+    -------
+    rows, columns, contradictions : arrays of shape (n,)
+        Of cells that are contradicted alike, as by all of the other value, first those of the largest errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.views.screening import contradicting_cells
+    >>> contradicting_cells(np.array([[2.0, 5.0], [1.0, np.nan]]), np.array([[2.5, 1.0], [1.0, 1.1]]))
+    (array([0, 0, 1]), array([1, 0, 0]), array([4. , 0.5, 0. ]))
+    """
     found = contradictions(Y, F)
     wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
-    if model._problem().pairing.symmetry:
-        # A pair stands in the grid of a network twice.
+    if once:
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
-    if not wanted.any():
-        raise ValueError(f"No cell has the label {label}: labels are such as {_some(Y[~np.isnan(Y)])}.")
-    cells = np.flatnonzero(wanted)
-    # Cells that are contradicted alike, as by all of the other value, come in the order of their errors.
-    order = np.lexsort((-np.abs(Y - F).flat[cells], -found.flat[cells]))
-    rows, columns = np.unravel_index(cells[order[:k]], Y.shape)
-    return Screening(
-        names_of(grid.instance_ids, rows),
-        names_of(grid.task_ids, columns),
-        Y[rows, columns],
-        F[rows, columns],
-        found[rows, columns],
-        setting.value,
-        method,
-    )
+    rows, columns = np.nonzero(wanted)
+    worst = found[rows, columns]
+    order = np.lexsort((-np.abs(Y - F)[rows, columns], -worst))
+    return rows[order], columns[order], worst[order]
 
 
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
@@ -149,7 +171,7 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.diagnostics.screening import contradictions
+    >>> from dyadlearn.views.screening import contradictions
     >>> contradictions(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([[0.9, 0.4], [0.3, 0.2]]))
     array([[0. , 0.5],
            [1. , nan]])
@@ -169,7 +191,3 @@ def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the share of `ordered` (n,) below each of `values`, ties counting half."""
     left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.asarray((left + right) / (2 * len(ordered)))
-
-
-def _some(values: np.ndarray) -> str:
-    return ", ".join(f"{value:g}" for value in np.unique(values)[:3])

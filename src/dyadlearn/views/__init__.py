@@ -1,0 +1,8 @@
+"""What there is to see of a fitted model, as plain numbers: plots, report and command line draw and print them."""
+
+from __future__ import annotations
+
+from dyadlearn.views.recommending import Recommendations, recommend
+from dyadlearn.views.screening import Screening, screen
+
+__all__ = ["Recommendations", "Screening", "recommend", "screen"]
