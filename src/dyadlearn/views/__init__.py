@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from dyadlearn.views.recommending import Recommendations, recommend
 from dyadlearn.views.screening import Screening, screen
+from dyadlearn.views.spectra import SideSpectrum
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = ["Recommendations", "Screening", "SideSpectrum", "recommend", "screen"]

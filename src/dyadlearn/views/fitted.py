@@ -16,10 +16,13 @@ from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 
-__all__ = ["held_out", "ids_at", "is_network", "labelled_model", "labels_of"]
+__all__ = ["REMEDY", "held_out", "ids_at", "is_network", "labelled_model", "labels_of"]
+
+# What a model that keeps no labels is refused with, unless there is something better to do.
+REMEDY = "fit TwoStepRidge on the labels"
 
 
-def labelled_model(model: Any, remedy: str = "fit TwoStepRidge on the labels") -> PairwiseRidge:
+def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
     """Return the fitted model of a grid, out of its wrapper if it has one; those that keep no labels are refused.
 
     Parameters
@@ -50,7 +53,7 @@ def labelled_model(model: Any, remedy: str = "fit TwoStepRidge on the labels") -
     )
 
 
-def labels_of(model: Any, remedy: str = "fit TwoStepRidge on the labels") -> LabelGrid:
+def labels_of(model: Any, remedy: str = REMEDY) -> LabelGrid:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found = labelled_model(model, remedy)
     grid = found._grid
