@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
 from dyadlearn.labels import to_long
-from dyadlearn.views.screening import contradictions
+from dyadlearn.views.screening import contradicting_cells, contradictions
 
 
 def slow_contradiction(Y, F, i, j):
@@ -113,6 +113,25 @@ def test_a_pair_of_a_network_is_listed_once():
     found = screen(model, k=None)
     assert len(found) == 28
     assert all(i <= j for i, j in zip(found.instances, found.tasks, strict=True))
+
+
+def test_cells_without_a_label_or_a_prediction_are_never_listed():
+    Y, F = np.array([[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]]), np.array([[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]])
+    rows, columns, found = contradicting_cells(Y, F)
+    assert_array_equal(rows, [0, 1, 2, 2])
+    assert_array_equal(columns, [0, 0, 1, 0])
+    assert_allclose(found, [2.0, 0.5, 0.1, 0.0])
+
+
+def test_equal_ones_are_told_apart_by_their_distance():
+    Y = np.array([[1.0, 0.0, 0.0]])
+    _, columns, found = contradicting_cells(Y, np.array([[0.0, 0.7, 2.0]]))
+    assert_array_equal(columns, [2, 0, 1])
+    assert_allclose(found, 1.0)
+    Y = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    rows, columns, found = contradicting_cells(Y, np.array([[0.9, 0.8, 0.0], [0.1, 0.0, 0.2]]))
+    assert_array_equal([rows[:3], columns[:3]], [[1, 0, 1], [0, 1, 2]])
+    assert_allclose(found, [0.5, 0.5, 0.5, 0, 0, 0])
 
 
 def test_models_of_long_tables_are_looked_into():

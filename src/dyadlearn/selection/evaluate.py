@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -119,6 +120,8 @@ def planned_holdout(model: Any, how: Plan) -> tuple[Array, str]:
     """Return the predictions (m, q) of a fitted model as a plan for its problem has them, and its words."""
     how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
     if how.splitter is not None:
+        if math.isnan(how.problem.pairing.alphas["alpha"]):
+            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
         return how.held_out(), how.words
     return model._held_out(how.setting, groups=how.groups, task_groups=how.task_groups), how.words
 

@@ -25,7 +25,7 @@ from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.views.fitted import REMEDY, held_out, labelled_model, labels_of
+from dyadlearn.views.fitted import REMEDY, held_out, known_settings, labelled_model, labels_of
 
 __all__ = ["HoldoutView", "Points", "holdout_of_model", "holdout_of_predictions", "points_of", "some_of"]
 
@@ -172,8 +172,7 @@ def holdout_of_model(
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
     fitted = labelled_model(model, remedy)
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
-    if not fitted._problem().pairing.knows_tasks:
-        wanted = [setting for setting in wanted if not setting.new_task] or wanted
+    wanted = known_settings(fitted, wanted) or wanted
     if kind == "auto":
         own = scorer(scoring_of(fitted)).metric
         kind = next((name for name, metric in _RANKS.items() if metric is own), kind)

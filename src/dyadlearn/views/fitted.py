@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,17 @@ from dyadlearn._frames import Ids
 from dyadlearn.labels import LabelGrid
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
-from dyadlearn.settings import Setting
+from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["REMEDY", "held_out", "ids_at", "is_network", "labelled_model", "labels_of"]
+__all__ = [
+    "REMEDY",
+    "held_out",
+    "ids_at",
+    "is_network",
+    "known_settings",
+    "labelled_model",
+    "labels_of",
+]
 
 # What a model that keeps no labels is refused with, unless there is something better to do.
 REMEDY = "fit TwoStepRidge on the labels"
@@ -73,6 +81,12 @@ def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
 def is_network(model: PairwiseRidge) -> bool:
     """Tell whether both sides are the same nodes, so that a pair stands in the grid twice."""
     return model._problem().pairing.symmetry != 0
+
+
+def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
+    """Return those of some settings that a model can be asked about, each once."""
+    wanted, knows_tasks = dict.fromkeys(map(as_setting, settings)), model._problem().pairing.knows_tasks
+    return [setting for setting in wanted if knows_tasks or not setting.new_task]
 
 
 def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
