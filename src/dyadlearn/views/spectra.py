@@ -91,7 +91,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     # No side is filtered by itself: the filter works on the products of the eigenvalues.
     products = np.multiply.outer(*values).ravel()
     order = np.argsort(products)[::-1]
-    kept = to_numpy(pairing.shrinkage).ravel()[order]
+    kept = to_numpy(pairing.shrinkage).ravel()[order]  # type: ignore[attr-defined]  # it couples both sides
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
     return found | {"pairs": SideSpectrum(products[order], kept, n_pairs, pairing.alphas["alpha"], "product")}
 
