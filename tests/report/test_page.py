@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
-from dyadlearn.report.figures import landscape_figure, levels_legend
+from dyadlearn.report import figures
 from dyadlearn.report.page import render
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
 from dyadlearn.views.summary import summary_of
@@ -137,9 +137,9 @@ def test_every_cell_of_a_map_has_the_colour_of_its_loss():
     scores[4, 0] = np.nan
     alphas = 10.0 ** np.arange(6)
     levels = loss_levels(-scores)
-    text = landscape_figure(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels)
+    text = figures.landscape(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels)
     points = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"]
-    colours = re.findall(r'<rect class="(band-\d)"', levels_legend(levels))
+    colours = re.findall(r'<rect class="(band-\d)"', figures.levels_legend(levels))
     assert (colours[0], colours[-1]) == ("band-0", "band-9")
     found = {}
     for band, data in re.findall(r'<path class="cell (band-\d)" d="([^"]*)"', text):
@@ -167,8 +167,8 @@ def test_the_table_of_cells(page, searched):
     assert [head["data-kind"] for head in heads] == ["text", "text", "number", "number", "number"]
     assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending"]
     values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
-    held_out = report.predictions()[report.cell_setting]
-    expected = [[report.grid.values[i, j], held_out[i, j], worst] for i, j, worst in report.cells]
+    columns = report.contradicting.columns()
+    expected = np.column_stack([columns[name] for name in ("label", "prediction", "contradiction")])
     assert_allclose(np.reshape(values, (-1, 3)), expected)
 
 

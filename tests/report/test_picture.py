@@ -11,8 +11,8 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from dyadlearn.labels import LabelGrid
+from dyadlearn.report import figures
 from dyadlearn.report.drawing import png
-from dyadlearn.report.figures import grid_figure
 from dyadlearn.views.grid import grid_of_labels
 from dyadlearn.views.words import number
 
@@ -41,7 +41,7 @@ def decode(source):
 
 def drawn(values):
     """Return the figure of a grid, and the colours of its picture."""
-    text = grid_figure(grid_of_labels(LabelGrid(values)))
+    text = figures.grid(grid_of_labels(LabelGrid(values)))
     return text, decode(re.search(r'src="([^"]*)"', text)[1])
 
 

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
-from dyadlearn.labels import to_long
-from dyadlearn.views.screening import contradicting_cells, contradictions
+from dyadlearn.labels import LabelGrid, to_long
+from dyadlearn.settings import Setting
+from dyadlearn.views.screening import contradictions, screened
 
 
 def slow_contradiction(Y, F, i, j):
@@ -115,22 +116,23 @@ def test_a_pair_of_a_network_is_listed_once():
     assert all(i <= j for i, j in zip(found.instances, found.tasks, strict=True))
 
 
+def listed(Y, F):
+    found = screened(LabelGrid(np.array(Y)), np.array(F), "", Setting.A)
+    return list(zip(found.instances, found.tasks, strict=True)), found.contradictions
+
+
 def test_cells_without_a_label_or_a_prediction_are_never_listed():
-    Y, F = np.array([[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]]), np.array([[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]])
-    rows, columns, found = contradicting_cells(Y, F)
-    assert_array_equal(rows, [0, 1, 2, 2])
-    assert_array_equal(columns, [0, 0, 1, 0])
+    cells, found = listed([[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]], [[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]])
+    assert cells == [(0, 0), (1, 0), (2, 1), (2, 0)]
     assert_allclose(found, [2.0, 0.5, 0.1, 0.0])
 
 
 def test_equal_ones_are_told_apart_by_their_distance():
-    Y = np.array([[1.0, 0.0, 0.0]])
-    _, columns, found = contradicting_cells(Y, np.array([[0.0, 0.7, 2.0]]))
-    assert_array_equal(columns, [2, 0, 1])
+    cells, found = listed([[1.0, 0.0, 0.0]], [[0.0, 0.7, 2.0]])
+    assert cells == [(0, 2), (0, 0), (0, 1)]
     assert_allclose(found, 1.0)
-    Y = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    rows, columns, found = contradicting_cells(Y, np.array([[0.9, 0.8, 0.0], [0.1, 0.0, 0.2]]))
-    assert_array_equal([rows[:3], columns[:3]], [[1, 0, 1], [0, 1, 2]])
+    cells, found = listed([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0.9, 0.8, 0.0], [0.1, 0.0, 0.2]])
+    assert cells[:3] == [(1, 0), (0, 1), (1, 2)]
     assert_allclose(found, [0.5, 0.5, 0.5, 0, 0, 0])
 
 

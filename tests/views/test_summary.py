@@ -17,6 +17,7 @@ from dyadlearn import (
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
+    screen,
 )
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import SpectralCutoff
@@ -100,7 +101,7 @@ def test_a_network_has_one_side(real):
     report = few(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y[:16] + Y[:16].T))
     assert list(report.sides) == ["nodes"]
     assert report.grid.is_network
-    assert all(i <= j for i, j, _ in report.cells)
+    assert all(i <= j for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True))
 
 
 def test_a_regularisation_for_each_task_has_no_single_dimension(real):
@@ -118,16 +119,28 @@ def test_planted_errors_are_found():
     for cell in wrong:
         Y[cell] = 1 - Y[cell]
     report = few(TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T), n_cells=12)
-    assert len(report.cells) == 12
-    assert wrong <= {cell[:2] for cell in report.cells}
-    contradiction = [cell[2] for cell in report.cells]
-    assert contradiction == sorted(contradiction, reverse=True)
+    found = report.contradicting
+    assert len(found) == 12
+    assert wrong <= set(zip(found.instances, found.tasks, strict=True))
+    assert (np.diff(found.contradictions) <= 0).all()
+
+
+def test_labels_that_agree_are_never_listed(real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    found, again = few(model, n_cells=10**6).contradicting, screen(model, few(model).contradicting.setting, k=None)
+    assert found.instances == again.instances  # no prediction of real labels is exact
+    exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
+    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n_cells=10**6).contradicting
+    assert (found.contradictions > 0).all()
+    assert len(found) < exact.size
 
 
 def test_cells_are_those_of_the_best_predictions(searched):
     report = summary_of(searched)
     best = max(report.results, key=lambda each: roc_auc(report.grid.values, each.held_out))
-    assert report.cell_setting is best.setting
+    assert report.contradicting.setting == best.setting.value
+    assert report.contradicting.method == best.method
     assert report.predictions()[best.setting] is best.held_out
 
 
@@ -227,8 +240,7 @@ def test_a_model_that_only_interpolates_still_has_a_report(real):
     X, Y, _ = real
     model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y)
     report = summary_of(model)
-    assert report.cell_setting is None
-    assert report.cells == []
+    assert report.contradicting is None
     assert sum("has no score" in text for text in report.warnings) == 2
     assert [each.setting for each in report.results] == [Setting.A, Setting.B]
 
@@ -239,4 +251,5 @@ def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
     assert_allclose([each.score for each in after.results], [each.score for each in before.results])
     for one, other in zip(after.landscapes, before.landscapes, strict=True):
         assert_allclose(one.scores, other.scores)
-    assert (after.facts, after.cells, after.warnings) == (before.facts, before.cells, before.warnings)
+    assert (after.facts, after.warnings) == (before.facts, before.warnings)
+    assert after.contradicting.columns() == before.contradicting.columns()

@@ -19,16 +19,16 @@ from dyadlearn.views.summary import Summary
 from dyadlearn.views.words import number, power
 
 __all__ = [
-    "curves_figure",
-    "degrees_figure",
-    "grid_figure",
-    "kernels_figure",
-    "landscape_figure",
+    "curves",
+    "degrees",
+    "grid",
+    "kernels",
+    "landscape",
     "levels_legend",
-    "points_figures",
+    "points",
     "points_note",
-    "spectrum_figure",
-    "values_figure",
+    "spectrum",
+    "values",
 ]
 
 _MOST_PIXELS = 480
@@ -58,27 +58,27 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def grid_figure(grid: GridView) -> str:
+def grid(labels: GridView) -> str:
     """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
-    by_degree = grid.is_binary or not grid.is_complete
-    pixels = grid.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
+    by_degree = labels.is_binary or not labels.is_complete
+    pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
     low, high = pixels.ends
     scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
     places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))
-    source = png(places.astype(np.uint8), _palette(grid.is_binary))
-    (m, q), (height, width) = grid.values.shape, pixels.block
-    notes = [f"those with the most {grid.counted} labels first"] if by_degree else []
+    source = png(places.astype(np.uint8), _palette(labels.is_binary))
+    (m, q), (height, width) = labels.values.shape, pixels.block
+    notes = [f"those with the most {labels.counted} labels first"] if by_degree else []
     if pixels.block != (1, 1):
         notes.append(f"a pixel is the mean of {height} × {width} labels")
-    if grid.is_binary:
+    if labels.is_binary:
         share = " (stronger: more of them)" if pixels.block != (1, 1) else ""
-        keys = [("ink", f"label {number(grid.distinct[1])}{share}"), ("blank", f"label {number(grid.distinct[0])}")]
+        keys = [("ink", f"label {number(labels.distinct[1])}{share}"), ("blank", f"label {number(labels.distinct[0])}")]
     else:
         keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
-    if not grid.is_complete:
-        keys.append(("missing" if grid.is_binary else "blank", "not observed"))
+    if not labels.is_complete:
+        keys.append(("missing" if labels.is_binary else "blank", "not observed"))
     swatches = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
-    words = f"{m:,} {grid.side_names[0]} (down) × {q:,} {grid.side_names[1]} (across)"
+    words = f"{m:,} {labels.side_names[0]} (down) × {q:,} {labels.side_names[1]} (across)"
     # Very long grids are stretched rather than drawn as a thread.
     look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
     look += f'{min(max(q / m, 0.6), 2.2):.3f}"'
@@ -99,14 +99,14 @@ def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
     return [*ramp, (0, 0, 0, 0)]
 
 
-def degrees_figure(grid: GridView) -> str:
+def degrees(labels: GridView) -> str:
     """Draw how many instances and tasks have at least so many labels."""
-    curves = grid.degree_curves()
+    curves = labels.degree_curves()
     most = max(int(curve.x[-1]) for curve in curves)
     chart = Chart(
-        linear_axis(0, max(most, 1), f"{grid.counted} labels, k"),
+        linear_axis(0, max(most, 1), f"{labels.counted} labels, k"),
         linear_axis(0, 1, "share with k or more"),
-        f"Share of each side that has at least k {grid.counted} labels",
+        f"Share of each side that has at least k {labels.counted} labels",
     )
     for index, curve in enumerate(curves):
         chart.line(*_steps(curve.x, curve.y), f"side-{index}")
@@ -119,9 +119,9 @@ def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
-def values_figure(grid: GridView) -> str:
+def values(labels: GridView) -> str:
     """Draw how often labels of each size occur."""
-    counts, edges = grid.histogram()
+    counts, edges = labels.histogram()
     chart = Chart(
         linear_axis(float(edges[0]), float(edges[-1]), "label"),
         linear_axis(0, float(counts.max()), "number of labels"),
@@ -131,7 +131,7 @@ def values_figure(grid: GridView) -> str:
     return figure(chart.render("values"), "Labels")
 
 
-def spectrum_figure(sides: Mapping[str, SideSpectrum]) -> str:
+def spectrum(sides: Mapping[str, SideSpectrum]) -> str:
     """Draw the eigenvalues of both sides, and the regularisation they are compared with."""
     drawn = [(name, side, side.values[: side.rank]) for name, side in sides.items() if name != "pairs" and side.rank]
     if not drawn:
@@ -157,7 +157,7 @@ def spectrum_figure(sides: Mapping[str, SideSpectrum]) -> str:
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
-def kernels_figure(sides: Mapping[str, SideSpectrum]) -> str:
+def kernels(sides: Mapping[str, SideSpectrum]) -> str:
     """Return a table of both kernels, and of the pairs that a model filters together."""
     dimensions = [side.effective_dimension for side in sides.values()]
     rows = {
@@ -177,7 +177,7 @@ def kernels_figure(sides: Mapping[str, SideSpectrum]) -> str:
     return figure(f'<div class="scroll">{table}</div>', "Kernels", note=note)
 
 
-def curves_figure(kind: str, summary: Summary) -> str:
+def curves(kind: str, summary: Summary) -> str:
     """Draw the ROC or precision–recall curves of all settings."""
     is_roc = kind == "roc"
     labels = ("false positive rate", "true positive rate") if is_roc else ("recall", "precision")
@@ -195,7 +195,7 @@ def curves_figure(kind: str, summary: Summary) -> str:
     return figure(chart.render(kind) + legend(entries), name)
 
 
-def points_figures(summary: Summary) -> str:
+def points(summary: Summary) -> str:
     """Draw held-out predictions against observed labels, a figure for each setting."""
     clouds = summary.points("scatter")
     if not clouds:
@@ -228,30 +228,30 @@ def points_note(n_observed: int) -> str:
     return f"{_MOST_POINTS:,} of {n_observed:,} labels are drawn, chosen at random."
 
 
-def landscape_figure(landscape: LandscapeView, levels: Sequence[float], *, is_own: bool = False) -> str:
+def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = False) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one.
 
     What the script needs to answer a pointer or a key stands beside it: the place of every point of the grid, and
     the words for it.
     """
-    drawn = landscape.drawn
-    if drawn is None or landscape.setting is None:
+    drawn = view.drawn
+    if drawn is None or view.setting is None:
         return ""
-    letters = {"alpha": "λ"} if landscape.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
-    score, *best = landscape.best
+    letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
+    score, *best = view.best
     found = [value for value in best if value is not None]
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), found, strict=True))
-    note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if landscape.zeros else "")
+    note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
     names = [letters[name] for name in drawn.names]
-    chart, points = _map(landscape, drawn, levels) if len(names) == 2 else _line(landscape, drawn, names[0])
-    data = {"names": [landscape.scoring, *names], "points": points}
+    chart, places = _map(view, drawn, levels) if len(names) == 2 else _line(view, drawn, names[0])
+    data = {"names": [view.scoring, *names], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
     body = (
         f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
         f'<script type="application/json">{script}</script>'
     )
-    return figure(body, escape(landscape.setting.in_words) + own, kind="landscape", note=note)
+    return figure(body, escape(view.setting.in_words) + own, kind="landscape", note=note)
 
 
 def _map(landscape: LandscapeView, drawn: DrawnLandscape, levels: Sequence[float]) -> tuple[str, list[list[Any]]]:
@@ -270,12 +270,12 @@ def _map(landscape: LandscapeView, drawn: DrawnLandscape, levels: Sequence[float
         chart.ring(*(float(power_of(value)) for value in reversed(best)))
     if landscape.alpha and landscape.task_alpha:
         chart.star(float(power_of(landscape.task_alpha)), float(power_of(landscape.alpha)))
-    points = [
+    places = [
         [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
         for i, top in enumerate(chart.up(y).tolist())
         for j, left in enumerate(chart.across(x).tolist())
     ]
-    return chart.render(f"map-{landscape.setting.value}", interactive=True, grid=False), points
+    return chart.render(f"map-{landscape.setting.value}", interactive=True, grid=False), places
 
 
 def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[str, list[list[Any]]]:
@@ -295,12 +295,12 @@ def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[s
     for chosen in power_of(np.unique(getattr(landscape, drawn.names[0]))):
         if not np.isnan(chosen):
             chart.star(float(chosen), float(np.interp(chosen, x[known], scores[known])))
-    points = [
+    places = [
         [round(left, 1), round(min(max(top, 10.0), 256.0), 1), number(float(score)), power(float(alpha))]
         for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
         if not np.isnan(score)
     ]
-    return chart.render(f"line-{landscape.setting.value}", interactive=True), points
+    return chart.render(f"line-{landscape.setting.value}", interactive=True), places
 
 
 def _band(loss: float, steps: np.ndarray) -> str | None:

@@ -10,29 +10,18 @@ from datetime import date
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
 
 from dyadlearn import __version__
 from dyadlearn._validation import check_count
+from dyadlearn.report import figures
 from dyadlearn.report.drawing import marked_up
-from dyadlearn.report.figures import (
-    curves_figure,
-    degrees_figure,
-    grid_figure,
-    kernels_figure,
-    landscape_figure,
-    levels_legend,
-    points_figures,
-    points_note,
-    spectrum_figure,
-    values_figure,
-)
 from dyadlearn.settings import Setting
 from dyadlearn.store.atomic import replacing
 from dyadlearn.views.evaluation import Result
-from dyadlearn.views.fitted import ids_at
 from dyadlearn.views.summary import Summary, summary_of
 from dyadlearn.views.words import number
 
@@ -125,20 +114,9 @@ def write_report(
     if not target.parent.is_dir():
         raise FileNotFoundError(f"The folder {target.parent} of path does not exist: make it first.")
     check_count(n_cells, "n_cells")
-    summary = summary_of(
-        model,
-        title=title,
-        n_cells=n_cells,
-        notes=notes,
-        wanted=settings,
-        scoring=scoring,
-        alphas=alphas,
-        task_alphas=task_alphas,
-        groups=groups,
-        task_groups=task_groups,
-        cv=cv,
-        progress=progress,
-    )
+    asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
+    asked |= {"groups": groups, "task_groups": task_groups, "cv": cv, "progress": progress}
+    summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, **asked)
     # An id may hold half a character, which no file can.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -148,8 +126,9 @@ def write_report(
 
 def render(summary: Summary) -> str:
     """Return a page that needs nothing else."""
-    script = files("dyadlearn.report").joinpath("page.js").read_text(encoding="utf-8")
-    style = files("dyadlearn.report").joinpath("page.css").read_text(encoding="utf-8")
+    template, style, script = (
+        files("dyadlearn.report").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     # Only our own script runs, and nothing is loaded, whatever an id contains.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -162,39 +141,19 @@ def render(summary: Summary) -> str:
         ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
-    contents = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
-    body = "".join(f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="dyadlearn {escape(__version__)}">
-<title>{escape(summary.title)}</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<p class="kicker">dyadlearn report</p>
-<h1>{escape(summary.title)}</h1>
-{_facts(summary.facts)}
-{_tiles(summary)}
-</header>
-<nav aria-label="Sections"><ul>{contents}</ul></nav>
-<main>
-{_warnings(summary.warnings)}
-{body}
-</main>
-<footer><p>Made with dyadlearn {escape(__version__)} on {date.today().isoformat()}. This page is one file and loads
-nothing from elsewhere.</p></footer>
-<script>{script}</script>
-</body>
-</html>
-"""
+    return Template(template).substitute(
+        policy=escape(policy),
+        version=escape(__version__),
+        title=escape(summary.title),
+        style=style,
+        facts=_facts(summary.facts),
+        tiles=_tiles(summary),
+        contents="".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown),
+        warnings=_warnings(summary.warnings),
+        body="".join(f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown),
+        date=date.today().isoformat(),
+        script=script,
+    )
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
@@ -227,12 +186,12 @@ def _list(texts: Sequence[str]) -> str:
 
 def _data(summary: Summary) -> str:
     grid = summary.grid
-    panels = [grid_figure(grid)]
+    panels = [figures.grid(grid)]
     if grid.is_binary or not grid.is_complete:
-        panels.append(degrees_figure(grid))
+        panels.append(figures.degrees(grid))
     if not grid.is_binary:
-        panels.append(values_figure(grid))
-    panels += [spectrum_figure(summary.sides), kernels_figure(summary.sides)]
+        panels.append(figures.values(grid))
+    panels += [figures.spectrum(summary.sides), figures.kernels(summary.sides)]
     return f'<div class="panels">{"".join(panels)}</div>'
 
 
@@ -265,8 +224,8 @@ def _setting_row(each: Result, names: Sequence[str], is_own: bool) -> str:
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
-    figures = "".join(landscape_figure(each, levels, is_own=each.setting is summary.own) for each in summary.landscapes)
-    if not figures:
+    panels = "".join(figures.landscape(each, levels, is_own=each.setting is summary.own) for each in summary.landscapes)
+    if not panels:
         return ""
     marks = "The star is the regularisation of this model"
     marks += ", the ring the best point of each map; a cell is one point of the grid." if levels else "."
@@ -274,8 +233,8 @@ def _landscapes(summary: Summary) -> str:
         marks = "The line has one regularisation for all tasks, the stars are those of single tasks."
     return (
         f"<p>{escape(summary.scoring)} at every regularisation, by held-out predictions. {marks} Point at a figure, or "
-        f"move over it with the arrow keys, to read its points.</p>{levels_legend(levels) if levels else ''}"
-        f'<div class="panels">{figures}</div>'
+        f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
+        f'<div class="panels">{panels}</div>'
     )
 
 
@@ -283,16 +242,16 @@ def _held_out(summary: Summary) -> str:
     if not summary.predictions():
         return ""
     if summary.grid.is_binary:
-        figures = curves_figure("roc", summary) + curves_figure("precision_recall", summary)
+        panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)
         note = "Curves are averaged as the scores are, and thinned out to about two hundred points."
     else:
-        figures, note = points_figures(summary), points_note(summary.grid.n_observed)
-    return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{figures}</div>'
+        panels, note = figures.points(summary), figures.points_note(summary.grid.n_observed)
+    return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{panels}</div>'
 
 
 def _cells(summary: Summary) -> str:
-    setting, grid = summary.cell_setting, summary.grid
-    if setting is None or not summary.cells:
+    found, grid = summary.contradicting, summary.grid
+    if found is None or not len(found):
         return ""
     if grid.is_binary:
         meaning = (
@@ -307,21 +266,18 @@ def _cells(summary: Summary) -> str:
     heads += [("label", "data-kind='number'"), ("held out", "data-kind='number'")]
     heads += [("contradiction", "data-kind='number' aria-sort='descending'")]
     head = "".join(f"<th scope='col' {kind}><button type='button'>{name}</button></th>" for name, kind in heads)
-    rows, columns = (np.array(places) for places in list(zip(*summary.cells, strict=True))[:2])
-    names = zip(ids_at(grid.instance_ids, rows), ids_at(grid.task_ids, columns), strict=True)
-    F = summary.predictions()[setting]
     body = "".join(
         f"<tr><td><bdi>{escape(str(instance))}</bdi></td><td><bdi>{escape(str(task))}</bdi></td>"
-        f"{_number(grid.values[i, j], 3)}{_number(F[i, j], 3)}{_number(worst, 4)}</tr>"
-        for (instance, task), (i, j, worst) in zip(names, summary.cells, strict=True)
+        f"{_number(label, 3)}{_number(prediction, 3)}{_number(worst, 4)}</tr>"
+        for instance, task, label, prediction, worst in zip(*found.columns().values(), strict=True)
     )
-    n_shown = len(summary.cells)
+    shown = f"{len(found):,}"
     return (
-        f"<p>The {n_shown:,} of {grid.n_observed:,} labels that contradict most what the model predicts for them "
+        f"<p>The {shown} of {grid.n_observed:,} labels that contradict most what the model predicts for them "
         f"without them: the first places to look for wrong labels. The predictions are those of setting "
-        f"{escape(setting.in_words)}, the best ones over all cells. {meaning}</p>"
+        f"{escape(Setting(found.setting).in_words)}, the best ones over all cells. {meaning}</p>"
         '<div class="search"><label for="find">Search ids</label><input id="find" type="search" autocomplete="off" '
-        f'spellcheck="false"><output id="count" aria-live="polite">{n_shown:,} of {n_shown:,}</output></div>'
+        f'spellcheck="false"><output id="count" aria-live="polite">{shown} of {shown}</output></div>'
         '<div class="scroll tall" tabindex="0" role="region" aria-label="Contradicting labels"><table id="cell-table">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         '<p class="printed">Of a long table only the first forty rows are printed.</p>'

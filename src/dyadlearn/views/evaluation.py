@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.settings import Setting
 from dyadlearn.views.fitted import is_network, known_settings
-from dyadlearn.views.landscape import LandscapeView, landscape_of_search
+from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search
 from dyadlearn.views.words import joined
 
 __all__ = ["Evaluation", "Result"]
@@ -211,12 +211,10 @@ class Evaluation:
         return rows, columns
 
     def _view(self, setting: Setting, scores: np.ndarray) -> LandscapeView:
-        """Return scores over the grids, with the regularisation of the model chosen among them."""
-        (rows, columns), alphas = map(np.asarray, self.grids), self.model._problem().pairing.alphas
-        chosen, best = getattr(self.model, "alpha_", alphas["alpha"]), float(np.nanmax(scores))
-        if scores.ndim == 1:
-            return LandscapeView(scores, rows, None, chosen, None, best, setting, self.judge.name)
-        return LandscapeView(scores, rows, columns, chosen, alphas["task_alpha"], best, setting, self.judge.name)
+        """Return scores over the grids, with the regularisation of the model in place of the best one."""
+        found = landscape_of_scores(scores, *self.grids, setting=setting, scoring=self.judge)
+        alphas = self.model._problem().pairing.alphas
+        return replace(found, alpha=getattr(self.model, "alpha_", alphas["alpha"]), task_alpha=alphas.get("task_alpha"))
 
     def _kept_landscape(self) -> LandscapeView | None:
         """Return the landscape that the model has searched, if it is the one that is asked for."""

@@ -91,13 +91,21 @@ def curve_of_model(
         raise ValueError(f"sizes are shares of the labels, above 0 and at most 1, found {shares}.")
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be at least 1, found {n_repeats}.")
-    parts, random = _Parts(fitted, chosen, judge), check_random_state(random_state)
-    scores = np.full((n_repeats, len(shares)), np.nan)
-    for column, share in enumerate(shares):
+    problem = fitted._problem()
+    if math.isnan(problem.pairing.alphas["alpha"]):
+        raise ValueError("A model with a regularisation for each task has no learning curve: use one for all.")
+    problem.pairing.check_request(chosen, None, None, None)
+    # Complain about a score that is not even defined on the whole grid.
+    judge.prepare(problem.Y, setting=chosen)
+    random, scores = check_random_state(random_state), np.full((n_repeats, len(shares)), np.nan)
+    shapes = [_shape(problem, chosen, share) for share in shares]
+    for column, (shape, share) in enumerate(zip(shapes, shares, strict=True)):
         for repeat in range(n_repeats if share < 1 else 1):
-            scores[repeat, column] = parts.score(share, random)
+            scores[repeat, column] = _score(_part(fitted, shape, random), chosen, judge)
+    observed = float(np.mean(~np.isnan(to_numpy(problem.Y))))
+    amounts = {Setting.B: [m for m, _ in shapes], Setting.C: [q for _, q in shapes]}
     return LearningCurve(
-        np.array([parts.amount(share) for share in shares], dtype=np.float64),
+        np.array(amounts.get(chosen, [round(m * q * observed) for m, q in shapes]), dtype=np.float64),
         {name or type(fitted).__name__: scores},
         {Setting.B: "instances", Setting.C: "tasks"}.get(chosen, "labels"),
         judge.name,
@@ -105,60 +113,40 @@ def curve_of_model(
     )
 
 
-class _Parts:
-    """Random parts of the grid that a model was fitted on."""
+def _shape(problem: Problem, setting: Setting, share: float) -> tuple[int, int]:
+    """Return the number of instances and tasks of a part with a share of the labels."""
+    pairing = problem.pairing
+    both = pairing.symmetry != 0 or (setting in (Setting.A, Setting.D) and pairing.knows_tasks)
+    left, cut = math.sqrt(share) if both else share, (both or setting is not Setting.C, both or setting is Setting.C)
+    m, q = (max(min(5, n), round(left * n)) if is_cut else n for n, is_cut in zip(problem.Y.shape, cut, strict=True))
+    return m, q
 
-    def __init__(self, model: PairwiseRidge, setting: Setting, judge: Scorer) -> None:
-        self.model, self.problem, self.setting, self.judge = model, model._problem(), setting, judge
-        pairing = self.problem.pairing
-        if math.isnan(pairing.alphas["alpha"]):
-            raise ValueError("A model with a regularisation for each task has no learning curve: use one for all.")
-        pairing.check_request(setting, None, None, None)
-        self.is_network = pairing.symmetry != 0
-        self.cuts_both = self.is_network or (setting in (Setting.A, Setting.D) and pairing.knows_tasks)
-        # Complain about a score that is not even defined on the whole grid.
-        judge.prepare(self.problem.Y, setting=setting)
 
-    def shape(self, share: float) -> tuple[int, int]:
-        """Return the number of instances and tasks of a part with this share of the labels."""
-        cut = (self.cuts_both or self.setting is not Setting.C, self.cuts_both or self.setting is Setting.C)
-        left, shape = math.sqrt(share) if self.cuts_both else share, self.problem.Y.shape
-        m, q = (max(min(5, n), round(left * n)) if is_cut else n for n, is_cut in zip(shape, cut, strict=True))
-        return m, q
+def _part(model: PairwiseRidge, shape: tuple[int, int], random: np.random.RandomState) -> Problem:
+    """Return what a model of the same parameters, fitted on random rows and columns, would have posed."""
+    problem, part = model._problem(), copy.copy(model)
+    is_network, (m, q) = problem.pairing.symmetry != 0, problem.Y.shape
+    rows = np.sort(random.choice(m, shape[0], replace=False))
+    columns = rows if is_network else np.sort(random.choice(q, shape[1], replace=False))
+    part._side = replace(part._side, spectrum=part._side.spectrum.part(rows))
+    if part._task_side is not None:
+        tasks = replace(part._task_side, spectrum=part._task_side.spectrum.part(columns))
+        part._task_side = part._side if is_network else tasks
+    return replace(
+        problem,
+        pairing=part._pairing().at(**problem.pairing.alphas),
+        Y=take_block(problem.Y, rows, columns),
+        weights=None if problem.weights is None else take_block(problem.weights, rows, columns),
+    )
 
-    def amount(self, share: float) -> int:
-        """Return the number that the curve is drawn over."""
-        n_rows, n_tasks = self.shape(share)
-        n_labels = round(n_rows * n_tasks * float(np.mean(~np.isnan(to_numpy(self.problem.Y)))))
-        return {Setting.B: n_rows, Setting.C: n_tasks}.get(self.setting, n_labels)
 
-    def score(self, share: float, random: np.random.RandomState) -> float:
-        """Return the hold-out score of a model of a random part, NaN where it is undefined."""
-        (m, q), (n_rows, n_tasks) = self.problem.Y.shape, self.shape(share)
-        rows = np.sort(random.choice(m, n_rows, replace=False))
-        columns = rows if self.is_network else np.sort(random.choice(q, n_tasks, replace=False))
-        problem = self._problem(rows, columns)
-        Y = to_numpy(problem.Y)
-        if np.isnan(Y).all():
-            return math.nan
-        F = to_numpy(plan(problem, self.setting).held_out())
-        try:
-            return float(self.judge(Y, F, setting=self.setting, tie_tolerance=None))
-        except ValueError:  # the whole grid has a score, so that this part has too few labels for one
-            return math.nan
-
-    def _problem(self, rows: np.ndarray, columns: np.ndarray) -> Problem:
-        """Return what a model of the same parameters, fitted on some rows and columns, would have posed."""
-        part = copy.copy(self.model)
-        part._side = replace(part._side, spectrum=part._side.spectrum.part(rows))
-        if self.is_network:
-            part._task_side = part._side
-        elif part._task_side is not None:
-            part._task_side = replace(part._task_side, spectrum=part._task_side.spectrum.part(columns))
-        Y, weights = self.problem.Y, self.problem.weights
-        return replace(
-            self.problem,
-            pairing=part._pairing().at(**self.problem.pairing.alphas),
-            Y=take_block(Y, rows, columns),
-            weights=None if weights is None else take_block(weights, rows, columns),
-        )
+def _score(problem: Problem, setting: Setting, judge: Scorer) -> float:
+    """Return the hold-out score of a part, NaN where it is undefined."""
+    Y = to_numpy(problem.Y)
+    if np.isnan(Y).all():
+        return math.nan
+    F = to_numpy(plan(problem, setting).held_out())
+    try:
+        return float(judge(Y, F, setting=setting, tie_tolerance=None))
+    except ValueError:  # the whole grid has a score, so that this part has too few labels for one
+        return math.nan

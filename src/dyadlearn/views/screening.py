@@ -10,10 +10,11 @@ import numpy as np
 
 from dyadlearn._frames import write_rows
 from dyadlearn._validation import check_count
+from dyadlearn.labels import LabelGrid
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.views.fitted import held_out, ids_at, is_network, labelled_model, labels_of
 
-__all__ = ["Screening", "contradicting_cells", "contradictions", "screen"]
+__all__ = ["Screening", "contradictions", "screen", "screened"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +47,11 @@ class Screening:
     def __repr__(self) -> str:
         worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})" if len(self) else ""
         return f"Screening({len(self)} cells in setting {self.setting}{worst})"
+
+    def first(self, k: int | None) -> Screening:
+        """Return the first k cells; None is all of them."""
+        arrays = (self.labels[:k], self.predictions[:k], self.contradictions[:k])
+        return Screening(self.instances[:k], self.tasks[:k], *arrays, self.setting, self.method)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
@@ -109,25 +115,27 @@ def screen(
     if k is not None:
         check_count(k, "k")
     chosen, fitted, labels = as_setting(setting), labelled_model(model), labels_of(model)
-    Y, (F, method) = labels.values, held_out(fitted, chosen, cv)
-    rows, columns, found = contradicting_cells(Y, F, label=label, once=is_network(fitted))
-    if not rows.size:
-        some = ", ".join(f"{value:g}" for value in np.unique(Y[~np.isnan(Y)])[:3])
+    found = screened(labels, *held_out(fitted, chosen, cv), chosen, label=label, once=is_network(fitted))
+    if not len(found):
+        some = ", ".join(f"{value:g}" for value in np.unique(labels.values[~np.isnan(labels.values)])[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
-    rows, columns = rows[:k], columns[:k]
-    names = (ids_at(labels.instance_ids, rows), ids_at(labels.task_ids, columns))
-    return Screening(*names, Y[rows, columns], F[rows, columns], found[:k], chosen.value, method)
+    return found.first(k)
 
 
-def contradicting_cells(
-    Y: np.ndarray, F: np.ndarray, *, label: float | None = None, once: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cells that have a label and a prediction, those that contradict each other most first.
+def screened(
+    labels: LabelGrid, F: np.ndarray, method: str, setting: Setting, *, label: float | None = None, once: bool = False
+) -> Screening:
+    """Return all cells that have a label and a prediction, those that contradict each other most first.
 
     Parameters
     ----------
-    Y, F : arrays of shape (m, q)
-        Labels and held-out predictions; NaN where there are none.
+    labels : LabelGrid
+        Of shape (m, q), as arrays of numpy; NaN where there are none.
+    F : array of shape (m, q)
+        Held-out predictions; NaN where there are none.
+    method : str
+        How they were made.
+    setting : Setting
     label : float, default=None
         Cells with this label only.
     once : bool, default=False
@@ -135,24 +143,19 @@ def contradicting_cells(
 
     Returns
     -------
-    rows, columns, contradictions : arrays of shape (n,)
+    Screening
         Of cells that are contradicted alike, as by all of the other value, first those of the largest errors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.views.screening import contradicting_cells
-    >>> contradicting_cells(np.array([[2.0, 5.0], [1.0, np.nan]]), np.array([[2.5, 1.0], [1.0, 1.1]]))
-    (array([0, 0, 1]), array([1, 0, 0]), array([4. , 0.5, 0. ]))
     """
+    Y = labels.values
     found = contradictions(Y, F)
     wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
     if once:
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
     rows, columns = np.nonzero(wanted)
-    worst = found[rows, columns]
-    order = np.lexsort((-np.abs(Y - F)[rows, columns], -worst))
-    return rows[order], columns[order], worst[order]
+    order = np.lexsort((-np.abs(Y - F)[rows, columns], -found[rows, columns]))
+    cells = rows[order], columns[order]
+    names = (ids_at(labels.instance_ids, cells[0]), ids_at(labels.task_ids, cells[1]))
+    return Screening(*names, Y[cells], F[cells], found[cells], setting.value, method)
 
 
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:

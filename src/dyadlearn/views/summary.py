@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn.exceptions import UndefinedScoreWarning
+from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
@@ -19,10 +20,10 @@ from dyadlearn.selection._search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
-from dyadlearn.views.fitted import labelled_model
+from dyadlearn.views.fitted import labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
-from dyadlearn.views.screening import contradicting_cells
+from dyadlearn.views.screening import Screening, screened
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
 from dyadlearn.views.words import joined, number, power
 
@@ -46,10 +47,8 @@ class Summary:
         The setting that the regularisation was chosen for.
     results : list of Result
     landscapes : list of LandscapeView
-    cells : list of (int, int, float)
-        Instance, task and contradiction of the cells that contradict their prediction most, the worst first.
-    cell_setting : Setting or None
-        Whose predictions these are: the best ones over all cells.
+    contradicting : Screening or None
+        The labels that are contradicted most, by the predictions that are the best ones over all cells.
     warnings : list of str
         What a reader must mind.
     notes : list of str
@@ -64,8 +63,7 @@ class Summary:
     own: Setting | None
     results: list[Result]
     landscapes: list[LandscapeView]
-    cells: list[tuple[int, int, float]]
-    cell_setting: Setting | None
+    contradicting: Screening | None
     warnings: list[str]
     notes: list[str]
 
@@ -122,7 +120,6 @@ def summary_of(
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     sides = spectra_of_model(fitted)
-    cell_setting, cells = _contradicting(results, grid, n_cells)
     size = " × ".join(f"{length:,} {name}" for length, name in zip(grid.values.shape, grid.side_names, strict=True))
     return Summary(
         title=title or f"{type(fitted).__name__}: {size}",
@@ -133,25 +130,21 @@ def summary_of(
         own=asked_for.own,
         results=results,
         landscapes=landscapes,
-        cells=cells,
-        cell_setting=cell_setting,
+        contradicting=_contradicting(results, labels_of(model), n_cells, once=grid.is_network),
         warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results), *stopped])],
         notes=[*said, *_remarks(asked_for, results, grid, sides)],
     )
 
 
-def _contradicting(
-    results: list[Result], grid: GridView, n_cells: int
-) -> tuple[Setting | None, list[tuple[int, int, float]]]:
-    """Return the setting of the best predictions over all cells, which can object most, and what they object to."""
-    usable = {each.setting: each.held_out for each in results if each.held_out is not None}
-    if not usable:
-        return None, []
-    judge = scorer(usual_scoring(grid.values))
-    best = max(usable, key=lambda setting: judge(grid.values, usable[setting], tie_tolerance=None))
-    rows, columns, worst = contradicting_cells(grid.values, usable[best], once=grid.is_network)
-    n_shown = min(n_cells, int(np.count_nonzero(worst > 0)))
-    return best, list(zip(*(each[:n_shown].tolist() for each in (rows, columns, worst)), strict=True))
+def _contradicting(results: list[Result], labels: LabelGrid, n_cells: int, *, once: bool) -> Screening | None:
+    """Return what the predictions that are the best ones over all cells object to: they can object most."""
+    judge = scorer(usual_scoring(labels.values))
+    usable = [(each.held_out, each.method, each.setting) for each in results if each.held_out is not None]
+    best = max(usable, key=lambda each: judge(labels.values, each[0], tie_tolerance=None), default=None)
+    if best is None:
+        return None
+    found = screened(labels, *best, once=once)
+    return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
 def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
