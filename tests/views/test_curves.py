@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
@@ -58,12 +58,21 @@ def test_a_thinned_curve_keeps_its_area_and_its_ends():
 @pytest.mark.parametrize(("setting", "average"), [(Setting.B, "instance"), (Setting.C, "task")])
 def test_curves_of_rows_are_averaged(setting, average):
     Y, F = cells((7, 9), missing=0.0)
+    F = F.round(1)  # ties
     found = points_of("roc", Y, F, setting)
     assert found.average == average
     rows = zip(Y, F, strict=True) if setting is Setting.B else zip(Y.T, F.T, strict=True)
     at = np.linspace(0, 1, 41)[1:-1]
     mean = np.mean([np.interp(at, *roc_curve(truth, given)[:2]) for truth, given in rows], axis=0)
     assert_allclose(np.interp(at, found.x, found.y), mean, atol=1e-12)
+    found = points_of("precision_recall", Y, F, setting)
+    rows = list(zip(Y, F, strict=True) if setting is Setting.B else zip(Y.T, F.T, strict=True))
+    curves = [precision_recall_curve(truth, given)[:2] for truth, given in rows]
+    # Of all thresholds that reach a recall the first one counts, which scikit-learn lists last.
+    expected = [
+        np.mean([precision[:-1][recall[:-1] >= max(at, 1e-9)][-1] for precision, recall in curves]) for at in found.x
+    ]
+    assert_allclose(found.y, expected)
 
 
 def test_rows_of_one_label_do_not_count():
