@@ -29,6 +29,11 @@ class Setting(StrEnum):
         return {"A": "pair", "B": "instance", "C": "task", "D": "both"}[self.value]
 
     @property
+    def in_words(self) -> str:
+        """The letter with what is new, as titles and legends call it: ``"B: new instance"``, ``"D: both new"``."""
+        return f"{self.value}: {'both new' if self is Setting.D else f'new {self.description}'}"
+
+    @property
     def new_instance(self) -> bool:
         """Whether the instance was in no training pair."""
         return self in (Setting.B, Setting.D)

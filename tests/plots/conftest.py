@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed: the plots are not tested")
@@ -26,18 +25,3 @@ def ax():
     from matplotlib.figure import Figure
 
     return Figure(layout="constrained").subplots()
-
-
-@pytest.fixture(scope="session")
-def real():
-    """Features of 24 instances and 16 tasks with real labels."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(24, 5)), rng.normal(size=(16, 4))
-    return X, X @ rng.normal(size=(5, 4)) @ T.T + 2 * rng.normal(size=(24, 16)), T
-
-
-@pytest.fixture(scope="session")
-def binary(real):
-    """The same with labels of two values."""
-    X, Y, T = real
-    return X, (Y > 1.5).astype(float), T

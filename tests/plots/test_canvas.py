@@ -95,7 +95,7 @@ def test_models_that_cannot_be_looked_at_are_refused(draw, instead):
 @pytest.mark.parametrize(("draw", "instead"), list(LOOK.values())[:4], ids=list(LOOK)[:4])
 def test_online_models_keep_no_labels(draw, instead, real):
     X, Y, T = real
-    with pytest.raises(TypeError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"):
+    with pytest.raises(ValueError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"):
         draw(OnlineTwoStepRidge().fit(X, Y, tasks=T))
 
 

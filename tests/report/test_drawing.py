@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn.report.drawing import Chart, linear_axis, path, power_axis
-from dyadlearn.report.words import number, power
+from dyadlearn.views.words import number, power
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.7, 12.2), (1e-6, 3e-6), (-5e8, 2e9), (0.99, 1.0), (2, 2)])
@@ -51,7 +51,7 @@ def test_a_chart_is_well_formed_and_its_text_is_text():
     drawn.line([0, 10], [0, 1], "chance")
     drawn.dots(np.arange(250.0) / 25, np.linspace(0, 1, 250), "setting-A")
     drawn.bars(np.array([0.0, 5.0, 10.0]), np.array([0.5, 0.0]), "bar")
-    drawn.region([np.array([[0, 0], [10, 0], [10, 1]])], "band-0")
+    drawn.cells(np.array([0, 5, 10]), np.array([0, 0.5, 1]), [["band-0", None], ["band-1", "band-0"]])
     drawn.ring(5, 0.5)
     drawn.mark(5, 0.5, "<b>", "side-0")
     found = ET.fromstring(drawn.render("name", interactive=True))
@@ -62,6 +62,8 @@ def test_a_chart_is_well_formed_and_its_text_is_text():
     assert found.get("tabindex") == "0"
     assert len(found.findall(".//rect[@class='bar']")) == 1  # a bar of no height is not drawn
     assert len(found.findall(".//path[@class='dots setting-A']")) == 3
+    (cells,) = found.findall(".//path[@class='cell band-0']")
+    assert cells.get("d") == "M52 256L220 256L220 133L52 133ZM220 133L388 133L388 10L220 10Z"
 
 
 def test_a_star_stays_within_the_frame():

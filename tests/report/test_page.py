@@ -13,12 +13,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
-from dyadlearn.report.data import Landscape
-from dyadlearn.report.figures import landscape_figure, levels_of
-from dyadlearn.report.gather import gather
+from dyadlearn.report import figures
 from dyadlearn.report.page import render
-from dyadlearn.report.words import number, power
-from dyadlearn.settings import Setting
+from dyadlearn.views.landscape import landscape_of_scores, loss_levels
+from dyadlearn.views.summary import summary_of
+from dyadlearn.views.words import number, power
 
 _VOID = {"meta", "link", "img", "input", "br", "hr"}
 
@@ -58,7 +57,7 @@ class Page(HTMLParser):
 
 
 def read(model, **asked):
-    text = render(gather(model, **asked))
+    text = render(summary_of(model, **asked))
     return text, Page(text)
 
 
@@ -107,7 +106,7 @@ def test_only_our_own_script_may_run(page):
 def test_the_table_of_settings(page, searched):
     _, found = page
     text = found.all("section", id="settings")[0][1]
-    for each in gather(searched).results:
+    for each in summary_of(searched).results:
         assert number(each.score) in text
         assert number(each.others["average_precision"]) in text
     assert text.count("chosen here") == 1
@@ -132,28 +131,44 @@ def test_the_points_of_a_landscape(page, searched):
     assert up.max() < 312
 
 
-def test_the_darkest_part_of_a_map_is_its_best():
+def test_every_cell_of_a_map_has_the_colour_of_its_loss():
     rows, columns = np.mgrid[:5, :6]
     scores = -((rows - 1.0) ** 2) - (columns - 4.0) ** 2
+    scores[4, 0] = np.nan
     alphas = 10.0 ** np.arange(6)
-    landscape = Landscape(Setting.A, True, scores, alphas[:5], alphas, (1e1,), 1e4)
-    text = landscape_figure(landscape, "score", levels_of([landscape]))
-    (darkest,) = re.findall(r'<path class="band-0"[^>]*d="([^"]*)"', text)
-    outline = np.array([pair.split() for pair in re.findall(r"[\d.]+ [\d.]+", darkest)], dtype=float)
-    place = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"][1 * 6 + 4]
-    assert_allclose(outline.mean(axis=0), place[:2], atol=15)
-    assert np.ptp(outline, axis=0).max() < 160  # of 300
+    levels = loss_levels(-scores)
+    text = figures.landscape(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels)
+    points = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"]
+    colours = re.findall(r'<rect class="(band-\d)"', figures.levels_legend(levels))
+    assert (colours[0], colours[-1]) == ("band-0", "band-9")
+    found = {}
+    for band, data in re.findall(r'<path class="cell (band-\d)" d="([^"]*)"', text):
+        for cell in data.split("Z")[:-1]:
+            corners = np.array([pair.split() for pair in cell[1:].split("L")], dtype=float)
+            (inside,) = [
+                place
+                for place, point in enumerate(points)
+                if (corners.min(axis=0) < point[:2]).all() and (point[:2] < corners.max(axis=0)).all()
+            ]
+            assert inside not in found
+            found[inside] = band
+    expected = {
+        place: colours[sum(level < loss for level in levels[1:-1])]
+        for place, loss in enumerate(-scores.ravel())
+        if not np.isnan(loss)
+    }
+    assert found == expected
 
 
 def test_the_table_of_cells(page, searched):
     _, found = page
-    report = gather(searched)
+    report = summary_of(searched)
     heads = [attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes]
     assert [head["data-kind"] for head in heads] == ["text", "text", "number", "number", "number"]
     assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending"]
     values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
-    held_out = report.result(report.cell_setting).held_out
-    expected = [[report.labels.values[i, j], held_out[i, j], worst] for i, j, worst in report.cells]
+    columns = report.contradicting.columns()
+    expected = np.column_stack([columns[name] for name in ("label", "prediction", "contradiction")])
     assert_allclose(np.reshape(values, (-1, 3)), expected)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import zlib
 
 import numpy as np
-import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from dyadlearn.report.data import Labels
-from dyadlearn.report.picture import block_means, draw_grid, png
+from dyadlearn.labels import LabelGrid
+from dyadlearn.report import figures
+from dyadlearn.report.drawing import png
+from dyadlearn.views.grid import grid_of_labels
+from dyadlearn.views.words import number
 
 
 def decode(source):
@@ -36,8 +39,10 @@ def decode(source):
     return np.hstack([colours, opacity[:, None]])[lines[:, 1:]]
 
 
-def labels_of(values):
-    return Labels(values, [""] * len(values), [""] * values.shape[1])
+def drawn(values):
+    """Return the figure of a grid, and the colours of its picture."""
+    text = figures.grid(grid_of_labels(LabelGrid(values)))
+    return text, decode(re.search(r'src="([^"]*)"', text)[1])
 
 
 def test_a_picture_has_the_colours_of_its_palette():
@@ -48,9 +53,8 @@ def test_a_picture_has_the_colours_of_its_palette():
 
 def test_zeros_show_the_page_and_ones_are_inked():
     values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, np.nan], [0.0, 0.0, 0.0]])
-    found = draw_grid(labels_of(values))
-    assert (found.shape, found.block) == ((3, 3), (1, 1))
-    opacity = decode(found.source)[:, :, 3]
+    _, colours = drawn(values)
+    opacity = colours[:, :, 3]
     # Rows and columns of the most labels come first: both have one in common, then the missing one.
     assert_array_equal(np.sort(opacity.ravel()), [0] * 5 + [70] + [255] * 3)
     assert opacity[2].tolist() == [0, 0, 0]
@@ -58,29 +62,17 @@ def test_zeros_show_the_page_and_ones_are_inked():
 
 def test_large_grids_are_drawn_in_blocks():
     values = np.random.default_rng(0).normal(size=(1000, 30))
-    found = draw_grid(labels_of(values), most_pixels=480)
-    assert (found.shape, found.block) == ((334, 30), (3, 1))
-    assert decode(found.source).shape == (334, 30, 4)
-    assert_allclose(found.ends, np.quantile(values, [0.01, 0.99]))
+    text, colours = drawn(values)
+    assert "a pixel is the mean of 3 × 1 labels" in text
+    assert colours.shape == (334, 30, 4)
+    assert " to ".join(number(value) for value in np.quantile(values, [0.01, 0.99])) in text
 
 
 def test_missing_among_colours_shows_the_page():
     values = np.array([[1.0, 2.0], [np.nan, 3.0]])
-    opacity = decode(draw_grid(labels_of(values)).source)[:, :, 3]
+    opacity = drawn(values)[1][:, :, 3]
     assert sorted(opacity.ravel()) == [0, 255, 255, 255]
 
 
 def test_equal_labels_make_one_colour():
-    assert len(np.unique(decode(draw_grid(labels_of(np.ones((4, 5)))).source).reshape(-1, 4), axis=0)) == 1
-
-
-@pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 3), (4, 7), (10, 10)])
-def test_means_of_blocks(height, width):
-    values = np.random.default_rng(0).normal(size=(9, 8))
-    values[2:5, 3:] = np.nan
-    found = block_means(values, height, width)
-    for i in range(found.shape[0]):
-        for j in range(found.shape[1]):
-            cells = values[i * height : (i + 1) * height, j * width : (j + 1) * width]
-            cells = cells[~np.isnan(cells)]
-            assert_allclose(found[i, j], cells.mean() if cells.size else np.nan)
+    assert len(np.unique(drawn(np.ones((4, 5)))[1].reshape(-1, 4), axis=0)) == 1

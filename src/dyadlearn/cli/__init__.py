@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import datasets, demo, errors, evaluate, inspect, judge, predict, reproduce, tune, update
+from dyadlearn.cli import datasets, demo, errors, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
 
 __all__ = ["app", "main"]
 
@@ -45,8 +45,8 @@ for _command in (
     evaluate.evaluate,
     predict.predict,
     update.update,
-    judge.screen,
-    judge.recommend,
+    screen_recommend.screen,
+    screen_recommend.recommend,
     inspect.inspect,
     inspect.report,
 ):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from dyadlearn import TwoStepRidge, landscape, screen
@@ -15,8 +14,8 @@ from dyadlearn._frames import Ids
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
-from dyadlearn.holdout import Problem
-from dyadlearn.metrics.choice import best_point
+from dyadlearn.pairing import Independent, Kronecker, Pairing
+from dyadlearn.views.landscape import landscape_of_scores
 
 __all__ = ["demo"]
 
@@ -83,23 +82,22 @@ def _fitted(data: Any) -> TwoStepRidge:
 def _scores(model: TwoStepRidge, talk: Talk) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the best AUC of each model in each setting, and where it is."""
     two_step = model._problem()
+    rows, columns = two_step.pairing.smoothers
     # Kronecker ridge takes its time in setting D, so it gets one value less.
-    problems: dict[str, tuple[Problem, str, tuple[float, ...]]] = {
-        "independent": (replace(two_step, method="independent", task_spectrum=None), "AB", _ALPHAS),
-        "kronecker": (replace(two_step, method="kronecker"), "ABCD", _ALPHAS[1:]),
-        "two-step": (two_step, "ABCD", _ALPHAS),
+    models: dict[str, tuple[Pairing, str, tuple[float, ...]]] = {
+        "independent": (Independent(rows), "AB", _ALPHAS),
+        "kronecker": (Kronecker(rows.spectrum, columns.spectrum, rows.alpha), "ABCD", _ALPHAS[1:]),
+        "two-step": (two_step.pairing, "ABCD", _ALPHAS),
     }
     scores: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, (problem, settings, alphas) in problems.items():
+    for name, (pairing, settings, alphas) in models.items():
+        problem = replace(two_step, pairing=pairing)
         found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=talk.progress)
-        scores[name] = {setting: _best(values, alphas) for setting, values in found.items()}
+        best = {setting: landscape_of_scores(values, alphas, alphas).best for setting, values in found.items()}
+        scores[name] = {
+            setting: dict(zip(("auc", "alpha", "task_alpha"), each, strict=True)) for setting, each in best.items()
+        }
     return scores
-
-
-def _best(values: np.ndarray, alphas: tuple[float, ...]) -> dict[str, Any]:
-    place = best_point(values, alphas, alphas if values.ndim == 2 else None)
-    found = [alphas[index] for index in place]
-    return {"auc": float(values[place]), "alpha": found[0], "task_alpha": found[1] if len(found) > 1 else None}
 
 
 def _comparison(scores: dict[str, dict[str, dict[str, Any]]]) -> Any:
@@ -123,19 +121,9 @@ def _missing(found: Any) -> Any:
 
 
 def _write_report(model: TwoStepRidge, path: Path, talk: Talk) -> None:
-    try:
-        from dyadlearn.report import write_report
-    except ImportError as error:
-        talk.note(f"No report was written: {error}")
-        return
+    from dyadlearn.report import write_report
+
+    title, grid = "Debian packages and their tags", _ALPHAS
     with writing(path):
-        write_report(
-            model,
-            path,
-            title="Debian packages and their tags",
-            scoring="roc_auc",
-            alphas=_ALPHAS,
-            task_alphas=_ALPHAS,
-            progress=talk.progress,
-        )
+        write_report(model, path, title=title, scoring="roc_auc", alphas=grid, task_alphas=grid, progress=talk.progress)
     talk.say(f"Wrote {path}: open it in a browser.")

@@ -12,12 +12,12 @@ from dyadlearn.cli import dyads
 from dyadlearn.cli.fitting import ModelName, check_model, fitted, settings_of
 from dyadlearn.cli.modelfile import load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
-from dyadlearn.diagnostics.heldout import held_out, labelled_model
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
+from dyadlearn.views.fitted import held_out, known_settings, labelled_model
 
-__all__ = ["evaluate", "scores_of"]
+__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -69,22 +69,12 @@ def evaluate(
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
-            options = dyads.Options(
-                format,
-                columns,
-                fill,
-                transpose,
-                kernel,
-                task_kernel,
-                fingerprint,
-                instances_smiles,
-                tasks_smiles,
-                drop_invalid,
-            )
+            sides = (kernel, task_kernel, fingerprint, instances_smiles, tasks_smiles, drop_invalid)
+            options = dyads.Options(format, columns, fill, transpose, *sides)
             data = dyads.read_dyads(source, instances, tasks, options, talk)
             estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = scores_of(estimator, wanted, wanted_scores, cv, talk)
+        rows = _scored(estimator, wanted, wanted_scores, cv, talk)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, talk)
@@ -97,7 +87,7 @@ def evaluate(
         talk.result({"settings": rows}, make_table(headings, lines, left=3))
 
 
-def scores_of(
+def _scored(
     model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, talk: Talk
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
@@ -116,12 +106,11 @@ def scores_of(
     list of dict
         One for each setting, with the scores by their names.
     """
-    problem, judges = model._problem(), [scorer(each) for each in scoring]
-    if problem.task_spectrum is None and any(setting.new_task for setting in settings):
+    problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
+    if any(setting not in known for setting in settings):
         talk.note("The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out.")
-        settings = [setting for setting in settings if not setting.new_task]
     rows: list[dict[str, Any]] = []
-    for setting in settings:
+    for setting in known:
         prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
         with talk.working(f"Setting {setting.value}: hold-out"):
             values, method = held_out(model, setting, cv)

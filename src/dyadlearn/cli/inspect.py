@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn._array import to_numpy
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.fitting import settings_of
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.tables import id_text, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+from dyadlearn.views.grid import grid_of_model
 
 __all__ = ["inspect", "report"]
 
@@ -35,20 +35,19 @@ def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> N
 def _figures(found: Loaded) -> dict[str, Any]:
     estimator = found.model
     figures: dict[str, Any] = {"model": type(estimator).__name__}
-    if estimator.grows:
+    if not estimator.grows:
+        grid = grid_of_model(estimator)
+        figures |= {
+            "instances": grid.values.shape[0],
+            "tasks": grid.values.shape[1],
+            "observed": grid.n_observed,
+            "mean_label": float(grid.values[grid.observed].mean()),
+        }
+    else:  # statistics only
         figures |= {
             "instances": estimator.n_seen_,
             "tasks": estimator.n_tasks_,
             "pending_tasks": estimator.n_pending_tasks_,
-        }
-    else:
-        Y = to_numpy(estimator._grid.values)
-        observed = ~np.isnan(Y)
-        figures |= {
-            "instances": Y.shape[0],
-            "tasks": Y.shape[1],
-            "observed": int(observed.sum()),
-            "mean_label": float(Y[observed].mean()),
         }
     scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
     figures |= {

@@ -1,4 +1,4 @@
-"""Pictures in the manner of scikit-learn: a Display holds the data and draws them on any matplotlib axes."""
+"""Pictures in the manner of scikit-learn: a Display holds the numbers of a view and draws them on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
 from dyadlearn.plots.landscape import LandscapeDisplay
 from dyadlearn.plots.learning import LearningCurveDisplay
-from dyadlearn.plots.spectrum import SideSpectrum, SpectrumDisplay
+from dyadlearn.plots.spectrum import SpectrumDisplay
 
 __all__ = [
     "GridDisplay",
     "HoldoutDisplay",
     "LandscapeDisplay",
     "LearningCurveDisplay",
-    "SideSpectrum",
     "SpectrumDisplay",
 ]

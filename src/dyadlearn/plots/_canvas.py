@@ -7,27 +7,19 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
-from dyadlearn.models import PairRegressor
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.evaluate import model_holdout
-from dyadlearn.settings import Setting
 
 __all__ = [
     "COLOURS",
     "FAINT",
     "MARKERS",
     "STYLES",
+    "Display",
     "axes_of",
-    "fitted_model",
-    "held_out",
     "matplotlib",
     "new_axes",
     "power_ticks",
-    "setting_words",
     "side_words",
     "tidy",
 ]
@@ -38,6 +30,22 @@ STYLES = ("-", "--", "-.", ":")
 MARKERS = "osD^vPX"
 # Of what is there to compare with: an identity line, chance.
 FAINT = "0.6"
+
+
+class Display:
+    """A picture of a view, whose numbers are its own: ``display.scores`` are those of ``display.view``."""
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, view: Any) -> None:
+        self.view = view
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what the picture itself does not have is looked for here.
+        if name == "view" or name.endswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
+        return getattr(self.view, name)
 
 
 def matplotlib(module: str = "pyplot") -> Any:
@@ -85,30 +93,6 @@ def power_ticks(axis: Any) -> None:
     axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))
 
 
-def setting_words(setting: Setting) -> str:
-    """Return a setting as titles and legends call it."""
-    return f"{setting.value}: {'both new' if setting is Setting.D else f'new {setting.description}'}"
-
-
 def side_words(side: str, ids: Ids | None) -> str:
     """Return what one side is called, with the name that its ids have in a frame."""
     return side if ids is None or ids.name is None else f"{side} ({ids.name})"
-
-
-def fitted_model(model: Any, remedy: str) -> PairwiseRidge:
-    """Return the model to look at, refusing one that has not kept its labels; `remedy` says what to do instead."""
-    if getattr(model, "grows", False):
-        raise TypeError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
-    if not isinstance(model, PairwiseRidge | PairRegressor):
-        raise TypeError(
-            "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "
-            f"regularisation, found {type(model).__name__}: {remedy}."
-        )
-    check_is_fitted(model)
-    return model.model_ if isinstance(model, PairRegressor) else model
-
-
-def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
-    """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made."""
-    values, method = model_holdout(model, setting, cv)
-    return to_numpy(values), method

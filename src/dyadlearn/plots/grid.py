@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.cluster.hierarchy import leaves_list, linkage
 
-from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn._validation import check_choice
-from dyadlearn.labels import LabelGrid, read_labels
-from dyadlearn.plots._canvas import COLOURS, FAINT, fitted_model, matplotlib, new_axes, side_words, tidy
+from dyadlearn.labels import read_labels
+from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, matplotlib, new_axes, side_words, tidy
+from dyadlearn.views.grid import GridView, Pixels, grid_of_labels, grid_of_model
 
 __all__ = ["GridDisplay"]
 
-# Clustering compares all pairs of rows: beyond this it takes too long for a picture.
-_MAX_CLUSTERED = 5000
 # So many ids can be read beside the picture.
 _MAX_IDS = 40
 _NEGATIVE, _POSITIVE, _MISSING = "#F0F0F0", "#08306B", "#E69F00"
@@ -25,13 +21,13 @@ _NEGATIVE, _POSITIVE, _MISSING = "#F0F0F0", "#08306B", "#E69F00"
 _MISSING_AMONG_COLOURS = "0.8"
 
 
-@dataclass(eq=False, repr=False)
-class GridDisplay:
+class GridDisplay(Display):
     r"""The labels of instances × tasks, those that are not observed in a colour of their own.
 
     A grid larger than `max_pixels` on a side is drawn in blocks, each with the mean of its observed labels, and the
-    title says so. The degree of an instance or task is the number of its positive labels if all labels are of two
-    values, else the number of its observed ones. Make a Display with `from_estimator` or `from_labels`.
+    title says so. Where labels are of more than two values, the colours span all but 1 % of them at each end. The
+    degree of an instance or task is the number of its positive labels if all labels are of two values, else the number
+    of its observed ones. Make a Display with `from_estimator` or `from_labels`.
 
     Attributes
     ----------
@@ -63,16 +59,10 @@ class GridDisplay:
     (array([2, 1]), array([2, 1, 0]))
     """
 
-    values: np.ndarray
-    instance_order: np.ndarray
-    task_order: np.ndarray
-    instance_ids: Ids | None = None
-    task_ids: Ids | None = None
-    ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
-    image_: Any = field(init=False)
-    block_: tuple[int, int] | None = field(init=False)
-    lines_: list[Any] = field(init=False)
+    view: GridView
+    image_: Any
+    block_: tuple[int, int] | None
+    lines_: list[Any]
 
     @classmethod
     def from_estimator(
@@ -90,8 +80,8 @@ class GridDisplay:
         -------
         GridDisplay
         """
-        grid = fitted_model(model, "use GridDisplay.from_labels")._grid
-        return cls._made(grid, order).plot(ax, kind=kind, max_pixels=max_pixels)
+        grid = grid_of_model(model, order, "use GridDisplay.from_labels")
+        return cls(grid).plot(ax, kind=kind, max_pixels=max_pixels)
 
     @classmethod
     def from_labels(
@@ -117,27 +107,7 @@ class GridDisplay:
         -------
         GridDisplay
         """
-        return cls._made(read_labels(Y), order).plot(ax, kind=kind, max_pixels=max_pixels)
-
-    @classmethod
-    def _made(cls, grid: LabelGrid, order: str) -> Self:
-        values = to_numpy(grid.values).astype(np.float64)
-        check_choice(order, "order", ("given", "degree", "clustered"))
-        if np.isinf(values).any():
-            raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
-        if order == "given":
-            rows, columns = (np.arange(length) for length in values.shape)
-        elif order == "degree":
-            rows, columns = _by_degree(values), _by_degree(values.T)
-        else:
-            rows, columns = _by_cluster(values, "instances"), _by_cluster(values.T, "tasks")
-        ids = (_taken(grid.instance_ids, rows), _taken(grid.task_ids, columns))
-        return cls(values[np.ix_(rows, columns)], rows, columns, *ids)
-
-    def degrees(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the degrees of instances (m,) and tasks (q,) in the order they are drawn."""
-        counted = _counted(self.values)
-        return counted.sum(axis=1), counted.sum(axis=0)
+        return cls(grid_of_labels(read_labels(Y), order)).plot(ax, kind=kind, max_pixels=max_pixels)
 
     def plot(self, ax: Any = None, *, kind: str = "grid", max_pixels: int = 1000, cmap: str = "viridis") -> Self:
         """Draw the grid, or the distributions of degrees.
@@ -169,28 +139,28 @@ class GridDisplay:
         return self
 
     def _draw_grid(self, max_pixels: int, cmap: str) -> None:
-        m, q = self.values.shape
-        height, width = -(-m // max_pixels), -(-q // max_pixels)
+        grid, pixels = self.view, self.view.pixels(max_pixels)
+        (m, q), (height, width) = grid.values.shape, pixels.block
         title = f"{m:,} instances × {q:,} tasks"
-        if height * width > 1:
-            self.block_ = (height, width)
+        if pixels.block != (1, 1):
+            self.block_ = pixels.block
             title += f"\na pixel is the mean of {height} × {width} labels"
-        patches = self._draw_pixels(height, width, cmap)
+        patches = self._draw_pixels(pixels, cmap)
         if patches:
             look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False, "fontsize": "small"}
             self.ax_.legend(handles=patches, ncols=len(patches), **look)
         # The legend stands between the grid and its title: ids may take all the room below.
         self.ax_.set_title(title, fontsize="medium", pad=24 if patches else 6)
-        self.ax_.set(xlabel=side_words("tasks", self.task_ids), ylabel=side_words("instances", self.instance_ids))
+        self.ax_.set(xlabel=side_words("tasks", grid.task_ids), ylabel=side_words("instances", grid.instance_ids))
         self.ax_.set(xlim=(-0.5, q - 0.5), ylim=(m - 0.5, -0.5))
-        _show_ids(self.ax_.yaxis, self.instance_ids)
-        _show_ids(self.ax_.xaxis, self.task_ids)
+        _show_ids(self.ax_.yaxis, grid.instance_ids)
+        _show_ids(self.ax_.xaxis, grid.task_ids)
 
-    def _draw_pixels(self, height: int, width: int, cmap: str) -> list[Any]:
+    def _draw_pixels(self, pixels: Pixels, cmap: str) -> list[Any]:
         """Draw blocks of labels with a scale, and return what stands in the legend."""
         colours, patch = matplotlib("colors"), matplotlib("patches").Patch
-        distinct = np.unique(self.values[~np.isnan(self.values)])
-        pixels, label, patches, missing = self.values, "label", [], _MISSING
+        grid, (rows, columns), (height, width) = self.view, pixels.values.shape, pixels.block
+        distinct, label, patches, missing = grid.distinct, "label", [], _MISSING
         if distinct.size <= 2 and self.block_ is None:
             chosen = [_NEGATIVE, _POSITIVE][: max(1, distinct.size)]
             colour_map = colours.ListedColormap(chosen)
@@ -198,94 +168,35 @@ class GridDisplay:
                 patch(facecolor=colour, edgecolor=FAINT, label=f"label {value:.4g}")
                 for colour, value in zip(chosen, distinct, strict=False)
             ]
-        elif distinct.size == 2:
+        elif grid.is_binary:
             colour_map = colours.LinearSegmentedColormap.from_list("share", [_NEGATIVE, _POSITIVE])
             label = f"share of label {distinct[1]:.4g}"
-            pixels = np.where(np.isnan(pixels), np.nan, pixels == distinct[1])
         else:
             colour_map, missing = matplotlib().get_cmap(cmap), _MISSING_AMONG_COLOURS
-        if self.block_ is not None:
-            pixels = _block_means(pixels, height, width)
         self.image_ = self.ax_.imshow(
-            np.ma.masked_invalid(pixels),
+            np.ma.masked_invalid(pixels.values),
             cmap=colour_map.with_extremes(bad=missing),
+            vmin=pixels.ends[0],
+            vmax=pixels.ends[1],
             aspect="auto",
-            extent=(-0.5, pixels.shape[1] * width - 0.5, pixels.shape[0] * height - 0.5, -0.5),
+            extent=(-0.5, columns * width - 0.5, rows * height - 0.5, -0.5),
         )
         if not patches and distinct.size:
-            self.figure_.colorbar(self.image_, ax=self.ax_, label=label)
-        n_missing = int(np.isnan(self.values).sum())
-        if n_missing:
-            share = 100 * n_missing / self.values.size
+            self.figure_.colorbar(self.image_, ax=self.ax_, label=label, extend="neither" if grid.is_binary else "both")
+        if not grid.is_complete:
+            share = 100 * (1 - grid.n_observed / grid.values.size)
             patches.append(patch(facecolor=missing, edgecolor=FAINT, label=f"not observed ({share:.3g} %)"))
         return patches
 
     def _draw_degrees(self) -> None:
-        counted = "positive" if _is_binary(self.values) else "observed"
-        for index, (name, degrees) in enumerate(zip(("instances", "tasks"), self.degrees(), strict=True)):
-            levels, count = np.unique(degrees, return_counts=True)
-            at_least = np.cumsum(count[::-1])[::-1] / degrees.size
-            label = f"{degrees.size:,} {name}: median {np.median(degrees):g}, most {degrees.max():,}"
-            self.lines_ += self.ax_.plot(
-                [0, *levels, levels[-1]],
-                [1, *at_least, 0],
-                color=COLOURS[index],
-                linestyle=("-", "--")[index],
-                drawstyle="steps-pre",
-                linewidth=1.8,
-                label=label,
-            )
+        for index, curve in enumerate(self.view.degree_curves()):
+            look = {"color": COLOURS[index], "linestyle": STYLES[index], "linewidth": 1.8, "label": curve.words}
+            self.lines_ += self.ax_.plot(curve.x, curve.y, drawstyle="steps-pre", **look)
+        counted = self.view.counted
         self.ax_.set(xlabel=f"Degree k ({counted} labels)", ylabel="Share with degree k or more", ylim=(0, 1.03))
         self.ax_.set_title("Degrees", fontsize="medium")
         tidy(self.ax_)
         self.ax_.legend(fontsize="small")
-
-
-def _taken(ids: Ids | None, order: np.ndarray) -> Ids | None:
-    return None if ids is None else replace(ids, labels=tuple(ids.labels[place] for place in order))
-
-
-def _is_binary(values: np.ndarray) -> bool:
-    return np.unique(values[~np.isnan(values)]).size == 2
-
-
-def _counted(values: np.ndarray) -> np.ndarray:
-    """Tell which cells a degree counts."""
-    return np.asarray(values == np.nanmax(values) if _is_binary(values) else ~np.isnan(values))
-
-
-def _by_degree(values: np.ndarray) -> np.ndarray:
-    """Return the order of rows by degree, highest first; equal ones by their mean label."""
-    observed = ~np.isnan(values)
-    mean = np.where(observed, values, 0.0).sum(axis=1) / np.maximum(observed.sum(axis=1), 1)
-    return np.lexsort((-mean, -_counted(values).sum(axis=1)))
-
-
-def _by_cluster(values: np.ndarray, side: str) -> np.ndarray:
-    """Return the order of rows as the leaves of a tree of clusters; a missing label is the mean of its column."""
-    n_rows = len(values)
-    if n_rows > _MAX_CLUSTERED:
-        raise ValueError(
-            f'order="clustered" compares all pairs of {side}, at most {_MAX_CLUSTERED:,} of them, found {n_rows:,}: '
-            'use order="degree".'
-        )
-    if n_rows < 3:
-        return np.arange(n_rows)
-    observed = ~np.isnan(values)
-    mean = np.where(observed, values, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    return np.asarray(leaves_list(linkage(np.where(observed, values, mean), method="ward")))
-
-
-def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the mean of the observed labels in each block, NaN where there is none."""
-    observed = ~np.isnan(values)
-    starts = [np.arange(0, length, step) for length, step in zip(values.shape, (height, width), strict=True)]
-
-    def sums(cells: np.ndarray) -> np.ndarray:
-        return np.asarray(np.add.reduceat(np.add.reduceat(cells, starts[0], axis=0), starts[1], axis=1))
-
-    total, count = sums(np.where(observed, values, 0.0)), sums(observed.astype(np.float64))
-    return np.asarray(np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0))
 
 
 def _show_ids(axis: Any, ids: Ids | None) -> None:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._validation import check_alphas
-from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import best_point
-from dyadlearn.plots._canvas import COLOURS, FAINT, matplotlib, new_axes, power_ticks, setting_words, tidy
-from dyadlearn.selection.search import best_kernel, grid_of
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, new_axes, power_ticks, tidy
+from dyadlearn.settings import Setting
+from dyadlearn.views.landscape import (
+    DrawnLandscape,
+    LandscapeView,
+    landscape_of_scores,
+    landscape_of_search,
+    loss_levels,
+    power_of,
+)
 
 __all__ = ["LandscapeDisplay"]
 
 
-@dataclass(eq=False, repr=False)
-class LandscapeDisplay:
+class LandscapeDisplay(Display):
     r"""Scores at every regularisation, with the best one marked.
 
     Two regularisations make a map of what is lost against the best score :math:`s(\hat\lambda_d, \hat\lambda_t)`,
@@ -70,20 +70,11 @@ class LandscapeDisplay:
     (1.0, 1.0)
     """
 
-    scores: np.ndarray
-    alphas: np.ndarray
-    task_alphas: np.ndarray | None
-    alpha: Any
-    task_alpha: float | None
-    best_score: float
-    setting: Setting | None = None
-    scoring: str = "score"
-    ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
-    contour_: Any = field(init=False)
-    lines_: list[Any] = field(init=False)
-    best_: Any = field(init=False)
-    colorbar_: Any = field(init=False)
+    view: LandscapeView
+    contour_: Any
+    lines_: list[Any]
+    best_: Any
+    colorbar_: Any
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> Self:
@@ -100,29 +91,7 @@ class LandscapeDisplay:
         -------
         LandscapeDisplay
         """
-        model = getattr(model, "model_", model)
-        if not getattr(model, "searches", False):
-            raise TypeError(
-                "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
-                f"{type(model).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "
-                "dyadlearn.landscape gives."
-            )
-        check_is_fitted(model)
-        scores, per_task = model.landscape_, np.ndim(model.alpha_) == 1
-        if scores.ndim > 2:
-            scores = best_kernel(model)
-        two = scores.ndim == 2 and not per_task
-        display = cls(
-            scores=scores,
-            alphas=np.asarray(grid_of(model.alphas, "alphas")),
-            task_alphas=np.asarray(grid_of(model.task_alphas, "task_alphas")) if two else None,
-            alpha=model.alpha_,
-            task_alpha=model.task_alpha_ if two else None,
-            best_score=model.best_score_,
-            setting=model._searched_setting,
-            scoring=scorer(model.scoring).name,
-        )
-        return display.plot(ax)
+        return cls(landscape_of_search(model)).plot(ax)
 
     @classmethod
     def from_landscape(
@@ -154,31 +123,7 @@ class LandscapeDisplay:
         -------
         LandscapeDisplay
         """
-        if isinstance(scores, dict):
-            raise TypeError(
-                f"scores must be the array of one setting, found a dict: take one of its entries, {', '.join(scores)}."
-            )
-        values = np.asarray(scores, dtype=np.float64)
-        rows = np.asarray(check_alphas(alphas, "alphas"))
-        columns = np.asarray(check_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
-        expected = (len(rows),) if columns is None else (len(rows), len(columns))
-        if values.shape != expected:
-            found = "alphas" if columns is None else "alphas and task_alphas"
-            raise ValueError(f"scores must have shape {expected} for these {found}, found shape {values.shape}.")
-        if np.isnan(values).all():
-            raise ValueError("scores are all NaN: there is no best one.")
-        best = best_point(values, rows, columns)
-        display = cls(
-            scores=values,
-            alphas=rows,
-            task_alphas=columns,
-            alpha=float(rows[best[0]]),
-            task_alpha=None if columns is None else float(columns[best[1]]),
-            best_score=float(values[best]),
-            setting=None if setting is None else as_setting(setting),
-            scoring="score" if scoring is None else scorer(scoring).name,
-        )
-        return display.plot(ax)
+        return cls(landscape_of_scores(scores, alphas, task_alphas, setting=setting, scoring=scoring)).plot(ax)
 
     def plot(self, ax: Any = None, *, levels: Iterable[float] | None = None, cmap: str = "viridis_r") -> Self:
         """Draw the landscape.
@@ -197,37 +142,29 @@ class LandscapeDisplay:
         self
         """
         # Zero has no logarithm: what stands there is left out, and the title says so.
-        rows = _order(self.alphas)
-        columns = None if self.task_alphas is None else _order(self.task_alphas)
-        if min(len(rows), 2 if columns is None else len(columns)) == 0 or max(len(rows), len(columns or [])) < 2:
+        drawn = self.view.drawn
+        if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
         self.ax_ = new_axes(ax)
         self.figure_ = self.ax_.figure
         self.contour_ = self.colorbar_ = None
         self.lines_ = []
-        if columns is None:
-            self._draw_lines(rows, self.alphas, self.scores[rows], self.alpha, "alpha")
-        elif min(len(rows), len(columns)) == 1:
-            scores = self.scores[np.ix_(rows, columns)].ravel()
-            if len(columns) == 1:
-                self._draw_lines(rows, self.alphas, scores, self.alpha, "alpha")
-            else:
-                self._draw_lines(columns, self.task_alphas, scores, self.task_alpha, "task_alpha")
+        if len(drawn.names) == 2:
+            self._draw_map(drawn, levels, cmap)
         else:
-            self._draw_map(rows, columns, levels, cmap)
+            self._draw_lines(drawn)
         power_ticks(self.ax_.xaxis)
         self.ax_.set_title(self._title(), fontsize="medium")
         return self
 
-    def _draw_map(self, rows: list[int], columns: list[int], levels: Iterable[float] | None, cmap: str) -> None:
-        assert self.task_alphas is not None
-        y, x = np.log10(self.alphas[rows]), np.log10(self.task_alphas[columns])
-        loss = np.ma.masked_invalid(np.maximum(np.nanmax(self.scores) - self.scores[np.ix_(rows, columns)], 0.0))
-        steps = _levels(loss.compressed()) if levels is None else sorted(levels)
+    def _draw_map(self, drawn: DrawnLandscape, levels: Iterable[float] | None, cmap: str) -> None:
+        y, x = drawn.powers
+        loss = np.ma.masked_invalid(drawn.loss)
+        steps = loss_levels(drawn.loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
         self.contour_ = self.ax_.contourf(x, y, loss, steps, cmap=cmap, norm=norm, extend="neither")
         self.ax_.contour(x, y, loss, steps[1:-1], colors="black", linewidths=0.4, alpha=0.5)
-        self.best_ = self._star(_power(self.task_alpha), _power(self.alpha), "white")
+        self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
         power_ticks(self.ax_.yaxis)
         self.colorbar_ = self.figure_.colorbar(
@@ -235,20 +172,20 @@ class LandscapeDisplay:
         )
         self.colorbar_.ax.invert_yaxis()
 
-    def _draw_lines(self, order: list[int], alphas: Any, scores: np.ndarray, best: Any, name: str) -> None:
-        powers = np.log10(alphas[order])
+    def _draw_lines(self, drawn: DrawnLandscape) -> None:
+        ((name,), (powers,), scores) = drawn.names, drawn.powers, drawn.scores
+        best = power_of(getattr(self.view, name))
         tidy(self.ax_)
-        self.ax_.set(xlabel=name, ylabel=self.scoring)
+        self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         if scores.ndim == 1:
             self.lines_ = self.ax_.plot(powers, scores, color=COLOURS[0], marker="o", markersize=3.5)
-            self.best_ = self._star(_power(best), self.best_score, COLOURS[1])
+            self.best_ = self._star(best, self.view.best_score, COLOURS[1])
             return
-        self.lines_ = self.ax_.plot(
-            powers, scores, color=FAINT, linewidth=0.8, alpha=min(1.0, max(0.25, 10 / scores.shape[1]))
-        )
+        opacity = min(1.0, max(0.25, 10 / scores.shape[1]))
+        self.lines_ = self.ax_.plot(powers, scores, color=FAINT, linewidth=0.8, alpha=opacity)
         self.lines_ += self.ax_.plot(powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label="mean of tasks")
         dots = {"linestyle": "", "marker": "o", "markersize": 4, "color": COLOURS[1], "label": "best of each task"}
-        (self.best_,) = self.ax_.plot(_power(best), self.scores.max(axis=0), **dots)
+        (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), **dots)
         self.ax_.legend(frameon=False)
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
@@ -257,42 +194,10 @@ class LandscapeDisplay:
         return self.ax_.plot([x], [y], clip_on=False, zorder=5, **look)[0]
 
     def _title(self) -> str:
-        first = "" if self.setting is None else f"{setting_words(self.setting)}, "
-        if np.ndim(self.alpha) == 1:
-            return f"{first}{self.scoring} {self.best_score:.4g}\nan alpha for each task"
-        at = f"alpha {self.alpha:.3g}" + ("" if self.task_alpha is None else f", task_alpha {self.task_alpha:.3g}")
-        zero = [name for name in ("alpha", "task_alpha") if _has_zero(getattr(self, f"{name}s"))]
-        note = f" ({' and '.join(zero)} 0 not drawn)" if zero else ""
-        return f"{first}best {self.scoring} {self.best_score:.4g}\nat {at}{note}"
-
-
-def _order(alphas: np.ndarray) -> list[int]:
-    """Return where the distinct values above 0 stand, in ascending order."""
-    values, first = np.unique(alphas, return_index=True)
-    return [int(place) for value, place in zip(values, first, strict=True) if value > 0]
-
-
-def _has_zero(alphas: np.ndarray | None) -> bool:
-    return alphas is not None and bool((alphas == 0).any())
-
-
-def _power(alpha: Any) -> Any:
-    """Return the power of ten of regularisations, NaN for 0."""
-    values = np.asarray(alpha, dtype=np.float64)
-    return np.log10(np.where(values > 0, values, np.nan))
-
-
-def _levels(loss: np.ndarray) -> list[float]:
-    """Return steps from 0 to the largest loss: 1, 2, 5, 10, … below the usual loss, 10 and 100 times it, all beyond."""
-    highest = float(loss.max())
-    if highest == 0:
-        return [0.0, 1.0]
-    usual = float(np.median(loss[loss > 0]))
-    powers = range(math.floor(math.log10(usual)) - 3, math.ceil(math.log10(highest)) + 1)
-    steps = [
-        float(f"{digit}e{power}") for power in powers for digit in ((1, 2, 5) if 10.0**power < 5 * usual else (1,))
-    ]
-    # Steps much below the second best of all points would be drawn by interpolation alone.
-    lowest = max(3e-3 * usual, 0.3 * float(np.quantile(loss[loss > 0], 0.01)))
-    inside = [step for step in steps if lowest <= step < min(highest, 200 * usual)]
-    return [0.0, *inside, next(step for step in steps if step >= highest)]
+        view = self.view
+        first = "" if view.setting is None else f"{view.setting.in_words}, "
+        if np.ndim(view.alpha) == 1:
+            return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each task"
+        at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
+        note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
+        return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"

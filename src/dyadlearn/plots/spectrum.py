@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import to_numpy
-from dyadlearn._frames import read_table
-from dyadlearn._validation import check_alpha, check_matrix
-from dyadlearn.exceptions import KernelError
-from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.models._inputs import checked_filter
-from dyadlearn.plots._canvas import COLOURS, fitted_model, matplotlib, new_axes, tidy
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.plots._canvas import COLOURS, Display, matplotlib, new_axes, tidy
+from dyadlearn.views.spectra import SideSpectrum, spectra_of_model, spectrum_of_kernel
 
-__all__ = ["SideSpectrum", "SpectrumDisplay"]
+__all__ = ["SpectrumDisplay"]
 
 
-@dataclass(frozen=True, eq=False)
-class SideSpectrum:
-    r"""The eigenvalues of a kernel under a filter.
-
-    Attributes
-    ----------
-    values : array of shape (k,)
-        Eigenvalues :math:`\sigma` in descending order; those that are left out are zero.
-    shrinkage : array of shape (k,) or None
-        The filter :math:`f(\sigma)`, from 1 (kept) to 0 (suppressed); None where the kernel is not filtered by itself.
-    n_rows : int
-        Size of the kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.plots import SideSpectrum
-    >>> SideSpectrum(np.array([3.0, 1.0]), np.array([0.75, 0.5]), n_rows=2).effective_dimension
-    1.25
-    """
-
-    values: np.ndarray
-    shrinkage: np.ndarray | None
-    n_rows: int
-
-    @property
-    def rank(self) -> int:
-        """Number of eigenvalues that are not zero."""
-        return int(np.count_nonzero(self.values > 0))
-
-    @property
-    def effective_dimension(self) -> float:
-        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`."""
-        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum())
-
-
-@dataclass(eq=False, repr=False)
-class SpectrumDisplay:
+class SpectrumDisplay(Display):
     r"""Eigenvalues of instances and tasks, with the filter and the effective dimension that it leaves.
 
     The effective dimension counts the directions that a model uses, each as far as the filter lets it through,
@@ -88,12 +44,14 @@ class SpectrumDisplay:
     (array([3., 1.]), 1.25)
     """
 
-    sides: Mapping[str, SideSpectrum]
-    ax_: Any = field(init=False)
-    filter_ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
-    lines_: dict[str, Any] = field(init=False)
-    filter_lines_: dict[str, Any] = field(init=False)
+    filter_ax_: Any
+    lines_: dict[str, Any]
+    filter_lines_: dict[str, Any]
+
+    @property
+    def sides(self) -> dict[str, SideSpectrum]:
+        """The spectra that are drawn, by their names."""
+        return self.view  # type: ignore[no-any-return]
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> Self:
@@ -109,19 +67,7 @@ class SpectrumDisplay:
         -------
         SpectrumDisplay
         """
-        problem = fitted_model(model, "use SpectrumDisplay.from_kernel")._problem()
-        spectrum, tasks = problem.spectrum, problem.task_spectrum
-        if problem.method == "network" or tasks is None:
-            name = "instances" if tasks is None else "nodes"
-            return cls({name: _side(spectrum, problem.filter, problem.alpha)}).plot(ax)
-        if problem.method != "kronecker":
-            rows = _side(spectrum, problem.filter, problem.alpha)
-            return cls({"instances": rows, "tasks": _side(tasks, problem.task_filter, problem.task_alpha)}).plot(ax)
-        rows, columns = _side(spectrum), _side(tasks)
-        products = np.outer(rows.values, columns.values).ravel()
-        products[::-1].sort()
-        pairs = SideSpectrum(products, Tikhonov().shrinkage(products, problem.alpha), spectrum.n_rows * tasks.n_rows)
-        return cls({"instances": rows, "tasks": columns, "pairs": pairs}).plot(ax)
+        return cls(spectra_of_model(model, "use SpectrumDisplay.from_kernel")).plot(ax)
 
     @classmethod
     def from_kernel(
@@ -146,11 +92,7 @@ class SpectrumDisplay:
         -------
         SpectrumDisplay
         """
-        alpha, chosen = check_alpha(alpha, "alpha"), checked_filter(filter, "filter")
-        kernel = check_matrix(read_table(K, "K").values, "K")
-        if kernel.shape[0] != kernel.shape[1]:
-            raise KernelError(f"K must be a square matrix, found shape {tuple(kernel.shape)}.")
-        return cls({name: _side(Spectrum.from_gram(kernel, name="K"), chosen, alpha)}).plot(ax)
+        return cls({name: spectrum_of_kernel(K, alpha, filter)}).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw eigenvalues (left scale) and filter (right scale) over the rank of the eigenvalue.
@@ -189,13 +131,6 @@ class SpectrumDisplay:
         # Above the axes, for on them no corner is surely free.
         self.ax_.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
         return self
-
-
-def _side(spectrum: Spectrum, filter: SpectralFilter | None = None, alpha: float = float("nan")) -> SideSpectrum:
-    values = np.sort(to_numpy(spectrum.values).astype(np.float64))[::-1]
-    # With a regularisation for each task there is no single filter.
-    shrinkage = None if filter is None or np.isnan(alpha) else filter.shrinkage(values, alpha)
-    return SideSpectrum(values, shrinkage, spectrum.n_rows)
 
 
 def _label(name: str, side: SideSpectrum) -> str:

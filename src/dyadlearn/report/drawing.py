@@ -1,22 +1,38 @@
-"""Charts as scalable graphics that take their colours from the page."""
+"""Charts as scalable graphics that take their colours from the page, and pictures of pixels."""
 
 from __future__ import annotations
 
+import base64
 import math
+import re
+import struct
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
 
-from dyadlearn.report.words import marked_up, number, power, superscript
+from dyadlearn.views.words import number, power, superscript
 
-__all__ = ["Axis", "Chart", "linear_axis", "path", "power_axis"]
+__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis"]
 
 _WIDTH = 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
 # An index is lowered, and an empty letter lifts what follows again.
 _LOWERED = r'<tspan dy="3" font-size="9">\1</tspan><tspan dy="-3">&#8203;</tspan>'
+
+
+def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
+    """Return any text as safe markup, in which λ has its index lowered.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import marked_up
+    >>> marked_up("λ_d < 1")
+    'λ<sub>d</sub> &lt; 1'
+    """
+    return re.sub(r"(?<=λ)_([dt])", lowered, escape(text))
 
 
 @dataclass(frozen=True)
@@ -142,15 +158,16 @@ class Chart:
         """Draw a line in the look that the page gives to its kind."""
         self._inside.append(f'<path class="line {kind}" d="{path(self.points(x, y))}"/>')
 
-    def region(self, outlines: Iterable[np.ndarray], kind: str) -> None:
-        """Fill what closed lines, arrays of shape (n, 2), enclose; holes stay free."""
-        data = "".join(path(self.points(ring[:, 0], ring[:, 1]), closed=True) for ring in outlines)
-        if data:
-            self._inside.append(f'<path class="{kind}" fill-rule="evenodd" d="{data}"/>')
-
-    def ground(self, kind: str) -> None:
-        """Fill the whole inside."""
-        self._inside.append(f'<rect class="{kind}" {self._box()}/>')
+    def cells(self, x_edges: np.ndarray, y_edges: np.ndarray, kinds: Sequence[Sequence[str | None]]) -> None:
+        """Fill cells between edges (q + 1,) across and (m + 1,) up, those of one kind at once; None stays free."""
+        across, up = self.across(x_edges).tolist(), self.up(y_edges).tolist()
+        paths: dict[str, list[str]] = {}
+        for i, row in enumerate(kinds):
+            for j, kind in enumerate(row):
+                if kind is not None:
+                    corners = [(across[j + right], up[i + top]) for right, top in ((0, 0), (1, 0), (1, 1), (0, 1))]
+                    paths.setdefault(kind, []).append(path(corners, closed=True))
+        self._inside += [f'<path class="cell {kind}" d="{"".join(parts)}"/>' for kind, parts in paths.items()]
 
     def bars(self, edges: np.ndarray, heights: np.ndarray, kind: str) -> None:
         """Draw bars between edges (n + 1,) up to heights (n,)."""
@@ -230,3 +247,39 @@ class Chart:
             f'<path class="frame" d="M{_LEFT:g} {_TOP:g}V{foot:g}H{right:g}"/>'
             f"<g class='ticks'>{''.join(texts)}</g>{''.join(self._over)}{marker}</svg>"
         )
+
+
+def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
+    """Return a picture of palette colours as a data address.
+
+    Parameters
+    ----------
+    indices : array of uint8 of shape (height, width)
+        Which colour each pixel has.
+    palette : list of (red, green, blue, opacity)
+        From 0 to 255 each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.report.drawing import png
+    >>> png(np.zeros((1, 1), dtype=np.uint8), [(255, 0, 0, 255)])[:30]
+    'data:image/png;base64,iVBORw0K'
+    """
+    height, width = indices.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    # Each line begins with how it is filtered: not at all.
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), indices]).tobytes()
+    colours = b"".join(bytes(colour[:3]) for colour in palette)
+    opacity = bytes(colour[3] for colour in palette)
+    chunks = [
+        (b"IHDR", header),
+        (b"PLTE", colours),
+        (b"tRNS", opacity),
+        (b"IDAT", zlib.compress(lines, 9)),
+        (b"IEND", b""),
+    ]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")

@@ -1,35 +1,45 @@
-"""Every figure of a report, from its numbers to an element of the page."""
+"""Every figure of a page, from the numbers of a view to an element."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from dyadlearn.report.contours import loss_levels, refined, rings
-from dyadlearn.report.curves import curve, thinned
-from dyadlearn.report.data import Labels, Landscape, Report, Side
-from dyadlearn.report.drawing import Chart, linear_axis, power_axis
-from dyadlearn.report.words import marked_up, number, power, setting_words
+from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
+from dyadlearn.views.curves import some_of
+from dyadlearn.views.grid import GridView
+from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
+from dyadlearn.views.spectra import SideSpectrum
+from dyadlearn.views.summary import Summary
+from dyadlearn.views.words import number, power
 
 __all__ = [
-    "curves_figure",
-    "degrees_figure",
-    "landscape_figure",
+    "curves",
+    "degrees",
+    "grid",
+    "kernels",
+    "landscape",
     "levels_legend",
-    "levels_of",
-    "points_figures",
+    "points",
     "points_note",
-    "spectrum_figure",
-    "values_figure",
+    "spectrum",
+    "values",
 ]
 
+_MOST_PIXELS = 480
 _MOST_POINTS = 3000
-# Bands of a map are coloured by the page, from the best (0) to the worst.
+# Cells of a map are coloured by the page, from the best (0) to the worst.
 _BANDS = 10
+# The mid blue is seen on a bright page and on a dark one; what is 0 shows the page.
+_INK = (47, 118, 184)
+_MISSING = (128, 128, 128, 70)
+_STOPS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]])
+_STEPS = 64
 
 
 def figure(body: str, caption: str, *, kind: str = "", note: str = "") -> str:
@@ -48,23 +58,59 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def degrees_figure(labels: Labels) -> str:
-    """Draw how many instances and tasks have at least so many labels."""
-    counted = "positive" if labels.is_binary else "observed"
-    sides = labels.degrees()[: 1 if labels.is_network else 2]
-    most = max(int(side.counts.max()) for side in sides)
-    chart = Chart(
-        linear_axis(0, max(most, 1), f"{counted} labels, k"),
-        linear_axis(0, 1, "share with k or more"),
-        f"Share of each side that has at least k {counted} labels",
+def grid(labels: GridView) -> str:
+    """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
+    by_degree = labels.is_binary or not labels.is_complete
+    pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
+    low, high = pixels.ends
+    scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
+    places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))
+    source = png(places.astype(np.uint8), _palette(labels.is_binary))
+    (m, q), (height, width) = labels.values.shape, pixels.block
+    notes = [f"those with the most {labels.counted} labels first"] if by_degree else []
+    if pixels.block != (1, 1):
+        notes.append(f"a pixel is the mean of {height} × {width} labels")
+    if labels.is_binary:
+        share = " (stronger: more of them)" if pixels.block != (1, 1) else ""
+        keys = [("ink", f"label {number(labels.distinct[1])}{share}"), ("blank", f"label {number(labels.distinct[0])}")]
+    else:
+        keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
+    if not labels.is_complete:
+        keys.append(("missing" if labels.is_binary else "blank", "not observed"))
+    swatches = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
+    words = f"{m:,} {labels.side_names[0]} (down) × {q:,} {labels.side_names[1]} (across)"
+    # Very long grids are stretched rather than drawn as a thread.
+    look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
+    look += f'{min(max(q / m, 0.6), 2.2):.3f}"'
+    body = (
+        f'<img {look} src="{source}" alt="The grid of labels: {escape(words)}"><p class="key">{escape(words)}</p>'
+        f'<ul class="legend">{swatches}</ul>'
     )
-    entries = []
-    for index, (word, side) in enumerate(zip((labels.instance_word, labels.task_word), sides, strict=False)):
-        levels, share = side.at_least()
-        # A share holds up to its degree and drops after it.
-        chart.line(*_steps(np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0])), f"side-{index}")
-        words = f"{side.counts.size:,} {word}s: median {np.median(side.counts):g}, most {side.counts.max():,}"
-        entries.append((f"side-{index}", words))
+    return figure(body, "Grid", kind="grid-picture", note="; ".join(notes))
+
+
+def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
+    share = np.linspace(0.0, 1.0, _STEPS)
+    if is_binary:
+        # The root lets single labels of a large block be seen.
+        return [*((*_INK, int(255 * value**0.5)) for value in share), _MISSING]
+    colours = [np.interp(share, np.linspace(0, 1, len(_STOPS)), _STOPS[:, part]) for part in range(3)]
+    ramp = [(int(red), int(green), int(blue), 255) for red, green, blue in zip(*colours, strict=True)]
+    return [*ramp, (0, 0, 0, 0)]
+
+
+def degrees(labels: GridView) -> str:
+    """Draw how many instances and tasks have at least so many labels."""
+    curves = labels.degree_curves()
+    most = max(int(curve.x[-1]) for curve in curves)
+    chart = Chart(
+        linear_axis(0, max(most, 1), f"{labels.counted} labels, k"),
+        linear_axis(0, 1, "share with k or more"),
+        f"Share of each side that has at least k {labels.counted} labels",
+    )
+    for index, curve in enumerate(curves):
+        chart.line(*_steps(curve.x, curve.y), f"side-{index}")
+    entries = [(f"side-{index}", curve.words) for index, curve in enumerate(curves)]
     return figure(chart.render("degrees") + legend(entries), "Degrees")
 
 
@@ -73,10 +119,9 @@ def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
-def values_figure(labels: Labels) -> str:
+def values(labels: GridView) -> str:
     """Draw how often labels of each size occur."""
-    values = labels.values[labels.observed]
-    counts, edges = np.histogram(values, bins=min(40, max(5, int(values.size**0.5))))
+    counts, edges = labels.histogram()
     chart = Chart(
         linear_axis(float(edges[0]), float(edges[-1]), "label"),
         linear_axis(0, float(counts.max()), "number of labels"),
@@ -86,83 +131,93 @@ def values_figure(labels: Labels) -> str:
     return figure(chart.render("values"), "Labels")
 
 
-def spectrum_figure(sides: Sequence[Side]) -> str:
+def spectrum(sides: Mapping[str, SideSpectrum]) -> str:
     """Draw the eigenvalues of both sides, and the regularisation they are compared with."""
-    drawn = [(side, side.values[: side.rank]) for side in sides if side.values is not None and side.rank]
+    drawn = [(name, side, side.values[: side.rank]) for name, side in sides.items() if name != "pairs" and side.rank]
     if not drawn:
         return ""
-    highest = float(max(values[0] for _, values in drawn))
-    lowest = max(float(min(values[-1] for _, values in drawn)), 1e-10 * highest)
-    longest = max(side.rank for side, _ in drawn)
+    highest = float(max(values[0] for *_, values in drawn))
+    lowest = max(float(min(values[-1] for *_, values in drawn)), 1e-10 * highest)
+    longest = max(side.rank for _, side, _ in drawn)
     chart = Chart(
         power_axis(0, max(np.log10(longest), 0.3), "rank of the eigenvalue", [1, longest]),
         power_axis(np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest]),
         "Eigenvalues of the kernels in descending order",
     )
-    entries = []
-    for index, (side, values) in enumerate(drawn):
+    for index, (_, side, values) in enumerate(drawn):
         ranks = np.unique(np.rint(np.geomspace(1, side.rank, 200)).astype(int))
         chart.line(np.log10(ranks), np.log10(values[ranks - 1]), f"side-{index}")
-        entries.append((f"side-{index}", side.name))
         if side.alpha is not None and lowest <= side.alpha <= highest:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
             chart.mark(chart.x.high, level, "λ" if len(drawn) == 1 else ("λ_d", "λ_t")[index], f"side-{index}")
-    kept = any(side.alpha is not None for side, _ in drawn)
+    entries = [(f"side-{index}", name) for index, (name, *_) in enumerate(drawn)]
+    kept = any(side.alpha is not None for _, side, _ in drawn)
     note = "Directions above their λ are kept, those below it fade." if kept else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
-def curves_figure(kind: str, report: Report) -> str:
+def kernels(sides: Mapping[str, SideSpectrum]) -> str:
+    """Return a table of both kernels, and of the pairs that a model filters together."""
+    dimensions = [side.effective_dimension for side in sides.values()]
+    rows = {
+        "size": [f"{side.n_rows:,}" for side in sides.values()],
+        "rank": [f"{side.rank:,}" for side in sides.values()],
+        "λ": ["–" if side.alpha is None else power(side.alpha) for side in sides.values()],
+        "effective dimension": ["–" if math.isnan(kept) else f"{kept:,.1f}" for kept in dimensions],
+        "kernel": [escape(side.kernel) for side in sides.values()],
+    }
+    head = "".join(f"<th scope='col'>{name}</th>" for name in sides)
+    body = "".join(
+        f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+        for name, texts in rows.items()
+    )
+    note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
+    table = f"<table class='plain'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return figure(f'<div class="scroll">{table}</div>', "Kernels", note=note)
+
+
+def curves(kind: str, summary: Summary) -> str:
     """Draw the ROC or precision–recall curves of all settings."""
     is_roc = kind == "roc"
     labels = ("false positive rate", "true positive rate") if is_roc else ("recall", "precision")
     name, short = ("ROC curves", "area") if is_roc else ("Precision–recall curves", "average precision")
     chart = Chart(linear_axis(0, 1, labels[0]), linear_axis(0, 1, labels[1]), f"{name} of the settings", height=356)
-    share = report.labels.share_positive
+    share = summary.grid.share_positive
     chart.line([0, 1], [0, 1] if is_roc else [share, share], "chance")
     entries = []
-    for result in report.results:
-        found = None
-        if result.held_out is not None:
-            found = curve(kind, report.labels.values, result.held_out, result.setting)
-        if found is None:
-            continue
-        # A precision holds up to its recall.
-        x, y = (found.x, found.y) if is_roc else _steps(found.x, found.y)
-        chart.line(x, y, f"setting-{result.setting.value}")
-        mean = "" if found.average == "micro" else f", mean per {found.average}"
-        words = f"{setting_words(result.setting)}, {short} {found.area:.3f}{mean}"
-        entries.append((f"setting-{result.setting.value}", words))
+    for setting, curve in summary.points(kind).items():
+        x, y = curve.thinned()
+        chart.line(*((x, y) if is_roc else _steps(x, y)), f"setting-{setting.value}")
+        mean = "" if curve.average == "micro" else f", mean per {curve.average}"
+        entries.append((f"setting-{setting.value}", f"{setting.in_words}, {short} {curve.score:.3f}{mean}"))
     entries.append(("chance", "chance" if is_roc else f"share of positive labels, {share:.3g}"))
     return figure(chart.render(kind) + legend(entries), name)
 
 
-def points_figures(report: Report) -> str:
+def points(summary: Summary) -> str:
     """Draw held-out predictions against observed labels, a figure for each setting."""
-    Y, observed = report.labels.values, report.labels.observed
-    drawn = [result for result in report.results if result.held_out is not None]
-    everything = np.concatenate([Y[observed], *(result.held_out[observed] for result in drawn)])  # type: ignore[index]
+    clouds = summary.points("scatter")
+    if not clouds:
+        return ""
+    labels = next(iter(clouds.values())).x
     # Single wild predictions must not squeeze all others.
-    low, high = np.nanquantile(everything, [0.001, 0.999])
-    ends = (float(min(low, np.nanmin(Y))), float(max(high, np.nanmax(Y))))
+    low, high = np.quantile(np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999])
+    ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
-    kept = thinned(int(observed.sum()), _MOST_POINTS)
+    kept = some_of(labels.size, _MOST_POINTS)
     panels = []
-    for result in drawn:
-        assert result.held_out is not None
-        title = setting_words(result.setting)
+    for setting, cloud in clouds.items():
         chart = Chart(
             linear_axis(ends[0] - margin, ends[1] + margin, "observed label"),
             linear_axis(ends[0] - margin, ends[1] + margin, "held-out prediction"),
-            f"Held-out predictions against observed labels, setting {title}",
+            f"Held-out predictions against observed labels, setting {setting.in_words}",
             height=356,
         )
         chart.line(ends, ends, "chance")
-        chart.dots(Y[observed][kept], result.held_out[observed][kept], f"setting-{result.setting.value}")
-        scores = {report.scoring: result.score, **result.others}
-        words = f"R² {number(scores['r2'], 3)}" if "r2" in scores else f"{report.scoring} {number(result.score, 3)}"
-        panels.append(figure(chart.render(f"points-{result.setting.value}"), escape(title), note=words))
+        chart.dots(cloud.x[kept], cloud.y[kept], f"setting-{setting.value}")
+        note = f"R² of all labels {number(cloud.score, 3)}"
+        panels.append(figure(chart.render(f"points-{setting.value}"), escape(setting.in_words), note=note))
     return "".join(panels)
 
 
@@ -173,156 +228,94 @@ def points_note(n_observed: int) -> str:
     return f"{_MOST_POINTS:,} of {n_observed:,} labels are drawn, chosen at random."
 
 
-def levels_of(landscapes: Sequence[Landscape]) -> list[float]:
-    """Return the steps that all maps share, of what is lost against the best of each."""
-    if not landscapes:
-        return []
-    return loss_levels(np.concatenate([np.ravel(np.nanmax(each.scores) - each.scores) for each in landscapes]))
-
-
-def landscape_figure(landscape: Landscape, scoring: str, levels: Sequence[float]) -> str:
+def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = False) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one.
 
     What the script needs to answer a pointer or a key stands beside it: the place of every point of the grid, and
     the words for it.
     """
-    rows = _order(landscape.alphas)
-    title = setting_words(landscape.setting)
-    best = landscape.best
-    at = f"λ {power(best[1])}" if best[2] is None else f"λ_d {power(best[1])}, λ_t {power(best[2])}"
-    note = f"best {number(best[0])} at {at}"
-    if min(landscape.alphas) == 0 or (landscape.task_alphas is not None and min(landscape.task_alphas) == 0):
-        note += "; λ = 0 is not drawn"
-    if landscape.task_alphas is None:
-        chart, points = _line(landscape, rows, scoring, title)
-    else:
-        columns = _order(landscape.task_alphas)
-        chart, points = _map(landscape, rows, columns, scoring, title, levels)
-    if chart is None:
+    drawn = view.drawn
+    if drawn is None or view.setting is None:
         return ""
-    data = json.dumps(points, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    own = ' <span class="own">chosen here</span>' if landscape.is_own else ""
+    letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
+    score, *best = view.best
+    found = [value for value in best if value is not None]
+    at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), found, strict=True))
+    note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
+    names = [letters[name] for name in drawn.names]
+    chart, places = _map(view, drawn, levels) if len(names) == 2 else _line(view, drawn, names[0])
+    data = {"names": [view.scoring, *names], "points": places}
+    script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    own = ' <span class="own">chosen here</span>' if is_own else ""
     body = (
         f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
-        f'<script type="application/json">{data}</script>'
+        f'<script type="application/json">{script}</script>'
     )
-    return figure(body, escape(title) + own, kind="landscape", note=note)
+    return figure(body, escape(view.setting.in_words) + own, kind="landscape", note=note)
 
 
-def _map(
-    landscape: Landscape, rows: list[int], columns: list[int], scoring: str, title: str, levels: Sequence[float]
-) -> tuple[str | None, dict[str, Any]]:
-    assert landscape.task_alphas is not None
-    if min(len(rows), len(columns)) < 2:
-        return _narrow(landscape, rows, columns, scoring, title)
-    alphas, task_alphas = landscape.alphas[rows], landscape.task_alphas[columns]
-    scores = landscape.scores[np.ix_(rows, columns)]
-    x, y = np.log10(task_alphas), np.log10(alphas)
-    # A little room around the outermost points, for the best one is there often enough.
-    wide, tall = (np.pad(axis, 1, mode="reflect", reflect_type="odd") for axis in (x, y))
-    wide, tall = (axis + 0.6 * (np.pad(axis[1:-1], 1, mode="edge") - axis) for axis in (wide, tall))
+def _map(landscape: LandscapeView, drawn: DrawnLandscape, levels: Sequence[float]) -> tuple[str, list[list[Any]]]:
+    assert landscape.setting is not None
+    (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
     chart = Chart(
-        power_axis(wide[0], wide[-1], "λ_t, of the tasks", task_alphas),
-        power_axis(tall[0], tall[-1], "λ_d, of the instances", alphas),
-        f"Map of {scoring} in setting {title}. Arrow keys move over its points.",
+        power_axis(across[0], across[-1], "λ_t, of the tasks", task_alphas),
+        power_axis(up[0], up[-1], "λ_d, of the instances", alphas),
+        f"Map of {landscape.scoring} in setting {landscape.setting.in_words}. Arrow keys move over its points.",
         height=356,
     )
-    chart.ground(_band(len(levels), len(levels)))
-    finer = refined(np.pad(scores, 1, mode="edge"), wide, tall, 5)
-    for index in reversed(range(len(levels))):
-        chart.region(rings(*finer, float(np.nanmax(scores)) - levels[index]), _band(index, len(levels)))
-    _mark(chart, landscape, landscape.best)
+    steps = np.asarray(levels[1:])
+    chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
+    _, *best = landscape.best
+    if all(best):  # zero has no logarithm
+        chart.ring(*(float(power_of(value)) for value in reversed(best)))
+    if landscape.alpha and landscape.task_alpha:
+        chart.star(float(power_of(landscape.task_alpha)), float(power_of(landscape.alpha)))
     places = [
-        [
-            round(left, 1),
-            round(top, 1),
-            number(float(scores[i, j])),
-            power(float(alphas[i])),
-            power(float(task_alphas[j])),
-        ]
+        [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
         for i, top in enumerate(chart.up(y).tolist())
         for j, left in enumerate(chart.across(x).tolist())
     ]
-    names = [scoring, "λ_d", "λ_t"]
-    return chart.render(f"map-{landscape.setting.value}", interactive=True, grid=False), {
-        "names": names,
-        "points": places,
-    }
+    return chart.render(f"map-{landscape.setting.value}", interactive=True, grid=False), places
 
 
-def _narrow(
-    landscape: Landscape, rows: list[int], columns: list[int], scoring: str, title: str
-) -> tuple[str | None, dict[str, Any]]:
-    """Draw a map of one row or column as a line."""
-    assert landscape.task_alphas is not None
-    if len(rows) >= 2:
-        scores, alphas, chosen, name = landscape.scores[rows, columns[0]], landscape.alphas, landscape.chosen, "λ_d"
-    elif len(columns) >= 2:
-        assert landscape.chosen_task is not None
-        scores, alphas, rows = landscape.scores[rows[0], columns], landscape.task_alphas, columns
-        chosen, name = (landscape.chosen_task,), "λ_t"
-    else:
-        return None, {}
-    line = Landscape(landscape.setting, landscape.is_own, scores, alphas[rows], None, chosen, None)
-    return _line(line, list(range(len(rows))), scoring, title, name)
-
-
-def _line(
-    landscape: Landscape, rows: list[int], scoring: str, title: str, name: str = "λ"
-) -> tuple[str | None, dict[str, Any]]:
-    if len(rows) < 2:
-        return None, {}
-    alphas, scores = landscape.alphas[rows], landscape.scores[rows]
-    x, highest = np.log10(alphas), float(np.nanmax(scores))
+def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[str, list[list[Any]]]:
+    assert landscape.setting is not None
+    (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
+    highest = float(np.nanmax(scores))
     # Far from the best a score may fall without end: what matters is near it.
     lowest = max(float(np.nanmin(scores)), highest - 3 * (highest - float(np.nanmedian(scores))))
     margin = 0.06 * (highest - lowest)
     chart = Chart(
         power_axis(x[0], x[-1], name, alphas),
         linear_axis(lowest - margin, highest + margin, ""),
-        f"{scoring} over {name} in setting {title}. Arrow keys move over its points.",
+        f"{landscape.scoring} over {name} in setting {landscape.setting.in_words}. Arrow keys move over its points.",
     )
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{landscape.setting.value}")
-    for chosen in landscape.chosen:
-        if chosen > 0:
-            chart.star(float(np.log10(chosen)), float(np.interp(np.log10(chosen), x[known], scores[known])))
+    for chosen in power_of(np.unique(getattr(landscape, drawn.names[0]))):
+        if not np.isnan(chosen):
+            chart.star(float(chosen), float(np.interp(chosen, x[known], scores[known])))
     places = [
         [round(left, 1), round(min(max(top, 10.0), 256.0), 1), number(float(score)), power(float(alpha))]
         for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
         if not np.isnan(score)
     ]
-    return chart.render(f"line-{landscape.setting.value}", interactive=True), {
-        "names": [scoring, name],
-        "points": places,
-    }
+    return chart.render(f"line-{landscape.setting.value}", interactive=True), places
 
 
-def _mark(chart: Chart, landscape: Landscape, best: tuple[float, float, float | None]) -> None:
-    """Mark the best point of a map with a ring and the chosen one with a star, where they have a logarithm."""
-    if best[1] > 0 and best[2]:
-        chart.ring(float(np.log10(best[2])), float(np.log10(best[1])))
-    if landscape.chosen[0] > 0 and landscape.chosen_task:
-        chart.star(float(np.log10(landscape.chosen_task)), float(np.log10(landscape.chosen[0])))
-
-
-def _band(index: int, n_levels: int) -> str:
-    """Return the colour of a band, so that few bands still reach from one end to the other."""
-    return f"band-{round(index * (_BANDS - 1) / max(n_levels, 1))}"
+def _band(loss: float, steps: np.ndarray) -> str | None:
+    """Return the colour of a cell, so that few steps still reach from one end to the other; None without a score."""
+    if math.isnan(loss):
+        return None
+    return f"band-{round(int(np.searchsorted(steps, loss)) * (_BANDS - 1) / max(steps.size - 1, 1))}"
 
 
 def levels_legend(levels: Sequence[float]) -> str:
     """Return what the colours of the maps mean."""
-    steps = [f"≤ {number(level)}" for level in levels] + ["more"]
+    words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
     items = "".join(
-        f'<li><svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{_band(index, len(levels))}" width="22" '
-        f'height="12"/></svg>{words}</li>'
-        for index, words in enumerate(steps)
+        f'<li><svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{_band(level, np.asarray(levels[1:]))}" '
+        f'width="22" height="12"/></svg>{text}</li>'
+        for level, text in zip(levels[1:], words, strict=True)
     )
     return f'<p class="key">Lost against the best of each setting:</p><ul class="legend levels">{items}</ul>'
-
-
-def _order(alphas: np.ndarray) -> list[int]:
-    """Return where the distinct values above 0 stand, in ascending order; 0 has no logarithm and is not drawn."""
-    values, first = np.unique(alphas, return_index=True)
-    return [int(place) for value, place in zip(values, first, strict=True) if value > 0]

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from html import escape
 from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
 
 from dyadlearn import __version__
-from dyadlearn.report.data import Report, Result
-from dyadlearn.report.figures import (
-    curves_figure,
-    degrees_figure,
-    landscape_figure,
-    levels_legend,
-    levels_of,
-    points_figures,
-    points_note,
-    spectrum_figure,
-    values_figure,
-)
-from dyadlearn.report.picture import draw_grid
-from dyadlearn.report.words import marked_up, number, power, setting_words
+from dyadlearn._validation import check_count
+from dyadlearn.report import figures
+from dyadlearn.report.drawing import marked_up
+from dyadlearn.settings import Setting
+from dyadlearn.store.atomic import replacing
+from dyadlearn.views.evaluation import Result
+from dyadlearn.views.summary import Summary, summary_of
+from dyadlearn.views.words import number
 
-__all__ = ["render"]
+__all__ = ["render", "write_report"]
 
 _NEW = {"A": "the pair", "B": "the instance", "C": "the task", "D": "both"}
 _SAID = {
@@ -36,64 +36,124 @@ _SAID = {
 }
 
 
-def render(report: Report) -> str:
-    """Return the report as one page that needs nothing else.
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    settings: Iterable[str | Setting] | None = None,
+    scoring: str | Callable[[Any, Any], float] | None = None,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    groups: Any = None,
+    task_groups: Any = None,
+    cv: Any = None,
+    n_cells: int = 200,
+    notes: Iterable[str] = (),
+    progress: bool | None = None,
+) -> Path:
+    """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
+
+    The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
+    both kernels; the score in each setting; the score at every regularisation, to point at; ROC and precision–recall
+    curves, or predictions against labels; the labels that contradict their held-out prediction most; and warnings.
 
     Parameters
     ----------
-    report : Report
+    model : fitted estimator
+        A model of pairs, one that chooses its regularisation, or a `PairRegressor` of one.
+    path : path
+        Where to write, as ``"report.html"``; an existing file is replaced, and only by a whole one.
+    title : str, default=None
+        None makes one of the model and the size of the grid.
+    settings : iterable of settings, default=None
+        Letters or aliases. None is all that the model can be shown in. Where labels are missing, only those that have
+        a shortcut and the model's own (without search B, for a network A): the others are solved again for
+        every fold.
+    scoring : str or callable, default=None
+        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
+        shape (m, q); greater is better. None is the score the model was chosen by, else ``"roc_auc"`` for labels of
+        two values and ``"neg_mean_squared_error"`` for all others.
+    alphas, task_alphas : iterables of float, default=None
+        Regularisations of the landscapes. None is what the model has searched, else 10⁻⁷ … 10⁶.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together. A model that was chosen with groups has kept what it found,
+        but not the groups: give them, that the other settings leave out the same.
+    cv : int or SettingKFold, default=None
+        Folds to leave out, as in `dyadlearn.landscape`.
+    n_cells : int, default=200
+        How many contradicting labels to list.
+    notes : iterable of str, default=()
+        Warnings to show beside those that are found, such as those that fitting gave.
+    progress : bool, default=None
+        Whether to show progress bars; None shows them on a terminal.
 
     Returns
     -------
-    str
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidgeCV
+    >>> from dyadlearn.report import write_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> model = TwoStepRidgeCV(setting="D").fit(X, Y, tasks=T)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(model, pathlib.Path(folder) / "report.html").name
+    'report.html'
     """
-    script = files("dyadlearn.report").joinpath("page.js").read_text(encoding="utf-8")
-    style = files("dyadlearn.report").joinpath("page.css").read_text(encoding="utf-8")
+    target = Path(path)
+    # Before anything is computed.
+    if target.is_dir():
+        raise IsADirectoryError(f"path must name a file to write, found the folder {target}: add report.html to it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"The folder {target.parent} of path does not exist: make it first.")
+    check_count(n_cells, "n_cells")
+    asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
+    asked |= {"groups": groups, "task_groups": task_groups, "cv": cv, "progress": progress}
+    summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, **asked)
+    # An id may hold half a character, which no file can.
+    page = render(summary).encode("utf-8", errors="backslashreplace")
+    with replacing(target) as file:
+        file.write(page)
+    return target
+
+
+def render(summary: Summary) -> str:
+    """Return a page that needs nothing else."""
+    template, style, script = (
+        files("dyadlearn.report").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     # Only our own script runs, and nothing is loaded, whatever an id contains.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
-        ("data", "Data", _data(report)),
-        ("settings", "Settings", _settings(report)),
-        ("landscape", "Landscape", _landscapes(report)),
-        ("held-out", "Held-out predictions", _held_out(report)),
-        ("cells", "Contradicting labels", _cells(report)),
-        ("notes", "Notes", _list(report.notes)),
+        ("data", "Data", _data(summary)),
+        ("settings", "Settings", _settings(summary)),
+        ("landscape", "Landscape", _landscapes(summary)),
+        ("held-out", "Held-out predictions", _held_out(summary)),
+        ("cells", "Contradicting labels", _cells(summary)),
+        ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
-    contents = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
-    body = "".join(f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="dyadlearn {escape(__version__)}">
-<title>{escape(report.title)}</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<p class="kicker">dyadlearn report</p>
-<h1>{escape(report.title)}</h1>
-{_facts(report.facts)}
-{_tiles(report)}
-</header>
-<nav aria-label="Sections"><ul>{contents}</ul></nav>
-<main>
-{_warnings(report.warnings)}
-{body}
-</main>
-<footer><p>Made with dyadlearn {escape(__version__)} on {date.today().isoformat()}. This page is one file and loads
-nothing from elsewhere.</p></footer>
-<script>{script}</script>
-</body>
-</html>
-"""
+    return Template(template).substitute(
+        policy=escape(policy),
+        version=escape(__version__),
+        title=escape(summary.title),
+        style=style,
+        facts=_facts(summary.facts),
+        tiles=_tiles(summary),
+        contents="".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown),
+        warnings=_warnings(summary.warnings),
+        body="".join(f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown),
+        date=date.today().isoformat(),
+        script=script,
+    )
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
@@ -101,14 +161,14 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
-def _tiles(report: Report) -> str:
+def _tiles(summary: Summary) -> str:
     tiles = "".join(
-        f'<li class="{"own" if each.is_own else ""}"><span class="letter">{each.setting.value}</span>'
+        f'<li class="{"own" if each.setting is summary.own else ""}"><span class="letter">{each.setting.value}</span>'
         f'<span class="value">{number(each.score)}</span>'
-        f'<span class="new">{escape(setting_words(each.setting)[3:])}</span></li>'
-        for each in report.results
+        f'<span class="new">{escape(each.setting.in_words[3:])}</span></li>'
+        for each in summary.results
     )
-    words = f"{escape(report.scoring)} of held-out predictions, in each setting"
+    words = f"{escape(summary.scoring)} of held-out predictions, in each setting"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
@@ -124,78 +184,25 @@ def _list(texts: Sequence[str]) -> str:
     return f"<ul class='notes'>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>" if texts else ""
 
 
-def _data(report: Report) -> str:
-    labels = report.labels
-    panels = [_grid(report)]
-    if labels.is_binary or not labels.is_complete:
-        panels.append(degrees_figure(labels))
-    if not labels.is_binary:
-        panels.append(values_figure(labels))
-    panels.append(spectrum_figure(report.sides))
-    panels.append(_kernels(report))
+def _data(summary: Summary) -> str:
+    grid = summary.grid
+    panels = [figures.grid(grid)]
+    if grid.is_binary or not grid.is_complete:
+        panels.append(figures.degrees(grid))
+    if not grid.is_binary:
+        panels.append(figures.values(grid))
+    panels += [figures.spectrum(summary.sides), figures.kernels(summary.sides)]
     return f'<div class="panels">{"".join(panels)}</div>'
 
 
-def _kernels(report: Report) -> str:
-    rows = {
-        "size": [f"{side.n_rows:,}" for side in report.sides],
-        "rank": [f"{side.rank:,}" for side in report.sides],
-        "λ": ["–" if side.alpha is None else power(side.alpha) for side in report.sides],
-        "effective dimension": [
-            "–" if side.effective_dimension is None else f"{side.effective_dimension:,.1f}" for side in report.sides
-        ],
-        "kernel": [escape(side.kernel) for side in report.sides],
-    }
-    head = "".join(f"<th scope='col'>{side.name}</th>" for side in report.sides)
-    body = "".join(
-        f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
-        for name, texts in rows.items()
-    )
-    note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
-    table = f"<table class='plain'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
-    caption = f'<figcaption>Kernels<span class="note">{note}</span></figcaption>'
-    return f'<figure>{caption}<div class="scroll">{table}</div></figure>'
-
-
-def _grid(report: Report) -> str:
-    labels, picture = report.labels, draw_grid(report.labels)
-    m, q = labels.values.shape
-    # Very long grids are stretched rather than drawn as a thread.
-    ratio = min(max(q / m, 0.6), 2.2)
-    sharp = " sharp" if max(picture.shape) <= 300 else ""
-    words = f"{m:,} {labels.instance_word}s (down) × {q:,} {labels.task_word}s (across)"
-    notes = []
-    if labels.is_binary or not labels.is_complete:
-        notes.append(f"those with the most {'positive' if labels.is_binary else 'observed'} labels first")
-    if picture.block != (1, 1):
-        notes.append(f"a pixel is the mean of {picture.block[0]} × {picture.block[1]} labels")
-    if labels.is_binary:
-        low, high = (number(value) for value in labels.distinct)
-        share = " (stronger: more of them)" if picture.block != (1, 1) else ""
-        keys = [("ink", f"label {high}{share}"), ("blank", f"label {low}")]
-        if not labels.is_complete:
-            keys.append(("missing", "not observed"))
-    else:
-        keys = [("ramp", f"{number(picture.ends[0])} to {number(picture.ends[1])}, 1 % at each end beyond")]
-        if not labels.is_complete:
-            keys.append(("blank", "not observed"))
-    legend = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
-    note = f'<span class="note">{escape("; ".join(notes))}</span>' if notes else ""
-    return (
-        f'<figure class="grid-picture"><figcaption>Grid{note}</figcaption>'
-        f'<img class="pixels{sharp}" style="aspect-ratio: {ratio:.3f}" src="{picture.source}" alt="The grid of labels: '
-        f'{escape(words)}"><p class="key">{escape(words)}</p><ul class="legend">{legend}</ul></figure>'
-    )
-
-
-def _settings(report: Report) -> str:
-    names = list(dict.fromkeys(name for each in report.results for name in each.others))
+def _settings(summary: Summary) -> str:
+    names = list(dict.fromkeys(name for each in summary.results for name in each.others))
     head = "".join(
         f'<th scope="col">{escape(word)}</th>'
-        for word in ("setting", "new", report.scoring, *names, "undefined", "how it was held out")
+        for word in ("setting", "new", summary.scoring, *names, "undefined", "how it was held out")
     )
-    rows = "".join(_setting_row(each, names) for each in report.results)
-    said = "".join(f"<li><b>{each.setting.value}</b> {_SAID[each.setting.value]}</li>" for each in report.results)
+    rows = "".join(_setting_row(each, names, each.setting is summary.own) for each in summary.results)
+    said = "".join(f"<li><b>{each.setting.value}</b> {_SAID[each.setting.value]}</li>" for each in summary.results)
     return (
         "<p>Every label was predicted as if the model had never seen what the setting calls new. Greater scores are "
         "better; those that rank are averaged over all cells in A and D, per instance in B and per task in C.</p>"
@@ -205,8 +212,8 @@ def _settings(report: Report) -> str:
     )
 
 
-def _setting_row(each: Result, names: Sequence[str]) -> str:
-    own = ' <span class="own">chosen here</span>' if each.is_own else ""
+def _setting_row(each: Result, names: Sequence[str], is_own: bool) -> str:
+    own = ' <span class="own">chosen here</span>' if is_own else ""
     others = "".join(f"<td>{number(each.others.get(name, float('nan')))}</td>" for name in names)
     return (
         f"<tr><th scope='row'>{each.setting.value}{own}</th><td>{_NEW[each.setting.value]}</td>"
@@ -215,69 +222,64 @@ def _setting_row(each: Result, names: Sequence[str]) -> str:
     )
 
 
-def _landscapes(report: Report) -> str:
-    two = [each for each in report.landscapes if each.scores.ndim == 2]
-    levels = levels_of(two)
-    figures = "".join(landscape_figure(each, report.scoring, levels) for each in report.landscapes)
-    if not figures:
+def _landscapes(summary: Summary) -> str:
+    levels = summary.levels()
+    panels = "".join(figures.landscape(each, levels, is_own=each.setting is summary.own) for each in summary.landscapes)
+    if not panels:
         return ""
-    key = levels_legend(levels) if two else ""
-    marks = "The star is the regularisation of this model" + (
-        ", the ring the best point of each map; between the points of the grid the colours are interpolated."
-        if two
-        else "."
-    )
-    if len(report.landscapes[0].chosen) > 1:
+    marks = "The star is the regularisation of this model"
+    marks += ", the ring the best point of each map; a cell is one point of the grid." if levels else "."
+    if np.unique(summary.landscapes[0].alpha).size > 1:
         marks = "The line has one regularisation for all tasks, the stars are those of single tasks."
     return (
-        f"<p>{escape(report.scoring)} at every regularisation, by held-out predictions. {marks} Point at a figure, or "
-        f'move over it with the arrow keys, to read its points.</p>{key}<div class="panels">{figures}</div>'
+        f"<p>{escape(summary.scoring)} at every regularisation, by held-out predictions. {marks} Point at a figure, or "
+        f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
+        f'<div class="panels">{panels}</div>'
     )
 
 
-def _held_out(report: Report) -> str:
-    if all(each.held_out is None for each in report.results):
+def _held_out(summary: Summary) -> str:
+    if not summary.predictions():
         return ""
-    if report.labels.is_binary:
-        figures = curves_figure("roc", report) + curves_figure("precision_recall", report)
+    if summary.grid.is_binary:
+        panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)
         note = "Curves are averaged as the scores are, and thinned out to about two hundred points."
     else:
-        figures, note = points_figures(report), points_note(report.labels.n_observed)
-    return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{figures}</div>'
+        panels, note = figures.points(summary), figures.points_note(summary.grid.n_observed)
+    return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{panels}</div>'
 
 
-def _cells(report: Report) -> str:
-    result = report.result(report.cell_setting)
-    if result is None or result.held_out is None or not report.cells:
+def _cells(summary: Summary) -> str:
+    found, grid = summary.contradicting, summary.grid
+    if found is None or not len(found):
         return ""
-    labels = report.labels
-    if labels.is_binary:
+    if grid.is_binary:
         meaning = (
             "The contradiction of a positive label is the share of negative ones that are predicted higher, that of a "
             "negative label the share of positive ones that are predicted lower."
         )
     else:
         meaning = "The contradiction is the distance between label and prediction."
-    words = ("first node", "second node") if labels.is_network else (labels.instance_word, labels.task_word)
+    words = ("first node", "second node") if grid.is_network else ("instance", "task")
     # The rows come in the order of the last column.
     heads = [(word, "data-kind='text'") for word in words]
     heads += [("label", "data-kind='number'"), ("held out", "data-kind='number'")]
     heads += [("contradiction", "data-kind='number' aria-sort='descending'")]
     head = "".join(f"<th scope='col' {kind}><button type='button'>{name}</button></th>" for name, kind in heads)
-    rows = "".join(
-        f"<tr><td><bdi>{escape(labels.instances[i])}</bdi></td><td><bdi>{escape(labels.tasks[j])}</bdi></td>"
-        f"{_number(labels.values[i, j], 3)}{_number(result.held_out[i, j], 3)}{_number(worst, 4)}</tr>"
-        for i, j, worst in report.cells
+    body = "".join(
+        f"<tr><td><bdi>{escape(str(instance))}</bdi></td><td><bdi>{escape(str(task))}</bdi></td>"
+        f"{_number(label, 3)}{_number(prediction, 3)}{_number(worst, 4)}</tr>"
+        for instance, task, label, prediction, worst in zip(*found.columns().values(), strict=True)
     )
-    n_shown = len(report.cells)
+    shown = f"{len(found):,}"
     return (
-        f"<p>The {n_shown:,} of {labels.n_observed:,} labels that contradict most what the model predicts for them "
+        f"<p>The {shown} of {grid.n_observed:,} labels that contradict most what the model predicts for them "
         f"without them: the first places to look for wrong labels. The predictions are those of setting "
-        f"{escape(setting_words(result.setting))}, the best ones over all cells. {meaning}</p>"
+        f"{escape(Setting(found.setting).in_words)}, the best ones over all cells. {meaning}</p>"
         '<div class="search"><label for="find">Search ids</label><input id="find" type="search" autocomplete="off" '
-        f'spellcheck="false"><output id="count" aria-live="polite">{n_shown:,} of {n_shown:,}</output></div>'
+        f'spellcheck="false"><output id="count" aria-live="polite">{shown} of {shown}</output></div>'
         '<div class="scroll tall" tabindex="0" role="region" aria-label="Contradicting labels"><table id="cell-table">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         '<p class="printed">Of a long table only the first forty rows are printed.</p>'
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._frames import frame_library, write_rows
-from dyadlearn.holdout import Problem, plan
+from dyadlearn.holdout import Plan, Problem, plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["evaluate", "model_holdout", "scoring_of"]
+__all__ = ["evaluate", "model_holdout", "planned_holdout", "scoring_of"]
 
 #: Columns beside the score, which a function must not be called as if its name is to be the heading.
 _OTHERS = ("setting", "new", "undefined", "method")
@@ -111,8 +112,17 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[
     if kept is not None:
         return kept
     problem: Problem = model._problem()
-    how = plan(problem, setting, cv=None if problem.is_complete else cv)
-    return (model._held_out(setting) if how.splitter is None else how.held_out()), how.words
+    return planned_holdout(model, plan(problem, setting, cv=None if problem.is_complete else cv))
+
+
+def planned_holdout(model: Any, how: Plan) -> tuple[Array, str]:
+    """Return the predictions (m, q) of a fitted model as a plan for its problem has them, and its words."""
+    how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
+    if how.splitter is not None:
+        if math.isnan(how.problem.pairing.alphas["alpha"]):
+            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
+        return how.held_out(), how.words
+    return model._held_out(how.setting, groups=how.groups, task_groups=how.task_groups), how.words
 
 
 def scoring_of(model: Any, scoring: Any = None) -> Any:

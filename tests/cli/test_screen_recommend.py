@@ -95,4 +95,4 @@ def test_an_online_model_keeps_no_labels(tables, run, words):
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run(words[0], path, *words[1:])
     assert ran.code == 2
-    assert "keeps statistics instead of the labels" in ran.err
+    assert "keeps statistics only, not the labels" in ran.err

@@ -1,4 +1,4 @@
-"""From fitted models to the numbers of a report: ids, spectra, doubtful cells, warnings."""
+"""All there is to see of a model: ids, spectra, doubtful cells, warnings."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ from dyadlearn import (
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
+    screen,
 )
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.metrics import roc_auc
-from dyadlearn.report.gather import gather
 from dyadlearn.settings import Setting
 from dyadlearn.store import load, save
+from dyadlearn.views.summary import summary_of
 
 
 def few(model, **asked):
-    """Gather with a small landscape."""
-    return gather(model, alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], **asked)
+    """Look at a model over a small landscape."""
+    return summary_of(model, alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], **asked)
 
 
 def test_an_online_model_is_refused():
     model = OnlineTwoStepRidge().partial_fit(np.eye(3), np.ones((3, 2)))
-    with pytest.raises(TypeError, match="keeps statistics only, not the labels"):
-        gather(model)
+    with pytest.raises(ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge"):
+        summary_of(model)
 
 
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match="model must be a TwoStepRidge.*found str"):
-        gather("model")
+        summary_of("model")
     with pytest.raises(NotFittedError):
-        gather(TwoStepRidge())
+        summary_of(TwoStepRidge())
 
 
 def test_sizes_and_ids_without_names(real):
     X, Y, T = real
     report = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T))
     assert report.title == "TwoStepRidge: 24 instances × 16 tasks"
-    assert report.labels.instances[3] == "3"
+    assert report.grid.instance_ids is None
     assert dict(report.facts)["Regularisation"] == "λ_d = 2, λ_t = 0.5"
     assert few(TwoStepRidge().fit(X, Y, tasks=T), title="Mine").title == "Mine"
 
@@ -59,52 +60,54 @@ def test_ids_of_frames_and_of_pairs(real):
     rows, columns = [f"row {i}" for i in range(24)], [f"column {j}" for j in range(16)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
     report = few(TwoStepRidge().fit(frames[0], frames[1], tasks=frames[2]))
-    assert (report.labels.instances, report.labels.tasks) == (rows, columns)
+    assert (report.grid.instance_ids.labels, report.grid.task_ids.labels) == (tuple(rows), tuple(columns))
     pairs = [(row, column) for row in rows for column in columns]
     model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2]).fit(pairs, Y.ravel())
     again = few(model)
-    assert (again.labels.instances, again.labels.tasks) == (rows, columns)
+    assert (again.grid.instance_ids.labels, again.grid.task_ids.labels) == (tuple(rows), tuple(columns))
     assert_allclose([each.score for each in again.results], [each.score for each in report.results])
 
 
 def test_spectra_and_effective_dimension(real):
     X, Y, T = real
-    first, second = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T)).sides
+    sides = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T)).sides
+    first, second = sides.values()
     values = np.linalg.eigvalsh(X @ X.T)
     assert_allclose(first.values, values[::-1][:5])
     assert_allclose(first.effective_dimension, np.sum(values / (values + 2.0)), rtol=1e-9)
-    assert (first.name, first.n_rows, first.rank, first.kernel) == ("instances", 24, 5, "linear")
+    assert list(sides) == ["instances", "tasks"]
+    assert (first.n_rows, first.rank, first.alpha, first.kernel) == (24, 5, 2.0, "linear")
     values = np.linalg.eigvalsh(T @ T.T)
     assert_allclose(second.effective_dimension, np.sum(values / (values + 0.5)), rtol=1e-9)
 
 
 def test_the_pairs_of_a_kronecker_model_have_the_effective_dimension(real):
     X, Y, T = real
-    *sides, pairs = few(KroneckerRidge(0.7).fit(X, Y, tasks=T)).sides
+    *sides, pairs = few(KroneckerRidge(0.7).fit(X, Y, tasks=T)).sides.values()
     values = np.linalg.eigvalsh(np.kron(T @ T.T, X @ X.T))
     assert_allclose(pairs.effective_dimension, np.sum(values / (values + 0.7)), rtol=1e-9)
     assert (pairs.n_rows, pairs.rank, pairs.alpha) == (24 * 16, 20, 0.7)
-    assert [side.effective_dimension for side in sides] == [None, None]
+    assert np.isnan([side.effective_dimension for side in sides]).all()
 
 
 def test_kernels_are_named_with_their_parameters(real):
     X, Y, T = real
     model = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 0.1}, task_kernel=lambda A, B: A @ B.T)
-    assert [side.kernel for side in few(model.fit(X, Y, tasks=T)).sides] == ["rbf (gamma=0.1)", "<lambda>"]
+    assert [side.kernel for side in few(model.fit(X, Y, tasks=T)).sides.values()] == ["rbf (gamma=0.1)", "<lambda>"]
 
 
 def test_a_network_has_one_side(real):
     X, Y, _ = real
     report = few(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y[:16] + Y[:16].T))
-    assert [side.name for side in report.sides] == ["nodes"]
-    assert report.labels.is_network
-    assert all(i <= j for i, j, _ in report.cells)
+    assert list(report.sides) == ["nodes"]
+    assert report.grid.is_network
+    assert all(i <= j for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True))
 
 
 def test_a_regularisation_for_each_task_has_no_single_dimension(real):
     X, Y, _ = real
-    report = gather(IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, Y))
-    assert report.sides[0].effective_dimension is None
+    report = summary_of(IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, Y))
+    assert np.isnan(report.sides["instances"].effective_dimension)
     assert "one for each task" in dict(report.facts)["Regularisation"]
 
 
@@ -116,35 +119,47 @@ def test_planted_errors_are_found():
     for cell in wrong:
         Y[cell] = 1 - Y[cell]
     report = few(TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T), n_cells=12)
-    assert len(report.cells) == 12
-    assert wrong <= {cell[:2] for cell in report.cells}
-    contradiction = [cell[2] for cell in report.cells]
-    assert contradiction == sorted(contradiction, reverse=True)
+    found = report.contradicting
+    assert len(found) == 12
+    assert wrong <= set(zip(found.instances, found.tasks, strict=True))
+    assert (np.diff(found.contradictions) <= 0).all()
+
+
+def test_labels_that_agree_are_never_listed(real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    found, again = few(model, n_cells=10**6).contradicting, screen(model, few(model).contradicting.setting, k=None)
+    assert found.instances == again.instances  # no prediction of real labels is exact
+    exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
+    found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n_cells=10**6).contradicting
+    assert (found.contradictions > 0).all()
+    assert len(found) < exact.size
 
 
 def test_cells_are_those_of_the_best_predictions(searched):
-    report = gather(searched)
-    best = max(report.results, key=lambda each: roc_auc(report.labels.values, each.held_out))
-    assert report.cell_setting is best.setting
-    assert report.result(best.setting) is best
+    report = summary_of(searched)
+    best = max(report.results, key=lambda each: roc_auc(report.grid.values, each.held_out))
+    assert report.contradicting.setting == best.setting.value
+    assert report.contradicting.method == best.method
+    assert report.predictions()[best.setting] is best.held_out
 
 
 def test_the_edge_of_the_grid_is_warned_of(binary):
     X, Y, T = binary
     with pytest.warns(UserWarning, match="edge"):
         model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, tasks=T)
-    found = [text for text in gather(model).warnings if "edge" in text]
+    found = [text for text in summary_of(model).warnings if "edge" in text]
     assert found[0].startswith("The best alpha, 10000, is on the edge of the grid that was searched (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 0.1, is on the edge")
     with pytest.warns(UserWarning, match="edge"):
         model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
-    assert any("edge" in text for text in gather(model).warnings)
+    assert any("edge" in text for text in summary_of(model).warnings)
 
 
 def test_no_edge_is_no_warning(binary):
     X, Y, T = binary
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
-    assert gather(model).warnings == []
+    assert summary_of(model).warnings == []
 
 
 def test_zero_eigenvalues_are_warned_of(real):
@@ -177,7 +192,7 @@ def test_a_solver_that_stopped_short_is_warned_of():
         model = KroneckerRidge(1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # they are in the report, and nowhere else
-        report = gather(model, wanted="B")
+        report = summary_of(model, wanted="B")
     assert any("stopped after 2 iterations" in text for text in report.warnings)
     assert any(text.startswith("Conjugate gradients stopped") for text in report.warnings)
 
@@ -200,14 +215,14 @@ def test_notes_that_are_given_come_first(real):
 
 def test_what_is_not_shown_is_said(holes, real, binary):
     X, Y, T = holes
-    notes = gather(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
     assert any("setting C and D would be solved again" in text for text in notes)
     X, Y, T = real
     notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
     assert any("filters other than Tikhonov" in text for text in notes)
     network = Y[:16] + Y[:16].T
     network[2, 5] = network[5, 2] = np.nan
-    notes = gather(TwoStepRidge(symmetry="symmetric").fit(X[:16], network)).notes
+    notes = summary_of(TwoStepRidge(symmetry="symmetric").fit(X[:16], network)).notes
     assert any("a network has no held-out predictions in setting B, C and D" in text for text in notes)
 
 
@@ -217,24 +232,24 @@ def test_unlike_settings_are_said_to_be(binary):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
-    assert any("leave out the same" in text for text in gather(model).notes)
-    assert not any("leave out the same" in text for text in gather(model, groups=np.arange(24) // 3).notes)
+    assert any("leave out the same" in text for text in summary_of(model).notes)
+    assert not any("leave out the same" in text for text in summary_of(model, groups=np.arange(24) // 3).notes)
 
 
 def test_a_model_that_only_interpolates_still_has_a_report(real):
     X, Y, _ = real
     model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y)
-    report = gather(model)
-    assert report.cell_setting is None
-    assert report.cells == []
+    report = summary_of(model)
+    assert report.contradicting is None
     assert sum("has no score" in text for text in report.warnings) == 2
     assert [each.setting for each in report.results] == [Setting.A, Setting.B]
 
 
 def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
     save(searched, tmp_path / "model.dyad")
-    before, after = gather(searched), gather(load(tmp_path / "model.dyad"))
+    before, after = summary_of(searched), summary_of(load(tmp_path / "model.dyad"))
     assert_allclose([each.score for each in after.results], [each.score for each in before.results])
     for one, other in zip(after.landscapes, before.landscapes, strict=True):
         assert_allclose(one.scores, other.scores)
-    assert (after.facts, after.cells, after.warnings) == (before.facts, before.cells, before.warnings)
+    assert (after.facts, after.warnings) == (before.facts, before.warnings)
+    assert after.contradicting.columns() == before.contradicting.columns()

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
-from dyadlearn.diagnostics.screening import contradictions
-from dyadlearn.labels import to_long
+from dyadlearn.labels import LabelGrid, to_long
+from dyadlearn.settings import Setting
+from dyadlearn.views.screening import contradictions, screened
 
 
 def slow_contradiction(Y, F, i, j):
@@ -115,18 +116,45 @@ def test_a_pair_of_a_network_is_listed_once():
     assert all(i <= j for i, j in zip(found.instances, found.tasks, strict=True))
 
 
+def listed(Y, F):
+    found = screened(LabelGrid(np.array(Y)), np.array(F), "", Setting.A)
+    return list(zip(found.instances, found.tasks, strict=True)), found.contradictions
+
+
+def test_cells_without_a_label_or_a_prediction_are_never_listed():
+    cells, found = listed([[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]], [[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]])
+    assert cells == [(0, 0), (1, 0), (2, 1), (2, 0)]
+    assert_allclose(found, [2.0, 0.5, 0.1, 0.0])
+
+
+def test_equal_ones_are_told_apart_by_their_distance():
+    cells, found = listed([[1.0, 0.0, 0.0]], [[0.0, 0.7, 2.0]])
+    assert cells == [(0, 2), (0, 0), (0, 1)]
+    assert_allclose(found, 1.0)
+    cells, found = listed([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0.9, 0.8, 0.0], [0.1, 0.0, 0.2]])
+    assert cells[:3] == [(1, 0), (0, 1), (1, 2)]
+    assert_allclose(found, [0.5, 0.5, 0.5, 0, 0, 0])
+
+
 def test_models_of_long_tables_are_looked_into():
     X, T, Y = make(6, 5, "real")
     wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*to_long(Y))
     plain = screen(TwoStepRidge().fit(X, Y, tasks=T), k=4)
     assert_allclose(screen(wrapped, k=4).contradictions, plain.contradictions)
+    # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
+    pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
+    pd = pytest.importorskip("pandas")
+    people, things = pd.DataFrame(X, index=list("abcdef")), pd.DataFrame(T, index=list("PQRST"))
+    named = screen(PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), k=4)
+    assert named.instances == tuple("abcdef"[i] for i in plain.instances)
+    assert named.tasks == tuple("PQRST"[j] for j in plain.tasks)
 
 
 def test_what_cannot_be_screened():
     X, T, Y = make(6, 5, "real")
-    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics instead of the labels"):
+    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels: fit TwoStep"):
         screen(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(ValueError, match="knows nothing of tasks: setting C"):
+    with pytest.raises(ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="k must be at least 1"):

@@ -12,8 +12,8 @@ from dyadlearn import screen as screened
 from dyadlearn.cli.files import Force, check_table, write_columns
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
-from dyadlearn.diagnostics.heldout import labelled_model
 from dyadlearn.exceptions import IdError
+from dyadlearn.views.fitted import labelled_model
 
 __all__ = ["recommend", "screen"]
 
@@ -101,12 +101,10 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     """Return which instance or task is meant, as the library takes it."""
     if side not in (None, "instance", "task"):
         raise ValueError(f"--side is instance or task, found {side!r}.")
-    grid = labelled_model(loaded.model)._grid
+    shape = labelled_model(loaded.model)._grid.values.shape
     places: dict[str, Any] = {}
-    for word, ids, own, count in zip(
-        ("instance", "task"), loaded.ids, (grid.instance_ids, grid.task_ids), grid.values.shape, strict=True
-    ):
-        if ids is None:
+    for word, ids, own, count in zip(("instance", "task"), loaded.ids, loaded.own_ids, shape, strict=True):
+        if ids is None or own is None:
             if subject.isdecimal() and int(subject) < count:
                 places[word] = int(subject)
         elif subject in ids.labels:

@@ -1,4 +1,4 @@
-"""Scores and landscapes of a report are those of the library."""
+"""Scores and landscapes of all settings are those of the library."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
-from dyadlearn.report.gather import gather
-from dyadlearn.report.scores import Question
 from dyadlearn.settings import Setting
+from dyadlearn.views.evaluation import Evaluation
+from dyadlearn.views.summary import summary_of
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -30,10 +30,10 @@ def letters(settings):
     return "".join(setting.value for setting in settings)
 
 
-def agrees(model, question, scoring):
+def agrees(model, evaluation, scoring):
     """Tell whether every score is the one that `evaluate` gives."""
-    table = evaluate(model, question.settings, scoring)
-    results = question.results()
+    table = evaluate(model, evaluation.settings, scoring)
+    results = evaluation.results()
     assert [each.setting.value for each in results] == list(table["setting"])
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
@@ -45,68 +45,67 @@ def agrees(model, question, scoring):
 def test_scores_are_those_of_evaluate(make, scoring, binary):
     X, Y, T = binary
     model = make(0.5).fit(X, Y, tasks=T)
-    question = Question(model, scoring=scoring)
-    assert letters(question.settings) == "ABCD"
-    agrees(model, question, scoring)
+    evaluation = Evaluation(model, scoring=scoring)
+    assert letters(evaluation.settings) == "ABCD"
+    agrees(model, evaluation, scoring)
 
 
 @pytest.mark.parametrize("make", [TwoStepRidge, KroneckerRidge, IndependentTaskRidge])
 def test_a_model_without_tasks_is_shown_in_A_and_B(make, real):
     X, Y, _ = real
-    question = Question(make(0.5).fit(X, Y))
-    assert letters(question.settings) == "AB"
-    assert question.not_shown == []
-    agrees(question.model, question, "neg_mean_squared_error")
-    found, said = question.landscapes(question.settings)
+    evaluation = Evaluation(make(0.5).fit(X, Y))
+    assert letters(evaluation.settings) == "AB"
+    assert evaluation.not_shown == []
+    agrees(evaluation.model, evaluation, "neg_mean_squared_error")
+    found, said = evaluation.landscapes(evaluation.settings)
     assert said == []
-    assert_allclose(found[1].scores, landscape(question.model, settings="B")["B"])
+    assert_allclose(found[1].scores, landscape(evaluation.model, settings="B")["B"])
     assert found[1].task_alphas is None
 
 
 def test_a_network_is_shown_in_all_settings(real):
     X, Y, _ = real
     Y = Y[:16] + Y[:16].T
-    question = Question(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y))
-    agrees(question.model, question, "neg_mean_squared_error")
-    assert [each.scores.shape for each in question.landscapes(question.settings)[0]] == [(14,)] * 4
+    evaluation = Evaluation(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y))
+    agrees(evaluation.model, evaluation, "neg_mean_squared_error")
+    assert [each.scores.shape for each in evaluation.landscapes(evaluation.settings)[0]] == [(14,)] * 4
 
 
 def test_the_default_score_suits_the_labels(real, binary):
     for (X, Y, T), name in ((real, "neg_mean_squared_error"), (binary, "roc_auc")):
-        assert Question(TwoStepRidge().fit(X, Y, tasks=T)).judge.name == name
+        assert Evaluation(TwoStepRidge().fit(X, Y, tasks=T)).judge.name == name
 
 
 def test_a_searched_model_is_judged_by_what_chose_it(searched):
-    question = Question(searched)
-    assert question.judge.name == "roc_auc"
-    results = question.results()
-    assert [each.is_own for each in results] == [False, False, False, True]
+    evaluation = Evaluation(searched)
+    assert evaluation.judge.name == "roc_auc"
+    results = evaluation.results()
+    assert evaluation.own is Setting.D
     assert results[3].score == pytest.approx(searched.best_score_)
     assert_allclose(results[3].held_out, searched.holdout_)
     assert list(results[0].others) == ["average_precision"]
 
 
 def test_landscapes_are_those_of_the_library(searched):
-    found, said = Question(searched).landscapes(list(Setting))
+    found, said = Evaluation(searched).landscapes(list(Setting))
     assert said == []
     again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     for each in found:
         assert_allclose(each.scores, again[each.setting.value])
-        assert (each.chosen, each.chosen_task) == ((searched.alpha_,), searched.task_alpha_)
-    assert [each.is_own for each in found] == [False, False, False, True]
+        assert (each.alpha, each.task_alpha) == (searched.alpha_, searched.task_alpha_)
     assert found[3].scores is searched.landscape_
 
 
 def test_a_landscape_over_given_values(searched, real):
-    (found, *_), _ = Question(searched, alphas=iter([1.0, 5.0]), task_alphas=[2.0]).landscapes([Setting.D])
+    (found, *_), _ = Evaluation(searched, alphas=iter([1.0, 5.0]), task_alphas=[2.0]).landscapes([Setting.D])
     assert found.scores.shape == (2, 1)
     X, Y, T = real
-    (found,), _ = Question(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0]).landscapes([Setting.C])
+    (found,), _ = Evaluation(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0]).landscapes([Setting.C])
     assert_allclose(found.scores, landscape(KroneckerRidge().fit(X, Y, tasks=T), [1.0, 5.0], settings="C")["C"])
 
 
 def test_another_score_makes_another_landscape(searched):
-    found, _ = Question(searched, scoring="average_precision").landscapes([Setting.D])
+    found, _ = Evaluation(searched, scoring="average_precision").landscapes([Setting.D])
     again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], "D", "average_precision")["D"]
     assert_allclose(found[0].scores, again)
 
@@ -116,7 +115,7 @@ def test_searched_kernels_show_the_landscape_of_the_best(real):
     grid = [{"gamma": 5.0}, {"gamma": 0.05}]
     model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="rbf", kernel_grid=grid, setting="D")
     model.fit(X, Y, tasks=T)
-    (found,), _ = Question(model).landscapes([Setting.D])
+    (found,), _ = Evaluation(model).landscapes([Setting.D])
     assert found.scores.shape == (3, 3)
     assert found.best == (model.best_score_, model.alpha_, model.task_alpha_)
     assert model.kernel_params_ == grid[1]
@@ -126,7 +125,7 @@ def test_groups_are_left_out_together(binary):
     X, Y, T = binary
     groups, task_groups = np.arange(24) // 4, np.arange(16) // 4
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    results = Question(model, groups=groups, task_groups=task_groups).results()
+    results = Evaluation(model, groups=groups, task_groups=task_groups).results()
     assert_allclose(results[1].held_out, model.holdout("B", groups=groups))
     assert_allclose(results[3].held_out, model.holdout("D", groups=groups, task_groups=task_groups))
     assert [each.method for each in results[::2]] == ["exact leave-one-out", "exact leave-group-out"]
@@ -135,7 +134,7 @@ def test_groups_are_left_out_together(binary):
 def test_folds_are_left_out_together(binary):
     X, Y, T = binary
     model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="B", scoring="roc_auc", cv=3).fit(X, Y, tasks=T)
-    again = Question(model, cv=3).results()
+    again = Evaluation(model, cv=3).results()
     assert_allclose(again[1].held_out, model.holdout_)
     assert again[1].method == model.holdout_method_ == "exact leave-fold-out"
 
@@ -144,13 +143,13 @@ def test_missing_labels_show_what_is_affordable(holes):
     X, Y, T = holes
     model = TwoStepRidgeCV([0.5, 1], [0.5, 1], setting="C")
     model.fit(X, Y, tasks=T)
-    question = Question(model)
-    assert letters(question.settings) == "AC"  # few cells: A has a shortcut
-    assert letters(question.not_shown) == "BD"
-    results = question.results()
+    evaluation = Evaluation(model)
+    assert letters(evaluation.settings) == "AC"  # few cells: A has a shortcut
+    assert letters(evaluation.not_shown) == "BD"
+    results = evaluation.results()
     assert_allclose(results[1].held_out, model.holdout_)
     assert results[1].method == "5 folds, solved again"
-    found, said = question.landscapes(question.settings)
+    found, said = evaluation.landscapes(evaluation.settings)
     assert letters(each.setting for each in found) == "C"
     assert "no landscape of setting A" in said[0]
 
@@ -158,44 +157,44 @@ def test_missing_labels_show_what_is_affordable(holes):
 def test_missing_labels_in_a_setting_that_is_asked_for(holes):
     X, Y, T = holes
     model = KroneckerRidge().fit(X, Y, tasks=T)
-    question = Question(model, wanted="B", cv=4)
-    assert_allclose(question.results()[0].score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
-    question = Question(model, wanted="B", alphas=[1.0, 10.0])
-    assert_allclose(question.landscapes([Setting.B])[0][0].scores, landscape(model, [1, 10], settings="B")["B"])
+    evaluation = Evaluation(model, wanted="B", cv=4)
+    assert_allclose(evaluation.results()[0].score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
+    evaluation = Evaluation(model, wanted="B", alphas=[1.0, 10.0])
+    assert_allclose(evaluation.landscapes([Setting.B])[0][0].scores, landscape(model, [1, 10], settings="B")["B"])
 
 
 def test_missing_labels_of_independent_tasks_have_a_shortcut(holes):
     X, Y, _ = holes
     model = IndependentTaskRidgeCV().fit(X, Y)
-    question = Question(model)
-    agrees(model, question, "neg_mean_squared_error")
-    assert letters(each.setting for each in question.landscapes(question.settings)[0]) == "AB"
+    evaluation = Evaluation(model)
+    agrees(model, evaluation, "neg_mean_squared_error")
+    assert letters(each.setting for each in evaluation.landscapes(evaluation.settings)[0]) == "AB"
 
 
 def test_a_regularisation_for_each_task(real):
     X, Y, _ = real
     model = IndependentTaskRidgeCV(alpha_per_task=True).fit(X, Y)
-    question = Question(model)
-    assert_allclose(question.results()[1].held_out, model.holdout_)
-    (found, _), _ = question.landscapes(question.settings)
-    assert_array_equal(found.chosen, np.unique(model.alpha_))
+    evaluation = Evaluation(model)
+    assert_allclose(evaluation.results()[1].held_out, model.holdout_)
+    (found, _), _ = evaluation.landscapes(evaluation.settings)
+    assert_array_equal(found.alpha, model.alpha_)
     with pytest.raises(ValueError, match="for each task"):
-        Question(model, cv=3).results()
+        Evaluation(model, cv=3).results()
 
 
 def test_kept_results_may_be_lost(binary):
     """A model that was read from a file may have kept less."""
     X, Y, T = binary
     model = KroneckerRidgeCV([0.1, 1, 10], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
-    before = Question(model).results()[3].score, Question(model).landscapes([Setting.D])[0][0].scores
+    before = Evaluation(model).results()[3].score, Evaluation(model).landscapes([Setting.D])[0][0].scores
     del model.holdout_, model.landscape_
-    assert_allclose(Question(model).results()[3].score, before[0])
-    assert_allclose(Question(model).landscapes([Setting.D])[0][0].scores, before[1])
+    assert_allclose(Evaluation(model).results()[3].score, before[0])
+    assert_allclose(Evaluation(model).landscapes([Setting.D])[0][0].scores, before[1])
 
 
 def test_a_score_that_is_undefined_is_said_to_be(binary):
     X, Y, _ = binary
-    first, second = Question(IndependentTaskRidge().fit(X, Y[:, 0])).results()
+    first, second = Evaluation(IndependentTaskRidge().fit(X, Y[:, 0])).results()
     assert first.trouble is None
     assert np.isnan(second.score)
     assert "undefined" in second.trouble
@@ -205,26 +204,26 @@ def test_a_score_that_is_undefined_is_said_to_be(binary):
 def test_a_model_that_interpolates_has_no_score(real):
     X, Y, T = real
     model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
-    results = {each.setting: each for each in Question(model).results()}
+    results = {each.setting: each for each in Evaluation(model).results()}
     assert "leverage 1" in results[Setting.B].trouble
     assert results[Setting.B].held_out is None
     assert results[Setting.C].trouble is None
-    found, said = Question(model, alphas=[1e-9, 1e-8]).landscapes(list(Setting))
+    found, said = Evaluation(model, alphas=[1e-9, 1e-8]).landscapes(list(Setting))
     assert letters(each.setting for each in found) == "AC"
     assert [text[:35] for text in said] == [f"There is no landscape of setting {letter}." for letter in "BD"]
     # Where some values have a score, the others are left out of the landscape.
     with pytest.warns(UndefinedScoreWarning, match="In setting . there is no score for alpha 1e-07, "):
-        found, said = Question(model).landscapes(list(Setting))
+        found, said = Evaluation(model).landscapes(list(Setting))
     assert letters(each.setting for each in found) == "ABCD"
     assert said == []
     assert np.isnan(found[1].scores[0]).all()
     assert np.isfinite(found[1].scores[-1]).all()
-    assert any("there is no score for alpha 1e-07" in text for text in gather(model.set_alpha(1.0)).warnings)
+    assert any("there is no score for alpha 1e-07" in text for text in summary_of(model.set_alpha(1.0)).warnings)
 
 
 def test_a_filter_without_regularisation_has_no_landscape(real):
     X, Y, T = real
-    found, said = Question(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, tasks=T)).landscapes(list(Setting))
+    found, said = Evaluation(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, tasks=T)).landscapes(list(Setting))
     assert found == []
     assert "does not depend" in said[0]
 
@@ -232,19 +231,19 @@ def test_a_filter_without_regularisation_has_no_landscape(real):
 def test_settings_that_a_model_does_not_know_are_refused(real):
     X, Y, _ = real
     with pytest.raises(ValueError, match="settings names none"):
-        Question(TwoStepRidge().fit(X, Y), wanted="CD").results()
+        Evaluation(TwoStepRidge().fit(X, Y), wanted="CD").results()
     with pytest.raises(ValueError, match="Unknown setting"):
-        Question(TwoStepRidge().fit(X, Y), wanted=["E"]).results()
+        Evaluation(TwoStepRidge().fit(X, Y), wanted=["E"]).results()
     with pytest.raises(ValueError, match="Unknown scoring"):
-        Question(TwoStepRidge().fit(X, Y), scoring="accuracy").results()
+        Evaluation(TwoStepRidge().fit(X, Y), scoring="accuracy").results()
 
 
 def test_progress_is_for_those_who_ask(real, capfd):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for progress in (False, True):
-        question = Question(model, progress=progress, alphas=[1.0], task_alphas=[1.0])
-        question.results()
-        question.landscapes(question.settings)
+        evaluation = Evaluation(model, progress=progress, alphas=[1.0], task_alphas=[1.0])
+        evaluation.results()
+        evaluation.landscapes(evaluation.settings)
         said = capfd.readouterr().err
         assert ("Hold-out" in said) == ("Landscape" in said) == progress

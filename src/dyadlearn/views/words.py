@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from html import escape
 
-from dyadlearn.settings import Setting
-
-__all__ = ["joined", "marked_up", "number", "power", "setting_words", "superscript"]
+__all__ = ["joined", "number", "power", "superscript"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -19,7 +15,7 @@ def number(value: float, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.report.words import number
+    >>> from dyadlearn.views.words import number
     >>> number(-0.123456), number(float("nan")), number(2e-9)
     ('−0.1235', '–', '2·10⁻⁹')
     """
@@ -37,7 +33,7 @@ def power(value: float) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.report.words import power
+    >>> from dyadlearn.views.words import power
     >>> power(1e-7), power(0.01), power(2.5e5)
     ('10⁻⁷', '0.01', '2.5·10⁵')
     """
@@ -53,23 +49,11 @@ def superscript(exponent: int) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.report.words import superscript
+    >>> from dyadlearn.views.words import superscript
     >>> superscript(-12)
     '⁻¹²'
     """
     return str(exponent).translate(_RAISED)
-
-
-def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
-    """Return any text as safe markup, in which λ has its index lowered.
-
-    Examples
-    --------
-    >>> from dyadlearn.report.words import marked_up
-    >>> marked_up("λ_d < 1")
-    'λ<sub>d</sub> &lt; 1'
-    """
-    return re.sub(r"(?<=λ)_([dt])", lowered, escape(text))
 
 
 def joined(names: Sequence[str]) -> str:
@@ -77,21 +61,8 @@ def joined(names: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.report.words import joined
+    >>> from dyadlearn.views.words import joined
     >>> joined(["A", "C", "D"])
     'A, C and D'
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def setting_words(setting: Setting) -> str:
-    """Return a setting with what is new in it.
-
-    Examples
-    --------
-    >>> from dyadlearn.report.words import setting_words
-    >>> from dyadlearn.settings import Setting
-    >>> setting_words(Setting.D)
-    'D: both new'
-    """
-    return f"{setting.value}: {'both new' if setting is Setting.D else f'new {setting.description}'}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
 from dyadlearn.metrics import scorer
-from dyadlearn.report.curves import curve, thinned
 from dyadlearn.settings import Setting
+from dyadlearn.views.curves import points_of, some_of
 
 
 def cells(shape, seed=0, missing=0.2):
@@ -30,55 +30,66 @@ def area_of_steps(x, y):
 def test_the_area_is_the_score_of_the_setting(shape, setting):
     Y, F = cells(shape)
     for kind, name in (("roc", "roc_auc"), ("precision_recall", "average_precision")):
-        assert_allclose(curve(kind, Y, F, setting).area, scorer(name)(Y, F, setting=setting))
+        assert_allclose(points_of(kind, Y, F, setting).score, scorer(name)(Y, F, setting=setting))
 
 
 @pytest.mark.parametrize("setting", [Setting.A, Setting.D])
 def test_the_drawn_curve_of_all_cells_has_that_area(setting):
     Y, F = cells((9, 11))
     observed = ~np.isnan(Y)
-    found = curve("roc", Y, F, setting)
+    found = points_of("roc", Y, F, setting)
     assert_allclose(np.trapezoid(found.y, found.x), roc_auc_score(Y[observed], F[observed]))
-    found = curve("precision_recall", Y, F, setting)
+    found = points_of("precision_recall", Y, F, setting)
     assert_allclose(area_of_steps(found.x, found.y), average_precision_score(Y[observed], F[observed]))
 
 
 def test_a_thinned_curve_keeps_its_area_and_its_ends():
     Y, F = cells((80, 70))
     for kind in ("roc", "precision_recall"):
-        found = curve(kind, Y, F, Setting.A)
-        assert found.x.size <= 202
-        assert (np.diff(found.x) >= 0).all()
-        drawn = np.trapezoid(found.y, found.x) if kind == "roc" else area_of_steps(found.x, found.y)
-        assert_allclose(drawn, found.area, atol=5e-3)
-        assert_array_equal(found.x[[0, -1]], [0, 1])
+        found = points_of(kind, Y, F, Setting.A)
+        x, y = found.thinned()
+        assert x.size <= 202 < found.x.size
+        assert (np.diff(x) >= 0).all()
+        drawn = np.trapezoid(y, x) if kind == "roc" else area_of_steps(x, y)
+        assert_allclose(drawn, found.score, atol=5e-3)
+        assert_array_equal(x[[0, -1]], [0, 1])
 
 
 @pytest.mark.parametrize(("setting", "average"), [(Setting.B, "instance"), (Setting.C, "task")])
 def test_curves_of_rows_are_averaged(setting, average):
     Y, F = cells((7, 9), missing=0.0)
-    found = curve("roc", Y, F, setting)
+    F = F.round(1)  # ties
+    found = points_of("roc", Y, F, setting)
     assert found.average == average
     rows = zip(Y, F, strict=True) if setting is Setting.B else zip(Y.T, F.T, strict=True)
     at = np.linspace(0, 1, 41)[1:-1]
     mean = np.mean([np.interp(at, *roc_curve(truth, given)[:2]) for truth, given in rows], axis=0)
     assert_allclose(np.interp(at, found.x, found.y), mean, atol=1e-12)
+    found = points_of("precision_recall", Y, F, setting)
+    rows = list(zip(Y, F, strict=True) if setting is Setting.B else zip(Y.T, F.T, strict=True))
+    curves = [precision_recall_curve(truth, given)[:2] for truth, given in rows]
+    # Of all thresholds that reach a recall the first one counts, which scikit-learn lists last.
+    expected = [
+        np.mean([precision[:-1][recall[:-1] >= max(at, 1e-9)][-1] for precision, recall in curves]) for at in found.x
+    ]
+    assert_allclose(found.y, expected)
 
 
 def test_rows_of_one_label_do_not_count():
     Y, F = cells((6, 9), missing=0.0)
     Y[2] = 0
     kept = np.delete(np.arange(6), 2)
-    assert_allclose(curve("roc", Y, F, Setting.B).y, curve("roc", Y[kept], F[kept], Setting.B).y)
+    assert_allclose(points_of("roc", Y, F, Setting.B).y, points_of("roc", Y[kept], F[kept], Setting.B).y)
 
 
 def test_there_is_no_curve_where_no_row_has_both_labels():
-    assert curve("roc", np.array([[1.0], [0.0]]), np.zeros((2, 1)), Setting.B) is None
+    with pytest.raises(ValueError, match="undefined"):
+        points_of("roc", np.array([[1.0], [0.0]]), np.zeros((2, 1)), Setting.B)
 
 
 def test_points_are_thinned_out_always_alike():
-    assert_array_equal(thinned(10, 10), np.arange(10))
-    found = thinned(1000, 50)
+    assert_array_equal(some_of(10, 10), np.arange(10))
+    found = some_of(1000, 50)
     assert found.size == 50
     assert (np.diff(found) > 0).all()
-    assert_array_equal(found, thinned(1000, 50))
+    assert_array_equal(found, some_of(1000, 50))

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import to_numpy
 from dyadlearn._frames import write_rows
-from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
+from dyadlearn._validation import check_count
+from dyadlearn.labels import LabelGrid
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.views.fitted import held_out, ids_at, is_network, labelled_model, labels_of
 
-__all__ = ["Screening", "contradictions", "screen"]
+__all__ = ["Screening", "contradictions", "screen", "screened"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +47,11 @@ class Screening:
     def __repr__(self) -> str:
         worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})" if len(self) else ""
         return f"Screening({len(self)} cells in setting {self.setting}{worst})"
+
+    def first(self, k: int | None) -> Screening:
+        """Return the first k cells; None is all of them."""
+        arrays = (self.labels[:k], self.predictions[:k], self.contradictions[:k])
+        return Screening(self.instances[:k], self.tasks[:k], *arrays, self.setting, self.method)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
@@ -106,31 +112,50 @@ def screen(
     >>> screen(TwoStepRidge().fit(X, Y, tasks=T), k=5)
     Screening(5 cells in setting A, worst (4, 7))
     """
-    check_limit(k)
-    setting = as_setting(setting)
-    model = labelled_model(model)
-    Y, grid = to_numpy(model._problem().Y), model._grid
-    F, method = held_out(model, setting, cv)
+    if k is not None:
+        check_count(k, "k")
+    chosen, fitted, labels = as_setting(setting), labelled_model(model), labels_of(model)
+    found = screened(labels, *held_out(fitted, chosen, cv), chosen, label=label, once=is_network(fitted))
+    if not len(found):
+        some = ", ".join(f"{value:g}" for value in np.unique(labels.values[~np.isnan(labels.values)])[:3])
+        raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
+    return found.first(k)
+
+
+def screened(
+    labels: LabelGrid, F: np.ndarray, method: str, setting: Setting, *, label: float | None = None, once: bool = False
+) -> Screening:
+    """Return all cells that have a label and a prediction, those that contradict each other most first.
+
+    Parameters
+    ----------
+    labels : LabelGrid
+        Of shape (m, q), as arrays of numpy; NaN where there are none.
+    F : array of shape (m, q)
+        Held-out predictions; NaN where there are none.
+    method : str
+        How they were made.
+    setting : Setting
+    label : float, default=None
+        Cells with this label only.
+    once : bool, default=False
+        Whether a pair stands in the grid twice, and is wanted once.
+
+    Returns
+    -------
+    Screening
+        Of cells that are contradicted alike, as by all of the other value, first those of the largest errors.
+    """
+    Y = labels.values
     found = contradictions(Y, F)
     wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
-    if model._problem().pairing.symmetry:
-        # A pair stands in the grid of a network twice.
+    if once:
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
-    if not wanted.any():
-        raise ValueError(f"No cell has the label {label}: labels are such as {_some(Y[~np.isnan(Y)])}.")
-    cells = np.flatnonzero(wanted)
-    # Cells that are contradicted alike, as by all of the other value, come in the order of their errors.
-    order = np.lexsort((-np.abs(Y - F).flat[cells], -found.flat[cells]))
-    rows, columns = np.unravel_index(cells[order[:k]], Y.shape)
-    return Screening(
-        names_of(grid.instance_ids, rows),
-        names_of(grid.task_ids, columns),
-        Y[rows, columns],
-        F[rows, columns],
-        found[rows, columns],
-        setting.value,
-        method,
-    )
+    rows, columns = np.nonzero(wanted)
+    order = np.lexsort((-np.abs(Y - F)[rows, columns], -found[rows, columns]))
+    cells = rows[order], columns[order]
+    names = (ids_at(labels.instance_ids, cells[0]), ids_at(labels.task_ids, cells[1]))
+    return Screening(*names, Y[cells], F[cells], found[cells], setting.value, method)
 
 
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
@@ -149,7 +174,7 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.diagnostics.screening import contradictions
+    >>> from dyadlearn.views.screening import contradictions
     >>> contradictions(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([[0.9, 0.4], [0.3, 0.2]]))
     array([[0. , 0.5],
            [1. , nan]])
@@ -169,7 +194,3 @@ def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the share of `ordered` (n,) below each of `values`, ties counting half."""
     left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.asarray((left + right) / (2 * len(ordered)))
-
-
-def _some(values: np.ndarray) -> str:
-    return ", ".join(f"{value:g}" for value in np.unique(values)[:3])

@@ -10,9 +10,10 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._frames import write_rows
-from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
+from dyadlearn._validation import check_count
 from dyadlearn.models._inputs import positions
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.views.fitted import held_out, ids_at, labelled_model, labels_of
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -113,31 +114,32 @@ def recommend(
     >>> recommend(model, instance=1, k=1)
     Recommendations(1 task for 1: 1 (0.88))
     """
-    check_limit(k)
-    setting = as_setting(setting)
+    if k is not None:
+        check_count(k, "k")
+    chosen = as_setting(setting)
     if (instance is None) == (task is None):
         raise ValueError("Say what to recommend for: give either instance= or task=.")
-    model = labelled_model(model)
-    Y, grid = to_numpy(model._problem().Y), model._grid
-    if instance is not None:
-        of, subject, row, others = "tasks", instance, Y, grid.task_ids
-        place = int(positions([instance], grid.instance_ids, Y.shape[0], "the instances")[0])
-    else:
-        of, subject, row, others = "instances", task, Y.T, grid.instance_ids
-        place = int(positions([task], grid.task_ids, Y.shape[1], "the tasks")[0])
+    fitted, labels = labelled_model(model), labels_of(model)
+    Y = labels.values
     missing = np.isnan(Y)
+    sides, ids = ("instances", "tasks"), (labels.instance_ids, labels.task_ids)
+    axis, subject = (0, instance) if task is None else (1, task)
+    place = int(positions([subject], ids[axis], Y.shape[axis], f"the {sides[axis]}")[0])
+    own = np.take(Y, place, axis=axis)
     if zeros is None:
         zeros = bool(np.isin(Y[~missing], (0, 1)).all())
-    candidates = np.flatnonzero(np.isnan(row[place]) | ((row[place] == 0) & zeros))
+    candidates = np.flatnonzero(np.isnan(own) | ((own == 0) & zeros))
     if not candidates.size:
         hint = "" if zeros else "; zeros=True takes zeros for not observed"
         raise ValueError(f"Every label of {subject!r} is observed, so there is nothing to recommend{hint}.")
-    if setting is Setting.A and np.isnan(row[place][candidates]).all():
+    completed = to_numpy(fitted._closed_problem.Y)
+    if chosen is Setting.A and np.isnan(own[candidates]).all():
         # What is missing was never seen: the model itself predicts it, from all that is known.
-        F, method = to_numpy(model._closed_problem.Y), "predicted from all observed labels"
+        F, method = completed, "predicted from all observed labels"
     else:
-        F, method = held_out(model, setting, cv)
-        F = np.where(missing, to_numpy(model._closed_problem.Y), F) if setting is Setting.A else F
-    scores = (F if instance is not None else F.T)[place]
+        F, method = held_out(fitted, chosen, cv)
+        F = np.where(missing, completed, F) if chosen is Setting.A else F
+    scores = np.take(F, place, axis=axis)
     best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
-    return Recommendations(of, subject, names_of(others, best), scores[best], row[place][best], setting.value, method)
+    names = ids_at(ids[1 - axis], best)
+    return Recommendations(sides[1 - axis], subject, names, scores[best], own[best], chosen.value, method)

@@ -1,0 +1,9 @@
+"""What there is to see of a fitted model, as plain numbers: plots, report and command line draw and print them."""
+
+from __future__ import annotations
+
+from dyadlearn.views.recommending import Recommendations, recommend
+from dyadlearn.views.screening import Screening, screen
+from dyadlearn.views.spectra import SideSpectrum
+
+__all__ = ["Recommendations", "Screening", "SideSpectrum", "recommend", "screen"]

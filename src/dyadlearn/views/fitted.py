@@ -1,0 +1,95 @@
+"""What every view asks of a fitted model: the labels that it has kept, and predictions without them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._array import to_numpy
+from dyadlearn._frames import Ids
+from dyadlearn.labels import LabelGrid
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = [
+    "REMEDY",
+    "held_out",
+    "ids_at",
+    "is_network",
+    "known_settings",
+    "labelled_model",
+    "labels_of",
+]
+
+# What a model that keeps no labels is refused with, unless there is something better to do.
+REMEDY = "fit TwoStepRidge on the labels"
+
+
+def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
+    """Return the fitted model of a grid, out of its wrapper if it has one; those that keep no labels are refused.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    remedy : str
+        What a message tells to do instead.
+
+    Raises
+    ------
+    TypeError
+        If it is no model of pairs.
+    ValueError
+        If it is one that keeps statistics only.
+    """
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    # A model of long tables wraps one of grids.
+    found = getattr(model, "model_", model)
+    if hasattr(found, "_grid"):
+        return found  # type: ignore[no-any-return]
+    name = type(model).__name__
+    if hasattr(model, "partial_fit"):
+        raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
+    raise TypeError(
+        "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, one that chooses its regularisation, or "
+        f"a PairRegressor of one, found {name}: {remedy}."
+    )
+
+
+def labels_of(model: Any, remedy: str = REMEDY) -> LabelGrid:
+    """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
+    found = labelled_model(model, remedy)
+    grid = found._grid
+    ids = [grid.instance_ids, grid.task_ids]
+    if found is not model:  # the wrapped one has never seen them
+        ids = [Ids(model.instance_ids_), Ids(model.task_ids_)]
+    if is_network(found):
+        ids[1] = ids[1] or ids[0]
+    return replace(grid, values=to_numpy(grid.values), instance_ids=ids[0], task_ids=ids[1])
+
+
+def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
+    """Return the ids at some positions, or the positions themselves where there are no ids."""
+    return tuple(positions.tolist()) if ids is None else tuple(ids.labels[place] for place in positions)
+
+
+def is_network(model: PairwiseRidge) -> bool:
+    """Tell whether both sides are the same nodes, so that a pair stands in the grid twice."""
+    return model._problem().pairing.symmetry != 0
+
+
+def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
+    """Return those of some settings that a model can be asked about, each once."""
+    wanted, knows_tasks = dict.fromkeys(map(as_setting, settings)), model._problem().pairing.knows_tasks
+    return [setting for setting in wanted if knows_tasks or not setting.new_task]
+
+
+def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
+    """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
+    values, method = model_holdout(model, setting, cv)
+    return to_numpy(values), method

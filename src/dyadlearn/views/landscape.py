@@ -1,0 +1,227 @@
+"""The landscape of a regularisation: scores over one or two λ, what is lost against the best, and in which steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._validation import check_alphas
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.choice import best_point
+from dyadlearn.selection._search import best_kernel, grid_of
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
+
+# No more steps than a reader can tell apart by their colours.
+_MOST_LEVELS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLandscape:
+    """The part of a landscape that has a logarithm, in ascending order.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The regularisations that there is more than one value of: ``"alpha"``, ``"task_alpha"`` or both.
+    values : list of arrays of shape (n,) each
+        Theirs.
+    scores, loss : arrays of shape (n,), (n_alphas, n_task_alphas), or (n_alphas, q) with one for each task
+        Scores, and how far they are below the best of all; NaN where there is none.
+    """
+
+    names: tuple[str, ...]
+    values: list[np.ndarray]
+    scores: np.ndarray
+    loss: np.ndarray
+
+    @property
+    def powers(self) -> list[np.ndarray]:
+        """The powers of ten of the values."""
+        return [np.log10(each) for each in self.values]
+
+    @property
+    def edges(self) -> list[np.ndarray]:
+        """Where, in powers of ten, the cell of one value ends and the next one begins, of shape (n + 1,) each."""
+        found = []
+        for powers in self.powers:
+            middle = (powers[1:] + powers[:-1]) / 2
+            found.append(np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]]))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LandscapeView:
+    """Scores of one setting at every regularisation.
+
+    Attributes
+    ----------
+    scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
+        Greater is better; NaN where there is none. With a regularisation for each task of shape (n_alphas, q).
+    alphas : array of shape (n_alphas,)
+    task_alphas : array of shape (n_task_alphas,) or None
+    alpha : float, or array of shape (q,)
+        What was chosen, or that of each task.
+    task_alpha : float or None
+    best_score : float
+    setting : Setting or None
+    scoring : str
+        Name of the score.
+
+    Examples
+    --------
+    >>> from dyadlearn.views.landscape import landscape_of_scores
+    >>> view = landscape_of_scores([[0.5, 0.9, 0.9], [0.8, 0.7, 0.6]], [1.0, 0.1], [0.0, 1.0, 10.0])
+    >>> view.best, view.zeros
+    ((0.9, 1.0, 10.0), ['task_alpha'])
+    >>> view.drawn.names, view.drawn.scores
+    (('alpha', 'task_alpha'), array([[0.7, 0.6],
+           [0.9, 0.9]]))
+    """
+
+    scores: np.ndarray
+    alphas: np.ndarray
+    task_alphas: np.ndarray | None
+    alpha: Any
+    task_alpha: float | None
+    best_score: float
+    setting: Setting | None = None
+    scoring: str = "score"
+
+    @property
+    def best(self) -> tuple[float, float, float | None]:
+        """The best score of the grid, and the one or two regularisations it is found at."""
+        place = best_point(self.scores, self.alphas, self.task_alphas)
+        task_alpha = None if self.task_alphas is None else float(self.task_alphas[place[1]])
+        return float(self.scores[place]), float(self.alphas[place[0]]), task_alpha
+
+    @property
+    def zeros(self) -> list[str]:
+        """The regularisations that have a value of 0, which has no logarithm and is not drawn."""
+        given = {"alpha": self.alphas, "task_alpha": self.task_alphas}
+        return [name for name, values in given.items() if values is not None and (values == 0).any()]
+
+    @cached_property
+    def drawn(self) -> DrawnLandscape | None:
+        """What a picture can show; None where that is less than two values of one regularisation."""
+        given = {"alpha": self.alphas, "task_alpha": self.task_alphas}
+        places = {name: _ascending(values) for name, values in given.items() if values is not None}
+        names = tuple(name for name, place in places.items() if len(place) > 1)
+        if not names or not all(len(place) for place in places.values()):
+            return None
+        scores = self.scores[np.ix_(*places.values())] if len(places) == 2 else self.scores[places["alpha"]]
+        if len(names) < len(places):  # one value of one of them leaves a line over the other
+            scores = scores.ravel()
+        values = [given[name][places[name]] for name in names]  # type: ignore[index]
+        return DrawnLandscape(names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0))
+
+
+def landscape_of_search(model: Any) -> LandscapeView:
+    """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones."""
+    search = getattr(model, "model_", model)
+    if not hasattr(search, "_searched_setting"):
+        raise TypeError(
+            "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
+            f"{type(search).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "
+            "dyadlearn.landscape gives."
+        )
+    check_is_fitted(search)
+    scores = search.landscape_ if search.landscape_.ndim <= 2 else best_kernel(search)
+    two = scores.ndim == 2 and np.ndim(search.alpha_) == 0
+    return LandscapeView(
+        scores,
+        np.asarray(grid_of(search.alphas, "alphas")),
+        np.asarray(grid_of(search.task_alphas, "task_alphas")) if two else None,
+        search.alpha_,
+        search.task_alpha_ if two else None,
+        search.best_score_,
+        search._searched_setting,
+        scorer(search.scoring).name,
+    )
+
+
+def landscape_of_scores(
+    scores: Any,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    *,
+    setting: str | Setting | None = None,
+    scoring: str | Callable[[Any, Any], float] | None = None,
+) -> LandscapeView:
+    """Return scores with the best of them chosen; the parameters are those of `LandscapeDisplay.from_landscape`."""
+    if isinstance(scores, dict):
+        raise TypeError(
+            f"scores must be the array of one setting, found a dict: take one of its entries, {', '.join(scores)}."
+        )
+    values = np.asarray(scores, dtype=np.float64)
+    rows = np.asarray(check_alphas(alphas, "alphas"))
+    columns = np.asarray(check_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
+    expected = (len(rows),) if columns is None else (len(rows), len(columns))
+    if values.shape != expected:
+        found = "alphas" if columns is None else "alphas and task_alphas"
+        raise ValueError(f"scores must have shape {expected} for these {found}, found shape {values.shape}.")
+    if np.isnan(values).all():
+        raise ValueError("scores are all NaN: there is no best one.")
+    place = best_point(values, rows, columns)
+    return LandscapeView(
+        values,
+        rows,
+        columns,
+        float(rows[place[0]]),
+        None if columns is None else float(columns[place[1]]),
+        float(values[place]),
+        None if setting is None else as_setting(setting),
+        "score" if scoring is None else scorer(scoring).name,
+    )
+
+
+def loss_levels(losses: np.ndarray) -> list[float]:
+    """Return steps of what is lost against the best: 0, then 1, 2, 5, 10, … where most losses lie, then all beyond.
+
+    Parameters
+    ----------
+    losses : array of any shape
+        At least 0; NaN does not count.
+
+    Returns
+    -------
+    list of float
+        Ascending, from 0 to at least the largest loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.views.landscape import loss_levels
+    >>> loss_levels(np.array([0.0, 0.011, 0.03, 0.08, 0.3]))
+    [0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
+    """
+    above = losses[np.isfinite(losses) & (losses > 0)]
+    if above.size == 0:
+        return [0.0, 1.0]
+    low, high, highest = (float(value) for value in np.quantile(above, [0.02, 0.9, 1.0]))
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(highest)) + 1)
+    steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    # Each step is at most 2.5 times the one before, so that one of them lies below the lowest loss.
+    inside = [step for step in steps if low / 2.5 <= step <= high and step < highest]
+    while len(inside) > _MOST_LEVELS:  # leave out every second one, the highest stays
+        inside = inside[::-1][::2][::-1]
+    return [0.0, *inside, next(step for step in steps if step >= highest)]
+
+
+def power_of(alpha: Any) -> Any:
+    """Return the power of ten of regularisations, NaN for 0."""
+    values = np.asarray(alpha, dtype=np.float64)
+    return np.log10(np.where(values > 0, values, np.nan))
+
+
+def _ascending(alphas: np.ndarray) -> list[int]:
+    """Return where the distinct values above 0 stand, in ascending order."""
+    values, first = np.unique(alphas, return_index=True)
+    return [int(place) for value, place in zip(values, first, strict=True) if value > 0]

@@ -1,0 +1,119 @@
+"""The eigenvalues of both sides, and how much of each the filter lets through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn._frames import read_table
+from dyadlearn._validation import check_alpha, check_matrix
+from dyadlearn.exceptions import KernelError
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.views.fitted import REMEDY, labelled_model
+
+__all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
+
+
+@dataclass(frozen=True, eq=False)
+class SideSpectrum:
+    r"""The eigenvalues of a kernel under a filter.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        Eigenvalues :math:`\sigma` in descending order; those that are left out are zero.
+    shrinkage : array of shape (k,) or None
+        The filter :math:`f(\sigma)`, from 1 (kept) to 0 (suppressed); None where the kernel is not filtered by itself.
+    n_rows : int
+        Size of the kernel.
+    alpha : float or None
+        Its own regularisation, if it has one.
+    kernel : str
+        In words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.views import SideSpectrum
+    >>> SideSpectrum(np.array([3.0, 1.0]), np.array([0.75, 0.5]), n_rows=2).effective_dimension
+    1.25
+    """
+
+    values: np.ndarray
+    shrinkage: np.ndarray | None
+    n_rows: int
+    alpha: float | None = None
+    kernel: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues that are not zero."""
+        return int(np.count_nonzero(self.values > 0))
+
+    @property
+    def effective_dimension(self) -> float:
+        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`; NaN without a filter of its own."""
+        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum())
+
+
+def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum]:
+    """Return the spectra of a fitted model under its own regularisation.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    remedy : str
+        As in `labelled_model`.
+
+    Returns
+    -------
+    dict of str to SideSpectrum
+        ``"instances"`` and ``"tasks"``, for Kronecker ridge regression ``"pairs"`` as well, for a network ``"nodes"``.
+    """
+    fitted = labelled_model(model, remedy)
+    pairing = fitted._problem().pairing
+    kernels = [_kernel_words(side.spec) for side in fitted._sides()]
+    if pairing.smoothers:
+        sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
+        return {name: _smoothed(side, kernel) for name, side, kernel in sides}
+    values = [to_numpy(spectrum.values).astype(np.float64) for spectrum in pairing.spectra]
+    found = {
+        name: SideSpectrum(np.sort(own)[::-1], None, spectrum.n_rows, None, kernel)
+        for name, spectrum, own, kernel in zip(pairing.side_names, pairing.spectra, values, kernels, strict=True)
+    }
+    # No side is filtered by itself: the filter works on the products of the eigenvalues.
+    products = np.multiply.outer(*values).ravel()
+    order = np.argsort(products)[::-1]
+    kept = to_numpy(pairing.shrinkage).ravel()[order]  # type: ignore[attr-defined]  # it couples both sides
+    n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
+    return found | {"pairs": SideSpectrum(products[order], kept, n_pairs, pairing.alphas["alpha"], "product")}
+
+
+def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = None) -> SideSpectrum:
+    """Return the spectrum of a kernel, an array or frame of shape (n, n), which is repaired as the models do it."""
+    alpha, chosen = check_alpha(alpha, "alpha"), checked_filter(filter, "filter")
+    kernel = check_matrix(read_table(K, "K").values, "K")
+    if kernel.shape[0] != kernel.shape[1]:
+        raise KernelError(f"K must be a square matrix, found shape {tuple(kernel.shape)}.")
+    return _smoothed(Spectrum.from_gram(kernel, name="K").smoother(chosen, alpha))
+
+
+def _smoothed(side: Smoother, kernel: str = "") -> SideSpectrum:
+    values = np.sort(to_numpy(side.spectrum.values).astype(np.float64))[::-1]
+    # With a regularisation for each task there is no single filter.
+    if np.isnan(side.alpha):
+        return SideSpectrum(values, None, side.spectrum.n_rows, None, kernel)
+    return SideSpectrum(values, side.filter.shrinkage(values, side.alpha), side.spectrum.n_rows, side.alpha, kernel)
+
+
+def _kernel_words(spec: KernelSpec) -> str:
+    word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
+    params = ", ".join(f"{key}={value}" for key, value in (spec.params or {}).items())
+    return f"{word} ({params})" if params else word

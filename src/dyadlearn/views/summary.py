@@ -1,0 +1,257 @@
+"""All that there is to see of a fitted model, with its facts and warnings in words: what a page is written of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import to_numpy
+from dyadlearn.exceptions import UndefinedScoreWarning
+from dyadlearn.labels import LabelGrid
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection._search import edges_of
+from dyadlearn.settings import Setting
+from dyadlearn.views.curves import Points, points_of
+from dyadlearn.views.evaluation import Evaluation, Result
+from dyadlearn.views.fitted import labelled_model, labels_of
+from dyadlearn.views.grid import GridView, grid_of_model
+from dyadlearn.views.landscape import LandscapeView, loss_levels
+from dyadlearn.views.screening import Screening, screened
+from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
+from dyadlearn.views.words import joined, number, power
+
+__all__ = ["Summary", "summary_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A fitted model at a glance.
+
+    Attributes
+    ----------
+    title : str
+    facts : list of (str, str)
+        What the model is, in words.
+    grid : GridView
+    sides : dict of str to SideSpectrum
+    scoring : str
+        Name of the score.
+    own : Setting or None
+        The setting that the regularisation was chosen for.
+    results : list of Result
+    landscapes : list of LandscapeView
+    contradicting : Screening or None
+        The labels that are contradicted most, by the predictions that are the best ones over all cells.
+    warnings : list of str
+        What a reader must mind.
+    notes : list of str
+        What a reader should know.
+    """
+
+    title: str
+    facts: list[tuple[str, str]]
+    grid: GridView
+    sides: dict[str, SideSpectrum]
+    scoring: str
+    own: Setting | None
+    results: list[Result]
+    landscapes: list[LandscapeView]
+    contradicting: Screening | None
+    warnings: list[str]
+    notes: list[str]
+
+    def predictions(self) -> dict[Setting, np.ndarray]:
+        """Return the held-out predictions (m, q) of the settings that have them."""
+        return {each.setting: each.held_out for each in self.results if each.held_out is not None}
+
+    def points(self, kind: str) -> dict[Setting, Points]:
+        """Return the curves or clouds of the settings that have one."""
+        found = {}
+        for setting, F in self.predictions().items():
+            try:
+                found[setting] = points_of(kind, self.grid.values, F, setting)
+            except ValueError:  # as where no row has labels of both values
+                continue
+        return found
+
+    def levels(self) -> list[float]:
+        """Return the steps that all maps share, of what is lost against the best of each; none without a map."""
+        maps = [each.drawn for each in self.landscapes if each.drawn is not None and len(each.drawn.names) == 2]
+        return loss_levels(np.concatenate([each.loss.ravel() for each in maps])) if maps else []
+
+
+def summary_of(
+    model: Any, *, title: str | None = None, n_cells: int = 200, notes: Iterable[str] = (), **asked: Any
+) -> Summary:
+    """Compute all that there is to see of a model.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    title : str or None
+    n_cells : int
+        How many contradicting cells to list.
+    notes : iterable of str
+        Warnings to show beside those that are found.
+    **asked
+        Of `Evaluation`.
+
+    Returns
+    -------
+    Summary
+    """
+    fitted = labelled_model(model)
+    asked_for, grid = Evaluation(fitted, **asked), grid_of_model(model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = asked_for.results()
+        landscapes, said = asked_for.landscapes([each.setting for each in results if each.trouble is None])
+    stopped = []
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning | UndefinedScoreWarning):
+            stopped.append(str(warning.message))
+        else:  # not ours to keep
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    sides = spectra_of_model(fitted)
+    size = " × ".join(f"{length:,} {name}" for length, name in zip(grid.values.shape, grid.side_names, strict=True))
+    return Summary(
+        title=title or f"{type(fitted).__name__}: {size}",
+        facts=_facts(asked_for, grid),
+        grid=grid,
+        sides=sides,
+        scoring=asked_for.judge.name,
+        own=asked_for.own,
+        results=results,
+        landscapes=landscapes,
+        contradicting=_contradicting(results, labels_of(model), n_cells, once=grid.is_network),
+        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results), *stopped])],
+        notes=[*said, *_remarks(asked_for, results, grid, sides)],
+    )
+
+
+def _contradicting(results: list[Result], labels: LabelGrid, n_cells: int, *, once: bool) -> Screening | None:
+    """Return what the predictions that are the best ones over all cells object to: they can object most."""
+    judge = scorer(usual_scoring(labels.values))
+    usable = [(each.held_out, each.method, each.setting) for each in results if each.held_out is not None]
+    best = max(usable, key=lambda each: judge(labels.values, each[0], tie_tolerance=None), default=None)
+    if best is None:
+        return None
+    found = screened(labels, *best, once=once)
+    return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
+
+
+def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
+    m, q = grid.values.shape
+    what = f"{m:,} nodes, pairwise" if grid.is_network else f"{m:,} instances × {q:,} tasks"
+    facts = [("Model", type(evaluation.model).__name__), ("Grid", what)]
+    share = 100 * grid.n_observed / grid.values.size
+    facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
+    low, high = (number(value) for value in grid.distinct[[0, -1]])
+    if grid.is_binary:
+        facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
+    else:
+        facts.append(("Values", f"{low} to {high}"))
+    alphas = evaluation.model._problem().pairing.alphas
+    chosen = np.unique(getattr(evaluation.model, "alpha_", alphas["alpha"]))
+    if "task_alpha" in alphas:
+        words = f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
+    elif chosen.size > 1:
+        words = f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each task"
+    else:
+        words = f"λ = {power(chosen[0])}"
+    facts.append(("Regularisation", words))
+    if evaluation.own is not None:
+        facts.append(("Chosen for", f"setting {evaluation.own.in_words}"))
+    facts.append(("Judged by", evaluation.judge.name))
+    return facts
+
+
+def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
+    """Return what a reader must mind."""
+    model = evaluation.model
+    found = [*_edges(model), *_zeros(model)]
+    completion = model._completion
+    if completion is not None and not completion.solution.converged:
+        found.append(
+            f"The solver of the missing labels stopped after {completion.solution.n_iter} iterations at a relative "
+            f"residual of {completion.solution.residual:.1e}: raise max_iter, tol or the regularisation."
+        )
+    m, q = evaluation.labels.shape
+    for each in results:
+        if each.trouble is not None:
+            found.append(f"Setting {each.setting.value} has no score. {each.trouble}")
+        elif each.n_undefined:
+            of = f"{q:,} tasks" if each.setting is Setting.C else f"{m:,} instances"
+            found.append(
+                f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
+                f"{of}: their labels are all alike, or missing. The score is the mean of the others."
+            )
+    return found
+
+
+def _edges(model: Any) -> list[str]:
+    """Tell whether a search has ended on the edge of its grid; a model that was read from a file may not know."""
+    if not hasattr(model, "landscape_") or np.ndim(model.alpha_):
+        return []
+    return [
+        f"The best {name}, {power(best)}, is on the edge of the grid that was searched ({power(low)} … {power(high)}): "
+        "a wider one may hold a better value, or this side wants no (or full) regularisation."
+        for name, best, low, high in edges_of(model)
+    ]
+
+
+def _zeros(model: PairwiseRidge) -> list[str]:
+    """Tell of kernels that have eigenvalues of zero and may have been repaired."""
+    found = []
+    for name, side in zip(("instance", "task"), dict.fromkeys(model._sides()), strict=False):
+        zeros = int(np.count_nonzero(to_numpy(side.spectrum.values) <= 0))
+        # A linear kernel has a null space of its own, and nothing to repair.
+        if zeros and not side.is_primal and side.spec.kernel != "linear":
+            done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
+            found.append(
+                f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero: it is singular, or "
+                f"it was indefinite and its negative eigenvalues were {done}. Fitting with repair='error' tells which."
+            )
+    return found
+
+
+def _remarks(
+    evaluation: Evaluation, results: list[Result], grid: GridView, sides: dict[str, SideSpectrum]
+) -> list[str]:
+    """Return what a reader should know."""
+    found, problem = [], evaluation.model._problem()
+    if evaluation.own in [each.setting for each in results]:
+        found.append(
+            f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
+            "optimistic: dyadlearn.nested_score gives one that is not."
+        )
+    if evaluation.not_shown:
+        names = joined([setting.value for setting in evaluation.not_shown])
+        if grid.is_network:
+            found.append(f"Labels are missing, and then a network has no held-out predictions in setting {names}.")
+        else:
+            found.append(
+                f"Labels are missing or weighted, so that setting {names} would be solved again for every fold: it is "
+                "shown where settings= asks for it."
+            )
+    methods = {each.method for each in results if each.held_out is not None}
+    if evaluation.own is not None and evaluation.is_as_searched and len(methods) > 1 and problem.is_complete:
+        found.append(
+            "Not all settings leave out the same: compare their scores with care, or give groups=, task_groups= or cv=."
+        )
+    if not problem.pairing.refits:
+        found.append(
+            "Held-out predictions of filters other than Tikhonov are those of a penalty built from all rows, which "
+            "is not the same as fitting again without some."
+        )
+    if "pairs" in sides:
+        words = problem.pairing.words
+        found.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
+    return found

@@ -1,0 +1,76 @@
+"""The grid of labels as numbers: what is counted, and means of blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.labels import LabelGrid
+from dyadlearn.views.grid import grid_of_labels
+
+
+def grid_of(values, **more):
+    return grid_of_labels(LabelGrid(np.asarray(values, dtype=float)), **more)
+
+
+def test_degrees_count_positive_labels_of_two_values():
+    rows, columns = grid_of([[1, 0, 1], [np.nan, 0, 1]]).degrees()
+    assert_array_equal(rows, [2, 1])
+    assert_array_equal(columns, [1, 0, 2])
+
+
+def test_degrees_count_observed_labels_of_many_values():
+    rows, columns = grid_of([[1, 0, 3], [np.nan, 0, 1]]).degrees()
+    assert_array_equal(rows, [3, 2])
+    assert_array_equal(columns, [1, 2, 2])
+
+
+def test_the_larger_of_two_values_is_positive():
+    labels = grid_of([[-1, 4, -1, np.nan]])
+    assert labels.is_binary
+    assert not labels.is_complete
+    assert labels.n_observed == 3
+    assert_allclose(labels.share_positive, 1 / 3)
+
+
+@pytest.mark.parametrize("values", [[[1.0, 1.0]], [[0.0, 1.0, 2.0]]])
+def test_one_or_three_values_are_not_binary(values):
+    assert not grid_of(values).is_binary
+
+
+def test_share_of_degrees_is_counted_from_above():
+    Y = (np.random.default_rng(0).random((50, 9)) < 0.4).astype(float)
+    rows, columns = grid_of(Y).degree_curves()
+    for curve, counts in ((rows, Y.sum(axis=1)), (columns, Y.sum(axis=0))):
+        assert_array_equal(curve.x, [0, *np.unique(counts), counts.max()])
+        assert_allclose(curve.y[1:-1], [np.mean(counts >= level) for level in np.unique(counts)])
+        assert (curve.y[0], curve.y[-1]) == (1, 0)
+    assert rows.words == f"50 instances: median {np.median(Y.sum(axis=1)):g}, most {int(Y.sum(axis=1).max())}"
+
+
+def test_the_nodes_of_a_network_have_one_distribution():
+    Y = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    (nodes,) = grid_of(Y, network=True).degree_curves()
+    assert nodes.words == "3 nodes: median 1, most 2"
+
+
+@pytest.mark.parametrize("most", [100, 4, 3, 1])
+def test_means_of_blocks(most):
+    values = np.random.default_rng(0).normal(size=(9, 8))
+    values[2:5, 3:] = np.nan
+    found = grid_of(values).pixels(most)
+    height, width = found.block
+    assert (height, width) == (-(-9 // most), -(-8 // most))
+    for i in range(found.values.shape[0]):
+        for j in range(found.values.shape[1]):
+            cells = values[i * height : (i + 1) * height, j * width : (j + 1) * width]
+            cells = cells[~np.isnan(cells)]
+            assert_allclose(found.values[i, j], cells.mean() if cells.size else np.nan)
+    assert_allclose(found.ends, np.nanquantile(values, [0.01, 0.99]))
+
+
+def test_pixels_of_two_values_are_shares_of_the_larger():
+    found = grid_of([[-1.0, 4.0], [4.0, 4.0], [np.nan, -1.0], [-1.0, -1.0]]).pixels(2)
+    assert_allclose(found.values, [[0.5, 1.0], [0.0, 0.0]])
+    assert found.ends == (0.0, 1.0)
