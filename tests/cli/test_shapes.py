@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import Options, read_labels
 from dyadlearn.cli.shapes import shape_of
 from dyadlearn.cli.tables import read_cells

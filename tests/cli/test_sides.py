@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.sides import Recipe, new_side, open_source, parse_options, training_side
 from dyadlearn.cli.talk import Talk
 from dyadlearn.cli.words import spoken

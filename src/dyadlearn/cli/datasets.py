@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from dyadlearn import datasets
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.files import Force, check_target, write_grid
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table
 from dyadlearn.datasets._home import resolve_home

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from dyadlearn import TwoStepRidge, landscape, screen
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
@@ -76,7 +76,7 @@ def _fitted(data: Any) -> TwoStepRidge:
     K, G = debtags_kernels(data)
     model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, data.Y, tasks=G)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    model._grid = replace(model._grid, instance_ids=packages, task_ids=tags)
+    model._grid = replace(model._grid, row_ids=packages, column_ids=tags)
     return model
 
 

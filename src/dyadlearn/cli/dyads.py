@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids, lies_on_its_side, make_ids
+from dyadlearn._tables import Ids, lies_on_its_side, make_ids
 from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
 from dyadlearn.cli.sides import Entities, Source, open_source, training_side
 from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, is_missing, read_cells, read_sheet, shown, suffix_of

@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, TextIO, cast
 import numpy as np
 import typer
 
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.tables import DELIMITERS, suffix_of, text_ids
 from dyadlearn.cli.words import printable
 from dyadlearn.store.atomic import check_place, replacing

@@ -150,7 +150,7 @@ def named(model: Any, data: Dyads) -> Any:
     if isinstance(model, OnlineTwoStepRidge):
         model._learnt = replace(model._learnt, task_ids=columns, task_names=task_names)
         return model
-    model._grid = replace(model._grid, instance_ids=rows, task_ids=columns)
+    model._grid = replace(model._grid, row_ids=rows, column_ids=columns)
     model._side = replace(model._side, ids=rows, names=names)
     if model._task_side is not None:
         model._task_side = replace(model._task_side, ids=columns, names=task_names)

@@ -104,7 +104,7 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     grid = labelled_model(loaded.model)._grid
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(
-        ("instance", "task"), loaded.ids, (grid.instance_ids, grid.task_ids), grid.values.shape, strict=True
+        ("instance", "task"), loaded.ids, (grid.row_ids, grid.column_ids), grid.values.shape, strict=True
     ):
         if ids is None:
             if subject.isdecimal() and int(subject) < count:

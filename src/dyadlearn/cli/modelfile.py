@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import OnlineTwoStepRidge
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.files import writing
 from dyadlearn.cli.sides import Recipe
 from dyadlearn.cli.tables import id_text, text_ids
@@ -58,7 +58,7 @@ class Loaded:
         """The ids of the instances and of the tasks, as the model has them."""
         if isinstance(self.model, OnlineTwoStepRidge):
             return None, self.model._learnt.task_ids
-        return self.model._grid.instance_ids, self.model._grid.task_ids
+        return self.model._grid.row_ids, self.model._grid.column_ids
 
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:

@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli import dyads
 from dyadlearn.cli.files import Force, check_table, is_text, write_blocks, write_columns, write_grid
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli.tables import Cells, id_text, is_missing, shown
 from dyadlearn.exceptions import DataFileError
 

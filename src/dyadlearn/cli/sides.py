@@ -12,7 +12,7 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._tables import Ids, make_ids
 from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import DataFileError, KernelError

@@ -14,7 +14,7 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, reading
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
 __all__ = ["Cells", "Sheet", "id_text", "read_cells", "read_sheet", "shown", "suffix_of", "text_ids"]

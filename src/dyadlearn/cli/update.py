@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from dyadlearn import OnlineTwoStepRidge
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.cli import dyads
 from dyadlearn.cli.files import Force, check_target
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model, save_model

@@ -7,7 +7,7 @@ import os
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._frames import make_ids
+from dyadlearn._tables import make_ids
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.datasets._tables import NAMES, NUMBERS, find_all, load_npz

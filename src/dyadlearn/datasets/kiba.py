@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._tables import Ids, make_ids
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_file, resolve_home
 from dyadlearn.datasets._tables import (

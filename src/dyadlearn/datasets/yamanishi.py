@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
-from dyadlearn._frames import Ids, write_table
+from dyadlearn._tables import Ids, write_table
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines, resolve_home
 from dyadlearn.datasets._tables import Matrix, read_matrix

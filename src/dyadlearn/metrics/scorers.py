@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dyadlearn._array import as_array_of, namespace, to_numpy
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn._tables import Table
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.errors import R2, NegSquaredLoss
 from dyadlearn.metrics.ranks import AveragePrecision, ConcordanceIndex, RocAuc
@@ -50,7 +51,7 @@ class _GridByGrid:
     """Any function of two grids (m, q), called for each grid of a stack."""
 
     function: Callable[[Any, Any], float]
-    grid: LabelGrid
+    grid: Table
     n_undefined: int = 0
 
     def __call__(self, F: Any) -> Any:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
+from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
 from dyadlearn._validation import reading_numbers
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.labels import LabelGrid
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._tasks import unwrap_tasks
 
@@ -39,8 +39,8 @@ def align_side(
     if spec.is_precomputed and table.column_ids is not None:
         row_ids = table.row_ids or table.column_ids
         if len(row_ids) == len(table.column_ids):
-            order = table.column_ids.order_as(row_ids, f"the columns of {name}", f"the rows of {name}")
-            table = Table(table.values, row_ids, table.column_ids, table.kind).take(None, order)
+            table = replace(table, row_ids=row_ids)
+            table = table.columns_as(row_ids, f"the columns of {name}", f"the rows of {name}")
     if table.row_ids is None or target is None:
         return table, target or table.row_ids
     if len(table.row_ids) == len(target):
@@ -59,8 +59,7 @@ def in_training_order(table: Table, side: Side, name: str) -> Table:
             f"{name} lies on its side: the ids of training are in its rows, and belong in its columns, with a row for "
             "each that is predicted for. Transpose it."
         )
-    order = table.column_ids.order_as(side.ids, f"the columns of {name}", "the training data")
-    return table.take(None, order)
+    return table.columns_as(side.ids, f"the columns of {name}", "the training data")
 
 
 def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
@@ -76,9 +75,9 @@ def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
     )
 
 
-def check_orientation(grid: LabelGrid, instances: Table, tasks: Table | None) -> None:
+def check_orientation(grid: Table, instances: Table, tasks: Table | None) -> None:
     """Tell somebody whose labels lie on their side, where ids show it."""
-    if lies_on_its_side(grid.instance_ids, grid.task_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
             + ("." if tasks is None else ", or exchange X and tasks.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import in_order
+from dyadlearn._tables import in_order
 from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout.labelled import labelled_part
@@ -92,8 +92,8 @@ class Question:
     def left_out(self) -> tuple[Any, Any, Any]:
         """Groups, task groups and folds, in the order of the training data."""
         grid = self.model._grid
-        groups = in_order(self.groups, grid.instance_ids, None, "groups")
-        return groups, in_order(self.task_groups, grid.task_ids, None, "task_groups"), self.cv
+        groups = in_order(self.groups, grid.row_ids, None, "groups")
+        return groups, in_order(self.task_groups, grid.column_ids, None, "task_groups"), self.cv
 
     @property
     def is_as_searched(self) -> bool:

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.kernels import Product, Sum
-from dyadlearn.labels import LabelGrid
 from dyadlearn.models._online_state import Learnt, Pending, Reservoir
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.projection import _Plan, _Seen
@@ -159,11 +158,11 @@ def _side_fits(side: Side) -> bool:
     return matches and _has(side.ids, n) and _has(side.names, d)
 
 
-def _grid_fits(grid: LabelGrid) -> bool:
+def _grid_fits(grid: Table) -> bool:
     if not is_shaped(grid.values, None, None) or grid.kind not in (None, *_KINDS):
         return False
     m, q = grid.values.shape
-    return _has(grid.instance_ids, m) and _has(grid.task_ids, q) and (q == 1 or not grid.is_vector)
+    return _has(grid.row_ids, m) and _has(grid.column_ids, q) and (q == 1 or not grid.is_vector)
 
 
 def _statistics_fit(seen: Statistics) -> bool:
@@ -278,11 +277,11 @@ RECORDS = (
         _side_fits,
     ),
     Record(
-        LabelGrid,
+        Table,
         {
             "values": _ARRAY,
-            "instance_ids": (Ids, NoneType),
-            "task_ids": (Ids, NoneType),
+            "row_ids": (Ids, NoneType),
+            "column_ids": (Ids, NoneType),
             "kind": (str, NoneType),
             "is_vector": (bool,),
         },
