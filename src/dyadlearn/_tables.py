@@ -24,8 +24,10 @@ __all__ = [
     "in_order",
     "is_whole",
     "lies_on_its_side",
+    "make_ids",
     "near_miss",
     "read_table",
+    "shown",
     "write_rows",
     "write_table",
 ]
@@ -47,7 +49,7 @@ class Ids:
         unknown = [label for label in wanted if label not in where]
         if unknown:
             raise IdError(
-                f"{_some(unknown)} not among the ids of {owner} (such as {_some(self.labels, 3)})."
+                f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)})."
                 + _written_alike(unknown, self.labels)
             )
         return np.array([where[label] for label in wanted], dtype=np.intp)
@@ -65,9 +67,9 @@ class Ids:
         if missing or extra:
             parts = []
             if missing:
-                parts.append(f"{len(missing)} of {other} not in {own} ({_some(missing)})")
+                parts.append(f"{len(missing)} of {other} not in {own} ({shown(missing)})")
             if extra:
-                parts.append(f"{len(extra)} of {own} not in {other} ({_some(extra)})")
+                parts.append(f"{len(extra)} of {own} not in {other} ({shown(extra)})")
             raise IdError(
                 f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
                 "Give both tables the same ids, in any order." + _written_alike(missing, extra)
@@ -79,7 +81,8 @@ class Ids:
         return replace(self, labels=tuple(self.labels[position] for position in positions))
 
 
-def _some(labels: Sequence[Any], limit: int = 5) -> str:
+def shown(labels: Sequence[Any], limit: int = 5) -> str:
+    """Return the first few labels as they are written in Python."""
     shown = ", ".join(repr(label) for label in labels[:limit])
     return shown + (", …" if len(labels) > limit else "")
 
@@ -129,7 +132,7 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
         seen: set[Hashable] = set()
         repeated = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
         raise IdError(
-            f"{owner} has repeated ids: {_some(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
+            f"{owner} has repeated ids: {shown(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
             "aggregate or rename the repeated ones."
         )
     return ids
@@ -241,13 +244,13 @@ def read_table(table: Any, name: str) -> Table:
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
     if text:
         raise ValueError(
-            f"{name} holds text in column {_some(text)}: expected numbers. Put ids in the index of a pandas "
+            f"{name} holds text in column {shown(text)}: expected numbers. Put ids in the index of a pandas "
             "frame or in the first column of any other."
         )
     odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
     if odd:
         raise ValueError(
-            f"{name} holds values of type {schema[odd[0]]} in column {_some(odd)}: expected numbers. Make numbers of "
+            f"{name} holds values of type {schema[odd[0]]} in column {shown(odd)}: expected numbers. Make numbers of "
             "them first, such as days since a fixed date."
         )
     native = frame.to_native()

@@ -19,19 +19,19 @@ def dyads(tables, talk=None, labels=None, instances=None, tasks=None, **options)
 
 def test_sides_are_matched_by_name(tables):
     found = dyads(tables)
-    assert_array_equal(found.Y, tables.Y)
-    assert_array_equal(found.instances.values, tables.X)
-    assert_array_equal(found.tasks.values, tables.T)
-    assert found.instance_ids.labels == tuple(tables.users)
-    assert found.instances.names.labels == ("age", "height", "mood")
+    assert_array_equal(found.labels.values, tables.Y)
+    assert_array_equal(found.instances.table.values, tables.X)
+    assert_array_equal(found.tasks.table.values, tables.T)
+    assert found.labels.row_ids.labels == tuple(tables.users)
+    assert found.instances.table.column_ids.labels == ("age", "height", "mood")
 
 
 def test_entities_without_labels_are_left_out_and_counted(tables, put):
     put(tables.labels, tables.users[:5], tables.items[2:], tables.Y[:5, 2:])
     talk = Talk(quiet=True)
     found = dyads(tables, talk)
-    assert_array_equal(found.instances.values, tables.X[:5])
-    assert_array_equal(found.tasks.values, tables.T[2:])
+    assert_array_equal(found.instances.table.values, tables.X[:5])
+    assert_array_equal(found.tasks.table.values, tables.T[2:])
     assert [note.partition(" in ")[0] for note in talk.notes] == ["7 of 12 instances", "2 of 8 tasks"]
 
 
@@ -105,16 +105,16 @@ def test_labels_on_their_side(tables, put):
     put(tables.labels, tables.items, tables.users, tables.Y.T)
     with pytest.raises(IdError, match="lies on its side.*--transpose"):
         dyads(tables)
-    assert_array_equal(dyads(tables, transpose=True).Y, tables.Y)
+    assert_array_equal(dyads(tables, transpose=True).labels.values, tables.Y)
 
 
 def test_without_ids_the_order_counts(tables):
     np.save(tables.folder / "labels.npy", tables.Y[::-1, ::-1])
     talk = Talk(quiet=True)
     found = dyads(tables, talk, labels=tables.folder / "labels.npy")
-    assert_array_equal(found.Y, tables.Y[::-1, ::-1])
-    assert found.instance_ids.labels == tuple(tables.users[::-1])
-    assert found.task_ids.labels == tuple(tables.items[::-1])
+    assert_array_equal(found.labels.values, tables.Y[::-1, ::-1])
+    assert found.labels.row_ids.labels == tuple(tables.users[::-1])
+    assert found.labels.column_ids.labels == tuple(tables.items[::-1])
     assert sum("taken in the order they stand" in note for note in talk.notes) == 2
     np.save(tables.folder / "labels.npy", tables.Y[:5])
     with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
@@ -136,10 +136,10 @@ def test_long_tables_are_recognised(tables, heading):
     tables.labels.write_text(long_text(tables, heading))
     found = dyads(tables)
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
-    order = [found.task_ids.labels.index(item) for item in tables.items]
-    rows = [found.instance_ids.labels.index(user) for user in tables.users]
-    assert_array_equal(found.Y[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
-    assert_array_equal(found.instances.values[rows], tables.X)
+    order = [found.labels.column_ids.labels.index(item) for item in tables.items]
+    rows = [found.labels.row_ids.labels.index(user) for user in tables.users]
+    assert_array_equal(found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
+    assert_array_equal(found.instances.table.values[rows], tables.X)
 
 
 def test_a_long_table_may_name_everybody_once(tmp_path):
@@ -152,14 +152,14 @@ def test_a_long_table_may_name_everybody_once(tmp_path):
 def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
     put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
     grid = read_labels(tables.labels, Options(), Talk(quiet=True))
-    assert grid.columns.labels == ("1", "2")
+    assert grid.column_ids.labels == ("1", "2")
 
 
 def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
     grid = read_labels(path, Options(), Talk(quiet=True))
-    assert grid.rows.labels == ("1", "2")
+    assert grid.row_ids.labels == ("1", "2")
     assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
 
@@ -226,16 +226,16 @@ def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
     with Talk(quiet=True) as talk:
         found = dyads(tables, talk, instances=path, drop_invalid=True, **options)
     kept = [i for i in range(12) if i != 4]
-    assert_array_equal(found.Y, tables.Y[kept])
-    assert found.instance_ids.labels == found.instances.ids.labels == tuple(tables.users[i] for i in kept)
-    assert found.instances.values.shape[0] == 11
+    assert_array_equal(found.labels.values, tables.Y[kept])
+    assert found.labels.row_ids.labels == found.instances.table.row_ids.labels == tuple(tables.users[i] for i in kept)
+    assert found.instances.table.values.shape[0] == 11
     assert "'u4'" in talk.notes[0]
 
 
 def test_groups_are_matched_by_name(tables):
     path = tables.folder / "groups.csv"
     path.write_text("user,group\n" + "\n".join(f"u{i},{i % 3}" for i in reversed(range(12))))
-    ids = dyads(tables).instance_ids
+    ids = dyads(tables).labels.row_ids
     assert_array_equal(read_groups(path, ids, "instances"), [str(i % 3) for i in range(12)])
     path.write_text("user,group\nu0,1\n")
     with pytest.raises(IdError, match="no group for 11 of the 12 instances: 'u1'"):

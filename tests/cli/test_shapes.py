@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dyadlearn._files.tables import read_cells
 from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import Options, read_labels
 from dyadlearn.cli.shapes import shape_of
-from dyadlearn.cli.tables import read_cells
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -92,7 +92,7 @@ def test_a_grid_that_could_be_long_is_told(tmp_path):
     path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
     for options, notes in ((Options(), 1), (Options(format="grid"), 0)):
         talk = Talk(quiet=True)
-        assert read_labels(path, options, talk).columns.labels == ("item", "stars")
+        assert read_labels(path, options, talk).column_ids.labels == ("item", "stars")
         assert sum("add --format long" in note for note in talk.notes) == notes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dyadlearn.cli.words import spoken
+from dyadlearn.cli.talk import spoken
 
 
 @pytest.mark.parametrize(

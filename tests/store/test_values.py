@@ -235,7 +235,7 @@ def test_every_field_of_a_part_is_written():
     from dyadlearn.store.records import RECORDS
 
     for record in RECORDS:
-        assert [field.name.removeprefix("_") for field in fields(record.cls)] == list(record.fields), record.cls
+        assert [field.name for field in fields(record.cls)] == list(record._attributes().values()), record.cls
 
 
 def test_every_tag_is_used_once():

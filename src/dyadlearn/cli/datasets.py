@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from dyadlearn import datasets
+from dyadlearn._files.writing import write_grid
 from dyadlearn._tables import Ids
-from dyadlearn.cli.files import Force, check_target, write_grid
+from dyadlearn.cli.files import Force, check_target
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table
 from dyadlearn.datasets._home import resolve_home
 
@@ -119,4 +120,4 @@ def _write(data: Any, name: str, folder: Path, targets: list[Path]) -> None:
     for target, values, axes in zip(
         targets, (data.Y, K, G), ((rows, columns), (rows, rows), (columns, columns)), strict=True
     ):
-        write_grid(target, np.asarray(values, dtype=np.float64), *axes, "")
+        write_grid(target, [np.asarray(values, dtype=np.float64)], *axes, "")

@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from dyadlearn import TwoStepRidge, landscape, screen
-from dyadlearn._tables import Ids
-from dyadlearn.cli.files import Force, check_target, writing
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import Ids, Table
+from dyadlearn.cli.files import Force, check_target
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.holdout import Problem
@@ -74,10 +75,9 @@ def demo(
 def _fitted(data: Any) -> TwoStepRidge:
     """Fit two-step ridge on kernels of the texts; the other models have the same spectra."""
     K, G = debtags_kernels(data)
-    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, data.Y, tasks=G)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    model._grid = replace(model._grid, row_ids=packages, column_ids=tags)
-    return model
+    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed")
+    return model.fit(K, Table(data.Y, packages, tags), tasks=G)
 
 
 def _scores(model: TwoStepRidge, talk: Talk) -> dict[str, dict[str, dict[str, Any]]]:

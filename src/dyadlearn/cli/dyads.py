@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn._files import parse_number
-from dyadlearn._tables import Ids, lies_on_its_side, make_ids
+from dyadlearn._files.packed import parse_number
+from dyadlearn._files.tables import ARRAYS, Cells, id_text, is_missing, load_table, read_cells, suffix_of
+from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
+from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
 from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
-from dyadlearn.cli.sides import Entities, Source, open_source, training_side
-from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, is_missing, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
@@ -59,11 +59,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Dyads:
-    """Labels Y (m, q) with NaN where not observed, their ids, and the two sides in the same order."""
+    """Labels (m, q) with NaN where not observed and with their ids, and the two sides in the same order."""
 
-    Y: np.ndarray
-    instance_ids: Ids | None
-    task_ids: Ids | None
+    labels: Table
     instances: Entities
     tasks: Entities | None
 
@@ -113,21 +111,21 @@ def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Optio
     second = None if tasks is None else open_source(tasks, options.tasks_smiles)
     wanted = first if options.transpose else second
     grid = read_labels(labels, options, talk, None if wanted is None else wanted.ids)
-    _check_headings(grid, (first, second))
-    _check_orientation(grid, first, second)
-    places = _places(first, grid.rows, grid.values.shape[0], "instances", "rows", grid.path, talk)
+    _check_headings(grid, labels, (first, second))
+    _check_orientation(grid, labels, first, second)
+    places = _places(first, grid.row_ids, grid.values.shape[0], "instances", "rows", labels, talk)
     how = (options.fingerprint, options.drop_invalid, talk)
-    X, kept = training_side(first, places, options.kernel, *how)
+    X, kept = training_entities(first, places, options.kernel, *how)
     T, kept_tasks = None, None
     if second is not None:
-        places = _places(second, grid.columns, grid.values.shape[1], "tasks", "columns", grid.path, talk)
-        T, kept_tasks = training_side(second, places, options.task_kernel, *how)
+        places = _places(second, grid.column_ids, grid.values.shape[1], "tasks", "columns", labels, talk)
+        T, kept_tasks = training_entities(second, places, options.task_kernel, *how)
     grid = grid.take(kept, kept_tasks)
-    task_ids = grid.columns or (None if T is None else T.ids)
-    return Dyads(grid.values, grid.rows or X.ids, task_ids, X, T)
+    task_ids = grid.column_ids or (None if T is None else T.table.row_ids)
+    return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = None) -> Sheet:
+def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = None) -> Table:
     """Read labels as a grid; what became of the rows of a long table is said.
 
     Parameters
@@ -144,7 +142,7 @@ def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = No
         raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
     if suffix_of(path) in ARRAYS:
-        grid = read_sheet(path)
+        grid = load_table(path)
         if not isinstance(grid.values, np.ndarray):
             raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
     else:
@@ -156,15 +154,15 @@ def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = No
                 f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
                 "and a value in each line, add --format long."
             )
-        grid = _from_long(cells, options, talk) if is_long else cells.sheet()
+        grid = _from_long(cells, options, talk) if is_long else cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
     if np.isnan(grid.values).all():
         raise DataFileError(f"{path} holds no label.")
-    return grid.transposed() if options.transpose else grid
+    return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
+def _from_long(cells: Cells, options: Options, talk: Talk) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
@@ -181,7 +179,7 @@ def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
         )
     values = found.grid if options.fill is None else np.where(np.isnan(found.grid), options.fill, found.grid)
     rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
-    return Sheet(values, rows, columns, cells.path)
+    return Table(values, rows, columns)
 
 
 def _long_places(cells: Cells, options: Options) -> list[int]:
@@ -220,23 +218,23 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     return cells
 
 
-def _check_headings(grid: Sheet, sources: tuple[Source, Source | None]) -> None:
+def _check_headings(grid: Table, labels: Path, sources: tuple[Source, Source | None]) -> None:
     """Refuse files whose first line, which is read as headings, begins with an id: they have none."""
-    for labelled, source in zip((grid.rows, grid.columns), sources, strict=True):
+    for labelled, source in zip((grid.row_ids, grid.column_ids), sources, strict=True):
         if source is None or source.ids is None or labelled is None:
             continue
-        for path, corner, ids in ((grid.path, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
+        for path, corner, ids in ((labels, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
             if corner is not None and corner in ids.labels:
                 raise DataFileError(
                     f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
                 )
 
 
-def _check_orientation(grid: Sheet, instances: Source, tasks: Source | None) -> None:
+def _check_orientation(grid: Table, labels: Path, instances: Source, tasks: Source | None) -> None:
     """Tell somebody whose labels lie on their side."""
-    if lies_on_its_side(grid.rows, grid.columns, instances.ids, None if tasks is None else tasks.ids):
+    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.ids, None if tasks is None else tasks.ids):
         raise IdError(
-            f"{grid.path} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
+            f"{labels} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
             "rows. Add --transpose."
         )
 
@@ -246,7 +244,7 @@ def _places(
 ) -> np.ndarray | None:
     """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
     if wanted is None or source.ids is None:
-        found = len(source.texts) if source.sheet is None else source.sheet.values.shape[0]
+        found = source.table.values.shape[0]
         if found != n:
             raise ValueError(
                 f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
@@ -304,8 +302,10 @@ def _as_number(label: str) -> float | None:
     return None if is_missing(label) or not is_number(label) else parse_number(label)
 
 
-def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:
-    """Read a table of ids and groups; return the group of each id wanted."""
+def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
+    """Read a table of ids and groups; return the group of each id wanted, None without a file."""
+    if path is None:
+        return None
     cells = read_cells(path)
     if len(cells.headings) != 2:
         raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")

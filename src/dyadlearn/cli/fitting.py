@@ -1,8 +1,7 @@
-"""Models by the names the command line gives them: made, fitted, and told what their rows and columns are called."""
+"""Models by the names the command line gives them, made and fitted."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn._files import parse_number
+from dyadlearn._files.packed import parse_number
 from dyadlearn.cli.dyads import Dyads
-from dyadlearn.cli.sides import Recipe
+from dyadlearn.cli.entities import Recipe
 from dyadlearn.cli.talk import Talk
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting, as_setting
@@ -32,7 +31,6 @@ __all__ = [
     "check_online",
     "fitted",
     "kernels_of",
-    "named",
     "searched",
     "settings_of",
 ]
@@ -107,16 +105,16 @@ def searched(
         model = KroneckerRidgeCV(alphas, **common, **kernels_of(data))
     else:
         model = TwoStepRidgeCV(alphas, task_alphas, **common, **kernels_of(data))
-    tasks = None if data.tasks is None or name == "independent" else data.tasks.values
-    model.fit(data.instances.values, data.Y, tasks=tasks, groups=groups, task_groups=task_groups)
+    tasks = None if data.tasks is None or name == "independent" else data.tasks.table
+    model.fit(data.instances.table, data.labels, tasks=tasks, groups=groups, task_groups=task_groups)
     # How it was shown is no part of the model.
     model.progress = None
-    return named(model, data)
+    return model
 
 
 def fitted(data: Dyads, name: str, alpha: float, task_alpha: float) -> Any:
     """Fit a model with a given regularisation."""
-    tasks = None if data.tasks is None else data.tasks.values
+    tasks = None if data.tasks is None else data.tasks.table
     if name == "online":
         model: Any = OnlineTwoStepRidge(alpha, task_alpha)
     elif name == "independent":
@@ -125,12 +123,12 @@ def fitted(data: Dyads, name: str, alpha: float, task_alpha: float) -> Any:
         model = KroneckerRidge(alpha, **kernels_of(data))
     else:
         model = TwoStepRidge(alpha, task_alpha, **kernels_of(data))
-    return named(model.fit(data.instances.values, data.Y, tasks=tasks), data)
+    return model.fit(data.instances.table, data.labels, tasks=tasks)
 
 
 def check_online(data: Dyads) -> None:
     """Refuse what an online model cannot take: missing labels, and sides that are not linear in features."""
-    if np.isnan(data.Y).any():
+    if np.isnan(data.labels.values).any():
         raise ValueError("An online model needs every label: fill the holes, or take --model two-step.")
     sides: list[tuple[str, Recipe]] = [("instances", data.instances.recipe)]
     if data.tasks is not None:
@@ -138,20 +136,3 @@ def check_online(data: Dyads) -> None:
     for side, recipe in sides:
         if recipe.of_model[0] != "linear":
             raise ValueError(f"An online model is linear in features, but its {side} are {recipe.in_words}.")
-
-
-def named(model: Any, data: Dyads) -> Any:
-    """Tell a model what its rows, columns and features are called.
-
-    Data frames would do that themselves, but no library of data frames is needed here.
-    """
-    rows, columns = data.instance_ids, data.task_ids
-    names, task_names = data.instances.names, None if data.tasks is None else data.tasks.names
-    if isinstance(model, OnlineTwoStepRidge):
-        model._learnt = replace(model._learnt, task_ids=columns, task_names=task_names)
-        return model
-    model._grid = replace(model._grid, row_ids=rows, column_ids=columns)
-    model._side = replace(model._side, ids=rows, names=names)
-    if model._task_side is not None:
-        model._task_side = replace(model._task_side, ids=columns, names=task_names)
-    return model

@@ -10,10 +10,12 @@ import typer
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import to_numpy
-from dyadlearn.cli.files import Force, check_target, writing
+from dyadlearn._files.tables import id_text
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import shown
+from dyadlearn.cli.files import Force, check_target
 from dyadlearn.cli.fitting import settings_of
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.tables import id_text, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
 
 __all__ = ["inspect", "report"]

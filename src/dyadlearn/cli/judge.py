@@ -9,7 +9,8 @@ import typer
 
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
-from dyadlearn.cli.files import Force, check_table, write_columns
+from dyadlearn._files.writing import write_columns
+from dyadlearn.cli.files import Force, check_table
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
 from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
 from dyadlearn.diagnostics.heldout import labelled_model

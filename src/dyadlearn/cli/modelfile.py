@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import OnlineTwoStepRidge
+from dyadlearn._files.tables import id_text, text_ids
+from dyadlearn._files.writing import writing
 from dyadlearn._tables import Ids
-from dyadlearn.cli.files import writing
-from dyadlearn.cli.sides import Recipe
-from dyadlearn.cli.tables import id_text, text_ids
+from dyadlearn.cli.entities import Recipe
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import read_model, write_model

@@ -10,12 +10,13 @@ import typer
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._tables import Ids
+from dyadlearn._files.tables import read_cells
+from dyadlearn._files.writing import is_text, write_columns, write_grid
+from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads
-from dyadlearn.cli.files import Force, check_table, is_text, write_blocks, write_columns, write_grid
+from dyadlearn.cli.entities import new_entities
+from dyadlearn.cli.files import Force, check_table
 from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.sides import Entities, new_side
-from dyadlearn.cli.tables import read_cells, shown
 from dyadlearn.cli.talk import Json, Quiet, Talk
 from dyadlearn.exceptions import DataFileError
 
@@ -69,7 +70,7 @@ def predict(
         if pairs is None and not long:
             done = f"{len(rows)} × {len(columns)} predictions"
             if not talk.as_json or output is not None:
-                write_grid(output, values, rows, columns, "instance")
+                write_grid(output, [values], rows, columns, "instance")
             figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
         else:
             table = _listed(values, rows, columns, pairs)
@@ -84,42 +85,42 @@ def predict(
             talk.say(f"Wrote {done} to {output}.")
 
 
-def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, talk: Talk) -> Entities | None:
+def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, talk: Talk) -> Table | None:
     """Read one side of what is to be predicted; None stands for the side of training."""
     if path is None:
         return None
     recipe = (found.instances, found.tasks)[side]
     if recipe is None:
         raise ValueError("The model knows nothing of tasks and cannot predict for new ones: leave --tasks out.")
-    return new_side(path, recipe, found.ids[side], talk, smiles=smiles)
+    return new_entities(path, recipe, found.ids[side], talk, smiles=smiles)
 
 
-def _write_in_blocks(found: Loaded, X: Entities, T: Entities | None, output: Path | None) -> dict[str, int]:
+def _write_in_blocks(found: Loaded, X: Table, T: Table | None, output: Path | None) -> dict[str, int]:
     """Predict and write one block of instances after the other; return how many instances and tasks there were."""
     # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
     n_tasks = _predictions(found.model, X.values[:1], T).shape[1]
     n_rows = X.values.shape[0]
     rows, columns = _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks)
     blocks = (_predictions(found.model, X.values[here], T) for here in row_blocks(n_rows, 8 * n_tasks))
-    write_blocks(output, blocks, rows, columns, "instance")
+    write_grid(output, blocks, rows, columns, "instance")
     return {"instances": n_rows, "tasks": n_tasks}
 
 
-def _predictions(model: Any, X: Any, T: Entities | None) -> np.ndarray:
+def _predictions(model: Any, X: Any, T: Table | None) -> np.ndarray:
     """Return predictions (a, b) for the rows of X; a side that is None is that of training."""
     if X is not None:
-        values = to_numpy(model.predict(X, tasks=None if T is None else T.values))
+        values = to_numpy(model.predict(X, tasks=None if T is None else T))
         return values.reshape(X.shape[0], -1)
     if isinstance(model, OnlineTwoStepRidge):
         raise ValueError("An online model keeps no instances: give them by --instances.")
     # The spectrum knows the instances of training, whether the model keeps their features or not.
     assert T is not None
-    _, rows = model._task_rows(T.values)
+    _, rows = model._task_rows(T)
     return to_numpy(model._expansion().transposed.grid(rows, None).T)
 
 
-def _names(found: Loaded, side: Entities | None, place: int, count: int) -> Ids:
-    ids = found.ids[place] if side is None else side.ids
+def _names(found: Loaded, side: Table | None, place: int, count: int) -> Ids:
+    ids = found.ids[place] if side is None else side.row_ids
     return Ids(tuple(map(str, range(count)))) if ids is None else ids
 
 

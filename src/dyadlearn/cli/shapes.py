@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dyadlearn._files import parse_number
-from dyadlearn._tables import Ids
-from dyadlearn.cli.tables import Cells, id_text, is_missing, shown
+from dyadlearn._files.packed import parse_number
+from dyadlearn._files.tables import Cells, id_text, is_missing
+from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["could_be_long", "is_number", "shape_of"]

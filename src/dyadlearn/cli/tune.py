@@ -90,7 +90,7 @@ def tune(
         data = dyads.read_dyads(labels, instances, tasks, options, talk)
         if model == "online":
             check_online(data)
-        scoring = scoring or usual_scoring(data.Y)
+        scoring = scoring or usual_scoring(data.labels.values)
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",
@@ -99,8 +99,8 @@ def tune(
             alphas=grid,
             task_alphas=task_grid,
             cv=cv,
-            groups=None if groups is None else dyads.read_groups(groups, data.instance_ids, "instances"),
-            task_groups=None if task_groups is None else dyads.read_groups(task_groups, data.task_ids, "tasks"),
+            groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
+            task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
             talk=talk,
         )
         figures = _figures(search, data, model, scoring)
@@ -122,7 +122,7 @@ def tune(
 
 def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[str, Any]:
     """Return what was found, for machines."""
-    m, q = data.Y.shape
+    m, q = data.labels.values.shape
     return {
         "model": model,
         "setting": search.holdout_setting_,
@@ -133,16 +133,16 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "holdout": search.holdout_method_,
         "instances": m,
         "tasks": q,
-        "observed": int(np.count_nonzero(~np.isnan(data.Y))),
+        "observed": int(np.count_nonzero(~np.isnan(data.labels.values))),
     }
 
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
     """Return what was found, for people."""
-    m, q = data.Y.shape
+    m, q = data.labels.values.shape
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
-        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.Y.size:.4g} % observed"),
+        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.labels.values.size:.4g} % observed"),
         ("instances", data.instances.recipe.in_words),
         ("tasks", task_side),
         ("alpha", number(figures["alpha"])),

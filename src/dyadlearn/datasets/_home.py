@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from dyadlearn._files import is_at, lock, read_text
+from dyadlearn._files.atomic import is_at, lock
+from dyadlearn._files.packed import read_text
 
 __all__ = ["download_file", "find_file", "read_lines", "resolve_home"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
-from dyadlearn._files import parse_number, read_arrays, reading
+from dyadlearn._files.packed import parse_number, read_arrays, reading
 from dyadlearn._tables import Ids, make_ids, write_table
 from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines
 from dyadlearn.exceptions import DataFileError

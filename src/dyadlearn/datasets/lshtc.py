@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from dyadlearn._files import make_sparse, stream
+from dyadlearn._files.packed import make_sparse, stream
 from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.datasets._tables import NUMBERS, WHOLE, check_arrays, find_all, load_npz

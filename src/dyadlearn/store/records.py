@@ -62,6 +62,10 @@ class Record:
         The same for what is cheaper to compute again than to store.
     room : callable
         Gives the bytes that this takes.
+    tag : str or None
+        What files call the class, where that is not its name.
+    names : mapping of str to str
+        The attributes of fields that files call otherwise.
     """
 
     cls: type
@@ -70,10 +74,12 @@ class Record:
     stored: Fields | None = None
     recomputed: str | None = None
     room: Callable[[Any], int] = lambda record: 0
+    tag: str | None = None
+    names: Mapping[str, str] | None = None
 
     def codec(self) -> Codec:
         """Return how such records are written and read."""
-        return Codec(self.cls.__name__.strip("_"), self._write, self._read, shared=True)
+        return Codec(self.tag or self.cls.__name__.strip("_"), self._write, self._read, shared=True)
 
     def _write(self, writer: Writer, value: Any, path: str) -> dict[str, Any]:
         own = value.__dict__
@@ -98,7 +104,8 @@ class Record:
     def _attributes(self) -> dict[str, str]:
         """Return what each field is called in the class."""
         known = {field.name for field in dataclass_fields(self.cls)}
-        return {name: name if name in known else f"_{name}" for name in self.fields}
+        named = self.names or {}
+        return {name: named.get(name, name if name in known else f"_{name}") for name in self.fields}
 
 
 def checked_fields(found: Mapping[str, Any], fields: Fields, optional: Fields, path: str) -> Mapping[str, Any]:
@@ -280,12 +287,14 @@ RECORDS = (
         Table,
         {
             "values": _ARRAY,
-            "row_ids": (Ids, NoneType),
-            "column_ids": (Ids, NoneType),
+            "instance_ids": (Ids, NoneType),
+            "task_ids": (Ids, NoneType),
             "kind": (str, NoneType),
             "is_vector": (bool,),
         },
         _grid_fits,
+        tag="LabelGrid",
+        names={"instance_ids": "row_ids", "task_ids": "column_ids"},
     ),
     Record(
         Solution,
