@@ -94,6 +94,10 @@ class Cells:
     def table(self) -> Table:
         """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
+        if not places:
+            raise DataFileError(
+                f"{self.path} holds no table: it has ids and no values, or cells that nothing separates."
+            )
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
             raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
@@ -174,8 +178,8 @@ def load_table(path: Path) -> Table:
     return _load_array(path) if suffix_of(path) in ARRAYS else read_cells(path).table()
 
 
-def check_whole(table: Table, path: Path) -> None:
-    """Refuse features or kernels with holes; labels may have them."""
+def check_whole(table: Table, path: Path, rule: str = "only labels may have holes") -> None:
+    """Refuse a table with holes, naming the first and the rule that it breaks."""
     if is_sparse(table.values) or not np.isnan(table.values).any():
         return
     places = np.argwhere(np.isnan(table.values))[0]
@@ -183,7 +187,7 @@ def check_whole(table: Table, path: Path) -> None:
         f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
         for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
     ]
-    raise DataFileError(f"{path}, {', '.join(where)}: the value is missing; only labels may have holes.")
+    raise DataFileError(f"{path}, {', '.join(where)}: the value is missing; {rule}.")
 
 
 def read_cells(path: Path) -> Cells:

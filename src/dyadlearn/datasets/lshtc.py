@@ -14,8 +14,8 @@ from sklearn.utils import Bunch
 
 from dyadlearn._files.packed import make_sparse, stream
 from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import resolve_home
-from dyadlearn.datasets._tables import NUMBERS, WHOLE, check_arrays, find_all, load_npz
+from dyadlearn.datasets._home import find_all, resolve_home
+from dyadlearn.datasets._read import NUMBERS, WHOLE, check_arrays, describe, load_npz
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_lshtc", "load_lshtc3", "read_hierarchy", "read_libsvm_batches", "scan_libsvm"]
@@ -33,21 +33,6 @@ _LABELS = re.compile(rf"\s*(?:{_WHOLE}[\s,]+)*(?:{_WHOLE})?\s*", re.ASCII)
 
 # Lines that are parsed at a time where nobody says how many.
 _CHUNK = 10_000
-
-DESCR = """\
-LSHTC 1, dry run, {task}
-{rule}
-
-Web pages of a directory, each in one leaf of a hierarchy of {nodes:,} categories (a forest of ten trees), described by
-how often each of {features:,} terms stands in it. {sizes}.
-
-In task2, documents for training and validation are the short descriptions that the directory gives, and those for
-testing are the pages themselves, as crawled: a shift of domain, so that the validation part tells more about a model
-than the test part. In task1 they are all crawled pages; the part for training is not here. The tasks number their terms
-differently: column j means different things in them.
-
-I. Partalas and others: LSHTC: a benchmark for large-scale text classification. arXiv:1503.08581 (2015).
-"""
 
 
 def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "task2") -> Bunch:
@@ -137,7 +122,6 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
             f"{archive}: {strangers.size} categories are not in {hierarchy.name}, such as {strangers[0]}."
         )
     bounds = np.cumsum([part.shape[0] for part in parts.values()])[:-1]
-    title = f"LSHTC 1, dry run, {task}"
     return Bunch(
         X=sparse.vstack(list(parts.values()), format="csr"),
         Y=_indicator(np.arange(len(target)), columns, (len(target), len(label_ids))),
@@ -150,9 +134,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
             _counts(stored, "classDescr", n_features, archive) if has_texts else sparse.csr_array((0, n_features))
         ),
         description_ids=stored["classDescr_y"] if has_texts else np.empty(0, dtype=target.dtype),
-        DESCR=DESCR.format(
+        DESCR=describe(
+            "lshtc",
             task=task,
-            rule="=" * len(title),
             nodes=len(np.unique(edges)),
             features=n_features,
             sizes=", ".join(f"{name}: {part.shape[0]:,} documents" for name, part in parts.items()),
