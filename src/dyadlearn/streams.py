@@ -8,10 +8,8 @@ each other.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -25,6 +23,7 @@ from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_bloc
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, read_arrays, reading
 from dyadlearn._files.tables import parquet_columns, parquet_parts
+from dyadlearn._progress import Progress
 from dyadlearn._validation import check_count
 from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store.files import read_model, write_model
@@ -115,9 +114,9 @@ def fit_stream(
         _skip(stream, position, path)
         vars(model).clear()
         vars(model).update(vars(known))
-    saved, first = position, True
-    total = len(batches) if isinstance(batches, Sized) else None
-    with _shown(position, total, progress) as show:
+    saved, first, begin, clock = position, True, position, time.perf_counter()
+    with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
+        bar.advance(position.n_batches)
         for X, y in stream:
             if path is not None and is_foreign(X):
                 raise TypeError(
@@ -129,7 +128,8 @@ def fit_stream(
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=asdict(position))
                 saved = position
-            show(position)
+            speed = (position.n_rows - begin.n_rows) / max(time.perf_counter() - clock, 1e-9)
+            bar.advance(1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s")
     if path is not None and saved != position:
         write_model(model, path, stream=asdict(position))
     return model
@@ -181,34 +181,6 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> No
             f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
             f"{wanted.n_batches}. {anew}"
         )
-
-
-# Progress ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _shown(start: Position, total: int | None, progress: bool | None) -> Iterator[Any]:
-    """Yield a function that shows a position; it does nothing where nobody watches."""
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield lambda position: None
-        return
-    # rich is loaded by those who watch only.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    begin = time.perf_counter()
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    # On a terminal the bar goes when it is done; in a file only its last state is written.
-    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
-        task = bar.add_task("Learning", total=total, completed=start.n_batches)
-
-        def show(position: Position) -> None:
-            speed = (position.n_rows - start.n_rows) / max(time.perf_counter() - begin, 1e-9)
-            text = f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s"
-            bar.update(task, completed=position.n_batches, description=text)
-
-        yield show
 
 
 # Readers -----------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Annotated, Any, Self
 
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dyadlearn._files.writing import printable
+from dyadlearn._progress import Progress
 
 __all__ = ["Json", "Quiet", "Talk", "make_list", "make_table", "number", "spoken"]
 
@@ -102,15 +102,9 @@ class Talk:
             if not self.quiet:
                 typer.echo(f"note: {text}", err=True)
 
-    @contextmanager
-    def working(self, title: str) -> Iterator[None]:
+    def working(self, title: str) -> Progress:
         """Show that something takes its time, where somebody watches."""
-        console = Console(stderr=True)
-        if self.quiet or not console.is_terminal:
-            yield
-        else:
-            with console.status(title):
-                yield
+        return Progress(None, title, self.progress)
 
     def say(self, *things: Any) -> None:
         """Print sentences and tables for people; machines and the quiet do without."""

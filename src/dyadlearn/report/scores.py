@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
+from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
 from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
@@ -18,7 +19,6 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.report.data import Landscape, Result
 from dyadlearn.report.words import joined
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.incomplete import fold_groups, folds_of, has_shortcut, method_in_words

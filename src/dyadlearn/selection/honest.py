@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._pairs import group_codes
+from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, in_order, read_table
 from dyadlearn._validation import check_choice, check_labels, check_same_library
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
@@ -31,7 +32,6 @@ from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._inputs import align_side, check_sizes
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.models._tasks import unwrap_tasks
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch
 from dyadlearn.settings import Setting, as_setting
 

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
+from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
 from dyadlearn._validation import check_alphas, check_memory
 from dyadlearn.exceptions import LeverageError
@@ -25,7 +26,6 @@ from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_me
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.pairing.groups import group_members
-from dyadlearn.selection._progress import Progress
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["MAX_MEMORY", "landscape", "scored"]
