@@ -18,7 +18,9 @@ from dyadlearn._validation import check_memory, check_not_empty, check_real, rea
 __all__ = [
     "LongGrid",
     "averaged_grid",
+    "distinct_labels",
     "fisher_relabel",
+    "is_binary",
     "read_labels",
     "read_numbers",
     "symmetric_grid",
@@ -84,6 +86,17 @@ def symmetric_grid(grid: Table, sign: int) -> Table:
     return grid if grid.column_ids is None else replace(grid, column_ids=grid.row_ids)
 
 
+def distinct_labels(Y: Any) -> np.ndarray:
+    """Return the values that observed labels have, in ascending order."""
+    values = to_numpy(Y)
+    return np.unique(values[~np.isnan(values)])
+
+
+def is_binary(Y: Any) -> bool:
+    """Tell whether the observed labels are of exactly two values, the larger being the positive one."""
+    return distinct_labels(Y).size == 2
+
+
 def fisher_relabel(Y: Any) -> Array:
     r"""Relabel a binary grid so that ridge regression becomes Fisher's discriminant.
 
@@ -113,10 +126,10 @@ def fisher_relabel(Y: Any) -> Array:
     values = grid.values
     xp = namespace(values)
     observed = ~xp.isnan(values)
-    distinct = xp.unique_values(values[observed])
-    if distinct.shape[0] != 2:
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.shape[0]} in Y.")
-    positive = values == distinct[1]
+    found = distinct_labels(values)
+    if found.size != 2:
+        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {found.size} in Y.")
+    positive = values == float(found[1])
     total = int(xp.sum(xp.astype(observed, xp.int64)))
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
     relabelled = xp.where(

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from dyadlearn._files.packed import make_sparse, stream
-from dyadlearn._validation import check_choice
+from dyadlearn._validation import check_choice, check_count
 from dyadlearn.datasets._home import find_all, resolve_home
 from dyadlearn.datasets._read import NUMBERS, WHOLE, check_arrays, describe, load_npz
 from dyadlearn.exceptions import DataFileError
@@ -274,7 +274,7 @@ def read_libsvm_batches(
     [((2, 19), (2, 2)), ((1, 19), (1, 2))]
     """
     check_choice(unknown, "unknown", ("raise", "ignore"))
-    _check_count(batch_size, "batch_size")
+    check_count(batch_size, "batch_size")
     width, label_ids = _columns(Path(path), n_features, labels)
     # A generator of its own, so that wrong arguments are told at the call and not at the first batch.
     return _batches(Path(path), batch_size, width, label_ids, unknown == "ignore")
@@ -361,15 +361,10 @@ def read_hierarchy(path: str | os.PathLike[str]) -> np.ndarray:
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
 
 
-def _check_count(value: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}.")
-
-
 def _columns(path: Path, n_features: int | None, labels: Sequence[int] | np.ndarray | None) -> tuple[int, np.ndarray]:
     """Return the number of features and the labels (q,): those given, after a check, or those of the file."""
     if n_features is not None:
-        _check_count(n_features, "n_features")
+        check_count(n_features, "n_features")
     ids = None if labels is None else _label_ids(labels)
     if n_features is not None and ids is not None:
         return n_features, ids
