@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
-from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, make_ids, shown
-from dyadlearn.cli.talk import Talk
+from dyadlearn.cli.options import parse_options, parse_values
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.gram import check_kernel
 
-__all__ = ["Entities", "Recipe", "Source", "new_entities", "open_source", "parse_options", "training_entities"]
+__all__ = ["Entities", "Recipe", "Source", "new_entities", "open_source", "training_entities"]
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
@@ -128,40 +127,13 @@ def _texts(texts: Sequence[Any], ids: Ids) -> Table:
     return Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
 
 
-def parse_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Split ``name:option=value,option=value`` into a name and options."""
-    name, _, rest = text.partition(":")
-    return name.strip(), parse_values(rest) if rest else {}
-
-
-def parse_values(text: str) -> dict[str, Any]:
-    """Read ``option=value,option=value``; numbers and truth values are read as such."""
-    options: dict[str, Any] = {}
-    for part in text.split(","):
-        option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not option or not value:
-            raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
-        options[option] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        number = parse_number(text)
-    except ValueError:
-        return text
-    return int(text) if re.fullmatch(r"[-+]?\d+", text) else number
-
-
 def training_entities(
     source: Source,
     places: np.ndarray | None,
     kernel: str | None,
     fingerprint: str | None,
     drop_invalid: bool,
-    talk: Talk,
+    terminal: Terminal,
 ) -> tuple[Entities, np.ndarray | None]:
     """Make one side of the training data.
 
@@ -176,7 +148,7 @@ def training_entities(
         Options of fingerprints.
     drop_invalid : bool
         Whether molecules and sequences that cannot be read are left out.
-    talk : Talk
+    terminal : Terminal
 
     Returns
     -------
@@ -186,7 +158,7 @@ def training_entities(
     """
     name, params = (None, {}) if kernel is None else parse_options(kernel)
     if source.kind == "table":
-        return _of_numbers(source, places, name, params, talk), None
+        return _of_numbers(source, places, name, params, terminal), None
     table = source.table.take(places)
     if source.kind == "smiles":
         name = name or "tanimoto"
@@ -200,7 +172,7 @@ def training_entities(
         recipe = Recipe("sequences", name, params)
     # Texts have ids, which tell afterwards who is left.
     assert table.row_ids is not None
-    values, left = _of_training(list(table.values), list(table.row_ids.labels), recipe, drop_invalid, talk)
+    values, left = _of_training(list(table.values), list(table.row_ids.labels), recipe, drop_invalid, terminal)
     kept = table.row_ids.positions(left, str(source.path))
     if name == "smith-waterman":
         recipe = replace(recipe, sequences=list(table.values[kept]))
@@ -209,12 +181,12 @@ def training_entities(
 
 
 def _of_numbers(
-    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], talk: Talk
+    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], terminal: Terminal
 ) -> Entities:
     table, path = source.table, source.path
     rows, columns = table.row_ids, table.column_ids
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
-        talk.note(
+        terminal.note(
             f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
             "linear takes it for features."
         )
@@ -237,7 +209,9 @@ def _of_numbers(
     return Entities(replace(table, column_ids=None), Recipe("kernel", "precomputed"))
 
 
-def new_entities(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smiles: str | None = None) -> Table:
+def new_entities(
+    path: Path, recipe: Recipe, ids: Ids | None, terminal: Terminal, *, smiles: str | None = None
+) -> Table:
     """Make what a fitted model is given for new instances or tasks, in the way its training data were made.
 
     Parameters
@@ -247,7 +221,7 @@ def new_entities(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smi
         Of the side.
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
-    talk : Talk
+    terminal : Terminal
     smiles : str or None
         The column of molecules, where it is called otherwise than in training.
 
@@ -263,18 +237,18 @@ def new_entities(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smi
     if source.kind != "table":
         if source.kind != recipe.kind:
             raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
-        return replace(table, values=_of_new(table, recipe, talk))
+        return replace(table, values=_of_new(table, recipe, terminal))
     wanted, what = ids, "ids of training"
     if recipe.kind != "kernel":
         wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
         what = "features"
     if wanted is not None and table.column_ids is not None:
-        table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", talk)
+        table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", terminal)
     check_whole(table, path)
     return replace(table, column_ids=None)
 
 
-def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, talk: Talk) -> Table:
+def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, terminal: Terminal) -> Table:
     """Return the table with the columns a model needs; others are left out, and that is said."""
     assert table.column_ids is not None
     own = set(table.column_ids.labels)
@@ -290,12 +264,12 @@ def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: b
     if len(own) > len(wanted):
         known = set(wanted.labels)
         extra = [label for label in table.column_ids.labels if label not in known]
-        talk.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
+        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 
 def _of_training(
-    texts: list[Any], labels: list[Any], recipe: Recipe, drop_invalid: bool, talk: Talk
+    texts: list[Any], labels: list[Any], recipe: Recipe, drop_invalid: bool, terminal: Terminal
 ) -> tuple[Array, list[Any]]:
     """Return fingerprints, word counts or alignments, and the labels of those that could be read."""
     options: dict[str, Any] = {"on_error": "drop" if drop_invalid else "raise"}
@@ -310,14 +284,14 @@ def _of_training(
     else:
         from dyadlearn.kernels.sequences import smith_waterman as function  # type: ignore[assignment]
 
-        options |= {**recipe.params, "progress": talk.progress}
+        options |= {**recipe.params, "progress": terminal.progress}
     try:
         return function(texts, labels, **options)
     except TypeError as error:
         raise _unknown_option(error) from None
 
 
-def _of_new(texts: Table, recipe: Recipe, talk: Talk) -> Array:
+def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
     """Return the same of new molecules or sequences; what cannot be read is named."""
     assert texts.row_ids is not None
     named = dict(zip(texts.row_ids.labels, texts.values, strict=True))
@@ -329,7 +303,7 @@ def _of_new(texts: Table, recipe: Recipe, talk: Talk) -> Array:
 
     if recipe.kernel == "spectrum":
         return KmerCounts(**recipe.params).transform(named)
-    return SmithWaterman(**recipe.params, progress=talk.progress).fit(recipe.sequences).transform(named)
+    return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)
 
 
 def _unknown_option(error: TypeError) -> Exception:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from dyadlearn._files.atomic import Written, noting_files
-from dyadlearn.cli.talk import spoken
+from dyadlearn.cli.terminal import spoken
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 
 __all__ = [

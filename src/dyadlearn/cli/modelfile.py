@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._files.tables import id_text, text_ids
@@ -18,9 +16,8 @@ from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import read_model, write_model
 
-__all__ = ["Loaded", "ModelArgument", "load_model", "save_model"]
+__all__ = ["Loaded", "load_model", "save_model"]
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 
 # Where the header of a model file has what only the command line needs.
 _KEY = "command_line"

@@ -13,11 +13,11 @@ from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._files.tables import read_cells
 from dyadlearn._files.writing import is_text, write_columns, write_grid
 from dyadlearn._tables import Ids, Table, shown
-from dyadlearn.cli import dyads
+from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.files import Force, check_table
-from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.talk import Json, Quiet, Talk
+from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["predict"]
@@ -25,15 +25,15 @@ __all__ = ["predict"]
 
 def predict(
     model: ModelArgument,
-    instances: dyads.MaybeInstances = None,
-    tasks: dyads.Tasks = None,
+    instances: options.MaybeInstances = None,
+    tasks: options.Tasks = None,
     pairs: Annotated[Path | None, typer.Option(help="Only these pairs: a table of instance, task.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv, .tsv, .parquet or .npz; else csv is printed.")
     ] = None,
     long: Annotated[bool, typer.Option("--long", help="Write rows of instance, task, prediction.")] = False,
-    instances_smiles: dyads.InstancesSmiles = None,
-    tasks_smiles: dyads.TasksSmiles = None,
+    instances_smiles: options.InstancesSmiles = None,
+    tasks_smiles: options.TasksSmiles = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -50,49 +50,49 @@ def predict(
 
         dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         check_table(output, force)
         found = load_model(model)
         if instances is None and tasks is None:
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
-        X = _side(found, instances, 0, instances_smiles, talk)
-        T = _side(found, tasks, 1, tasks_smiles, talk)
-        in_full = output is None and talk.as_json
+        X = _side(found, instances, 0, instances_smiles, terminal)
+        T = _side(found, tasks, 1, tasks_smiles, terminal)
+        in_full = output is None and terminal.as_json
         if X is not None and pairs is None and not long and is_text(output) and not in_full:
             sizes = _write_in_blocks(found, X, T, output)
             if output is not None:
-                talk.result({**sizes, "output": str(output)})
-                talk.say(f"Wrote {sizes['instances']} × {sizes['tasks']} predictions to {output}.")
+                terminal.result({**sizes, "output": str(output)})
+                terminal.say(f"Wrote {sizes['instances']} × {sizes['tasks']} predictions to {output}.")
             return
         values = _predictions(found.model, None if X is None else X.values, T)
         rows, columns = (_names(found, side, place, values.shape[place]) for place, side in enumerate((X, T)))
         sizes = {"instances": len(rows), "tasks": len(columns)}
         if pairs is None and not long:
             done = f"{len(rows)} × {len(columns)} predictions"
-            if not talk.as_json or output is not None:
+            if not terminal.as_json or output is not None:
                 write_grid(output, [values], rows, columns, "instance")
             figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
         else:
             table = _listed(values, rows, columns, pairs)
             done = f"{len(table['prediction'])} predictions"
-            if not talk.as_json or output is not None:
+            if not terminal.as_json or output is not None:
                 write_columns(output, table)
             figures = {**sizes, "predictions": table}
         if output is None:
-            talk.result(figures)
+            terminal.result(figures)
         else:
-            talk.result({**sizes, "output": str(output)})
-            talk.say(f"Wrote {done} to {output}.")
+            terminal.result({**sizes, "output": str(output)})
+            terminal.say(f"Wrote {done} to {output}.")
 
 
-def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, talk: Talk) -> Table | None:
+def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, terminal: Terminal) -> Table | None:
     """Read one side of what is to be predicted; None stands for the side of training."""
     if path is None:
         return None
     recipe = (found.instances, found.tasks)[side]
     if recipe is None:
         raise ValueError("The model knows nothing of tasks and cannot predict for new ones: leave --tasks out.")
-    return new_entities(path, recipe, found.ids[side], talk, smiles=smiles)
+    return new_entities(path, recipe, found.ids[side], terminal, smiles=smiles)
 
 
 def _write_in_blocks(found: Loaded, X: Table, T: Table | None, output: Path | None) -> dict[str, int]:

@@ -10,11 +10,11 @@ import typer
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._tables import Ids, Table, shown
-from dyadlearn.cli import dyads
+from dyadlearn.cli import dyads, options
 from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.files import Force, check_target
-from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model, save_model
-from dyadlearn.cli.talk import Json, Quiet, Talk
+from dyadlearn.cli.modelfile import Loaded, load_model, save_model
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
 
 __all__ = ["update"]
@@ -30,10 +30,10 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here and leave the old one as it is.")
     ] = None,
-    format: dyads.Format = None,
-    columns: dyads.Columns = None,
-    fill: dyads.Fill = None,
-    transpose: dyads.Transpose = False,
+    format: options.Format = None,
+    columns: options.Columns = None,
+    fill: options.Fill = None,
+    transpose: options.Transpose = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -48,7 +48,7 @@ def update(
 
         dyadlearn update model.dyad --tasks new_items.csv --instances all_users.csv --labels their_ratings.csv
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         target = model if output is None else output
         check_target(target, force or output is None)
         found = load_model(model)
@@ -59,15 +59,19 @@ def update(
             raise ValueError("There is nothing new: give --instances, or --tasks.")
         if tasks is not None and found.tasks is None:
             raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
-        options = dyads.Options(format=format, columns=columns, fill=fill, transpose=transpose)
-        grid = dyads.read_labels(labels, options, talk)
+        how = dyads.Reading(format=format, columns=columns, fill=fill, transpose=transpose)
+        grid = dyads.read_labels(labels, how, terminal)
         X = None
         if instances is not None:
-            X = _in_order(new_entities(instances, found.instances, None, talk), grid.row_ids, labels, "rows", instances)
+            X = _in_order(
+                new_entities(instances, found.instances, None, terminal), grid.row_ids, labels, "rows", instances
+            )
         if _are_new_tasks(grid, found, tasks):
             T = None
             if tasks is not None and found.tasks is not None:
-                T = _in_order(new_entities(tasks, found.tasks, None, talk), grid.column_ids, labels, "columns", tasks)
+                T = _in_order(
+                    new_entities(tasks, found.tasks, None, terminal), grid.column_ids, labels, "columns", tasks
+                )
             _check_new(grid.column_ids, found.ids[1])
             online.partial_fit_tasks(T, grid, X=X)
         else:
@@ -82,12 +86,12 @@ def update(
             "output": str(target),
         }
         if online.n_pending_tasks_:
-            talk.note(
+            terminal.note(
                 f"{online.n_pending_tasks_} tasks are pending until their labels for all {online.n_seen_} instances "
                 "have come; until then the model does not know them."
             )
-        talk.result(figures)
-        talk.say(f"{target} knows {online.n_seen_} instances and {online.n_tasks_} tasks now.")
+        terminal.result(figures)
+        terminal.say(f"{target} knows {online.n_seen_} instances and {online.n_tasks_} tasks now.")
 
 
 def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import typer
@@ -20,11 +20,7 @@ from rich.table import Table
 from dyadlearn._files.writing import printable
 from dyadlearn._progress import Progress
 
-__all__ = ["Json", "Quiet", "Talk", "make_list", "make_table", "number", "spoken"]
-
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
-
+__all__ = ["Terminal", "make_list", "make_table", "number", "spoken"]
 
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
 _ARGUMENTS = re.compile(
@@ -56,7 +52,7 @@ def _as_option(found: re.Match[str]) -> str:
     return option if value in (None, "True") else f"{option} {value.strip(chr(34) + chr(39))}"
 
 
-class Talk:
+class Terminal:
     """The voice of one command; within it, warnings of the library become notes.
 
     Parameters
