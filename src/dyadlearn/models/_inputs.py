@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
+from dyadlearn._array import Array, as_array_of, float_dtype, is_sparse, namespace, to_numpy
+from dyadlearn._pairs import Column, id_columns
+from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn._validation import reading_numbers
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
@@ -166,27 +166,17 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
 
 
-def pair_columns(pairs: Any) -> tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]:
-    """Return the two columns of a table of pairs; whole numbers stay in an array."""
-    table = read_table(pairs, "pairs") if not hasattr(pairs, "columns") else None
-    values = pairs.to_numpy() if table is None else table.values
-    values = to_numpy(values) if is_foreign(values) else values
-    if not (isinstance(values, np.ndarray) and values.dtype.kind in "iu"):
-        values = np.array(values, dtype=object)
-    if values.size == 0:
-        return [], []
-    if values.ndim != 2 or values.shape[1] != 2:
-        raise ValueError(f"pairs must have two columns (instance, task), found shape {values.shape}.")
-    if values.dtype.kind == "O":
-        return values[:, 0].tolist(), values[:, 1].tolist()
-    return values[:, 0], values[:, 1]
+def pair_columns(pairs: Any) -> tuple[Column, Column]:
+    """Return the two columns of a table of pairs, which may be empty."""
+    return ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
 
 
-def positions(wanted: Sequence[Any] | np.ndarray, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
+def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
     """Return row positions from ids, or check positions that were given."""
     if ids is not None:
         return ids.positions(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted, name)
-    if not isinstance(wanted, np.ndarray) and not all(isinstance(position, int | np.integer) for position in wanted):
+    is_whole_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu"
+    if not is_whole_array and not all(isinstance(position, int | np.integer) for position in wanted):
         raise TypeError(f"{name} has no ids, so pairs must give whole row positions into it.")
     found = np.asarray(wanted, dtype=np.intp)
     if found.size and (found.min() < 0 or found.max() >= n_rows):
