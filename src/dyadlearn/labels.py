@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, without_mask
-from dyadlearn._pairs import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
+from dyadlearn._checks import check_memory, check_not_empty, check_real, reading_numbers
+from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._tables import Ids, Table, as_text, make_ids, read_table, write_rows, write_table
-from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
 
 __all__ = [
     "LongGrid",

@@ -20,11 +20,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_blocks
+from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, read_arrays, reading
 from dyadlearn._files.tables import parquet_columns, parquet_parts
 from dyadlearn._progress import Progress
-from dyadlearn._validation import check_count
 from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store.files import read_model, write_model
 from dyadlearn.store.position import Position, marks, read_position

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
+from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table
-from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_all, find_file, obtain, resolve_home
 from dyadlearn.datasets._read import (
     both_ids,

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from dyadlearn._array import Array, eigh
-from dyadlearn._validation import check_choice, check_count
+from dyadlearn._checks import check_choice, check_count
 from dyadlearn.kernels.gram import gram
 from dyadlearn.kernels.repair import repaired_values, symmetrized
 

@@ -7,8 +7,8 @@ import os
 import numpy as np
 from sklearn.utils import Bunch
 
+from dyadlearn._checks import check_choice
 from dyadlearn._tables import make_ids
-from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_all, resolve_home
 from dyadlearn.datasets._read import NAMES, NUMBERS, describe, load_npz
 from dyadlearn.exceptions import DataFileError

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
+from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table, make_ids
-from dyadlearn._validation import check_choice
 from dyadlearn.datasets._home import find_file, obtain, resolve_home
 from dyadlearn.datasets._read import (
     NAMES,

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from dyadlearn._checks import check_choice, check_count
 from dyadlearn._files.packed import make_sparse, stream
-from dyadlearn._validation import check_choice, check_count
 from dyadlearn.datasets._home import find_all, resolve_home
 from dyadlearn.datasets._read import NUMBERS, WHOLE, check_arrays, describe, load_npz
 from dyadlearn.exceptions import DataFileError

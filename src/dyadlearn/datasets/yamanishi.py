@@ -7,7 +7,7 @@ import os
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice
 from dyadlearn.datasets._home import find_file, obtain, resolve_home
 from dyadlearn.datasets._read import both_ids, describe, drug_target_bunch, read_grid, read_similarities, read_texts
 from dyadlearn.exceptions import DataFileError

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
-from dyadlearn._pairs import group_codes
+from dyadlearn._codes import group_codes
 from dyadlearn._tables import in_order, read_table
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting, as_setting

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
+from dyadlearn._checks import check_choice
 from dyadlearn._progress import Progress
-from dyadlearn._validation import check_choice
 from dyadlearn.kernels._strings import optional_module
 
 __all__ = ["LETTERS", "Scoring", "alignment_scores", "self_scores"]

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
+from dyadlearn._checks import check_choice, check_real, check_same_library
 from dyadlearn._tables import Table, read_table
-from dyadlearn._validation import check_choice, check_real, check_same_library
 from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting, as_setting
 

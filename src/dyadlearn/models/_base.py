@@ -15,8 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyadlearn._array import Array, is_foreign, namespace, to_numpy
-from dyadlearn._tables import Ids, Table, in_order, read_table
-from dyadlearn._validation import (
+from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
@@ -25,6 +24,7 @@ from dyadlearn._validation import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels

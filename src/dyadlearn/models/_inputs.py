@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_sparse, namespace, to_numpy
-from dyadlearn._pairs import Column, id_columns
+from dyadlearn._checks import reading_numbers
+from dyadlearn._codes import Column, id_columns
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
-from dyadlearn._validation import reading_numbers
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side

@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted, validate_data
 
 from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, namespace
+from dyadlearn._checks import check_matrix, check_same_library, reading_numbers
 from dyadlearn._tables import Ids, Table, read_table
-from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import read_labels
 from dyadlearn.models._inputs import align_side, check_names, check_orientation, check_sizes

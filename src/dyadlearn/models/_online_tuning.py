@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
+from dyadlearn._checks import check_alphas
 from dyadlearn._tables import Table
-from dyadlearn._validation import check_alphas
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined

@@ -13,8 +13,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, namespace, take_rows
+from dyadlearn._checks import check_alpha, check_choice, check_same_library
 from dyadlearn._tables import Ids, Table
-from dyadlearn._validation import check_alpha, check_choice, check_same_library
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
-from dyadlearn._pairs import distinct, id_columns
+from dyadlearn._codes import distinct, id_columns
 from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from dyadlearn._array import Array
+from dyadlearn._checks import check_alpha, check_choice
 from dyadlearn._tables import Ids, Table
-from dyadlearn._validation import check_alpha, check_choice
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.labels import symmetric_grid
 from dyadlearn.models._base import PairwiseRidge

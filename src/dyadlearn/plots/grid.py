@@ -9,8 +9,8 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 
 from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
-from dyadlearn._validation import check_choice
 from dyadlearn.labels import read_labels
 from dyadlearn.plots._canvas import COLOURS, FAINT, fitted_model, matplotlib, new_axes, side_words, tidy
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
-from dyadlearn._validation import check_alphas
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.metrics import Scorer, scorer

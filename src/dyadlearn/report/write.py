@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
-from dyadlearn._validation import check_count
 from dyadlearn.report.gather import gather
 from dyadlearn.report.page import render
 from dyadlearn.settings import Setting

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, to_numpy
+from dyadlearn._checks import check_alphas, check_choice
 from dyadlearn._tables import Ids, in_order, read_table
-from dyadlearn._validation import check_alphas, check_choice
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import as_splitter

@@ -20,10 +20,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._pairs import group_codes
+from dyadlearn._checks import check_choice, check_labels, check_same_library
+from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, in_order, read_table
-from dyadlearn._validation import check_choice, check_labels, check_same_library
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels

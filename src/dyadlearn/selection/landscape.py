@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
+from dyadlearn._checks import check_alphas, check_memory
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
-from dyadlearn._validation import check_alphas, check_memory
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
