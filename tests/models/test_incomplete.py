@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from dyadlearn.models._solve import folding
-from dyadlearn.solvers import independent_coefficients, kronecker_coefficients, two_step_coefficients
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from dyadlearn._frames import Ids
-from dyadlearn.cli.files import writing
-from dyadlearn.cli.sides import Recipe
-from dyadlearn.cli.tables import id_text, text_ids
+from dyadlearn._files.tables import id_text, text_ids
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import Ids
+from dyadlearn.cli.entities import Recipe
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import read_model, write_model
 
-__all__ = ["Loaded", "ModelArgument", "load_model", "save_model"]
+__all__ = ["Loaded", "load_model", "save_model"]
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 
 # Where the header of a model file has what only the command line needs.
 _KEY = "command_line"

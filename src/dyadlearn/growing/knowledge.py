@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
 from dyadlearn.growing.two_step import OnlineRidge

@@ -33,7 +33,7 @@ from dyadlearn._array import (
     to_numpy,
     with_diagonal,
 )
-from dyadlearn._validation import check_memory
+from dyadlearn._checks import check_memory
 
 __all__ = [
     "Statistics",

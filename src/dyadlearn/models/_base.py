@@ -15,8 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyadlearn._array import Array, is_foreign, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
-from dyadlearn._validation import (
+from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
@@ -25,14 +24,16 @@ from dyadlearn._validation import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import Completion
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
     cast,
     cell_weights,
+    check_names,
     check_orientation,
     check_sizes,
     checked_tasks,
@@ -141,9 +142,7 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
             `tasks`, shape (a,).
         """
         table = self._predicted(X, tasks)
-        if table.kind is None:
-            return table.values
-        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
+        return table.restore(table.values)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
@@ -216,12 +215,8 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
                 f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
                 "scikit-learn cut the tasks, hand them in a Tasks holder."
             )
-        if truth.instance_ids and predicted.row_ids:
-            order = truth.instance_ids.order_as(predicted.row_ids, "the rows of Y", "X")
-            values = values if order is None else values[order]
-        if truth.task_ids and predicted.column_ids:
-            order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
-            values = values if order is None else values[:, order]
+        truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
+        values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
         sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
         values, F = in_range(values, F)
         observed = ~np.isnan(values)
@@ -301,7 +296,7 @@ class Training:
     ----------
     rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
         Features or kernels.
-    grid : LabelGrid
+    grid : Table
         With the ids of both sides.
     weights : array of shape (m, q) or None
     names, task_names : Ids or None
@@ -310,7 +305,7 @@ class Training:
 
     rows: Array
     task_rows: Array | None
-    grid: LabelGrid
+    grid: Table
     weights: Array | None
     names: Ids | None
     task_names: Ids | None
@@ -335,7 +330,7 @@ class PairwiseRidge(PairModel):
 
     _side: Side
     _task_side: Side | None
-    _grid: LabelGrid
+    _grid: Table
     _coefficients: Array
     _fitted_problem: Problem
     _closed_problem: Problem
@@ -344,7 +339,7 @@ class PairwiseRidge(PairModel):
 
     @property
     def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._grid.instance_ids, self._grid.task_ids
+        return self._grid.row_ids, self._grid.column_ids
 
     @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
@@ -389,11 +384,11 @@ class PairwiseRidge(PairModel):
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
         task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
         check_orientation(grid, instances, task_table)
-        instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
+        instances, ids = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
         rows = self._validated_instances(instances, spec, reset=True)
-        task_rows, task_ids, task_names = None, grid.task_ids, None
+        task_rows, task_ids, task_names = None, grid.column_ids, None
         if task_table is not None:
-            task_table, task_ids = align_side(task_table, grid.task_ids, task_spec, "tasks", "the columns of Y")
+            task_table, task_ids = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
             task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
@@ -414,7 +409,7 @@ class PairwiseRidge(PairModel):
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        grid = Table(labels, ids, task_ids, grid.kind, grid.is_vector)
         return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
 
     def _keep_labels(self, data: Training) -> None:
@@ -425,7 +420,7 @@ class PairwiseRidge(PairModel):
         self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
     ) -> list[list[tuple[Side, Side | None]]]:
         """Decompose each side once for each kernel; return a row of pairs of sides for each kernel of the instances."""
-        ids, task_ids = data.grid.instance_ids, data.grid.task_ids
+        ids, task_ids = data.grid.row_ids, data.grid.column_ids
         sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
         if data.task_rows is not None and self._learns_from_tasks:
@@ -521,9 +516,9 @@ class PairwiseRidge(PairModel):
         grid = self._grid
         held_out = self._held_out(
             as_setting(setting),
-            groups=in_order(groups, grid.instance_ids, None, "groups"),
-            task_groups=in_order(task_groups, grid.task_ids, None, "task_groups"),
-            cells=in_order(cells, grid.instance_ids, grid.task_ids, "cells"),
+            groups=in_order(groups, grid.row_ids, None, "groups"),
+            task_groups=in_order(task_groups, grid.column_ids, None, "task_groups"),
+            cells=in_order(cells, grid.row_ids, grid.column_ids, "cells"),
         )
         return grid.restore(held_out)
 
@@ -587,7 +582,7 @@ class PairwiseRidge(PairModel):
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
+    def _checked_grid(self, grid: Table, tasks: Any) -> Table:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
 
@@ -605,6 +600,8 @@ class PairwiseRidge(PairModel):
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         """Read the instances to predict for."""
         table = in_training_order(read_table(X, "X"), self._side, "X")
+        if table.kind is None and not self._side.spec.is_precomputed:
+            check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
         rows = self._validated_instances(table, self._side.spec, reset=False)
         return table, self._side.new_rows(self._as_fitted(rows, "X"))
 

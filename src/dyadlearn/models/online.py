@@ -15,15 +15,15 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._frames import Ids, Table, read_table
-from dyadlearn._validation import check_alphas, check_choice, check_matrix, check_same_library
+from dyadlearn._checks import check_alphas, check_choice, check_matrix, check_same_library
+from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.knowledge import Knowledge, Reservoir, copied
 from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models._base import PairModel, all_or_nothing
@@ -175,9 +175,9 @@ class OnlineTwoStepRidge(PairModel):
                 self.__dict__.pop(name, None)
             self._check_params()
             rows, grid = self._read_rows(X, y, None, reset=True)
-            task_rows, task_ids, task_names = None, grid.task_ids, None
+            task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
-                table, task_ids = self._read_tasks(tasks, grid.task_ids)
+                table, task_ids = self._read_tasks(tasks, grid.column_ids)
                 task_rows, task_names = check_rows(table.values, _LINEAR, "tasks"), table.column_ids
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
@@ -280,7 +280,7 @@ class OnlineTwoStepRidge(PairModel):
             learnt.check_settled("learn new tasks")
         grid, chunks = self._chunks(X, y, None if pending is None else pending.ids)
         if pending is None:
-            Psi, ids = self._task_features(tasks, grid.task_ids)
+            Psi, ids = self._task_features(tasks, grid.column_ids)
             ids, n_new = learnt.new_ids(ids), grid.values.shape[1] if Psi is None else Psi.shape[0]
         else:
             Psi, ids, n_new = pending.statistics.tasks, pending.ids, pending.statistics.n_tasks
@@ -520,7 +520,7 @@ class OnlineTwoStepRidge(PairModel):
             )
         return wanted
 
-    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, LabelGrid]:
+    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
         The rows are those given, or the reservoir. Where tasks are left out and the statistics do not tell them apart,
@@ -530,7 +530,7 @@ class OnlineTwoStepRidge(PairModel):
             sample = self._learnt.reservoir
             if sample is None or sample.rows is None:
                 raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
-            Phi, grid = self._mapped(sample.rows), LabelGrid(sample.labels)
+            Phi, grid = self._mapped(sample.rows), Table(sample.labels)
         else:
             _, grid, Phi = self._known_rows(X, y)
         model = self._learnt.model
@@ -576,16 +576,16 @@ class OnlineTwoStepRidge(PairModel):
     def _check_library(self, **given: Array) -> None:
         check_same_library({**given, "the model": self._learnt.model.statistics.gram})
 
-    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, LabelGrid]:
+    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table]:
         """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         check_orientation(grid, table, None)
-        table, _ = align_side(table, grid.instance_ids, _LINEAR, "X", "the rows of Y")
+        table, _ = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, _LINEAR, reset=reset)
         check_sizes(rows, grid.values, None)
         return rows, grid
 
-    def _read_labels(self, y: Any, known: Ids | None) -> LabelGrid:
+    def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
         self._check_labels_given(y)
         if is_sparse(y):
@@ -593,16 +593,16 @@ class OnlineTwoStepRidge(PairModel):
             if not values.has_canonical_format:
                 values = values.copy()
                 values.sum_duplicates()
-            return LabelGrid(values)
+            return Table(values)
         grid = read_labels(y)
         if not is_foreign(grid.values):
             assert_all_finite(grid.values, input_name="Y")
         elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
             raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
-        if grid.task_ids is None or known is None:
+        if grid.column_ids is None or known is None:
             return grid
-        order = grid.task_ids.order_as(known, "the columns of Y", "the tasks")
-        return grid if order is None else replace(grid, values=take_rows(grid.values.T, order).T, task_ids=known)
+        order = grid.column_ids.order_as(known, "the columns of Y", "the tasks")
+        return grid if order is None else replace(grid, values=take_rows(grid.values.T, order).T, column_ids=known)
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None]:
         """Return tasks as they came, in the order of the `target` ids where both have ids, and their ids."""
@@ -623,7 +623,7 @@ class OnlineTwoStepRidge(PairModel):
         table, ids = self._read_tasks(tasks, ids)
         return double(copied(self._mapped_tasks(self._checked_tasks(table)))), ids
 
-    def _known_rows(self, X: Any, y: Any) -> tuple[Array, LabelGrid, Array]:
+    def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
         """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
         rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
@@ -634,7 +634,7 @@ class OnlineTwoStepRidge(PairModel):
         self._check_library(X=rows, Y=grid.values)
         return rows, grid, self._mapped(rows)
 
-    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[LabelGrid, list[tuple[Array, Array]]]:
+    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
         """Return labels of some tasks, and with the features of the instances batch by batch."""
         if X is not None:
             rows, grid = self._read_rows(X, y, ids, reset=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 
 __all__ = [
     "COLOURS",

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Ids
 from dyadlearn.labels import read_labels
 from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, matplotlib, new_axes, side_words, tidy
 from dyadlearn.views.grid import GridView, Pixels, grid_of_labels, grid_of_model

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn import __version__
-from dyadlearn._validation import check_count
+from dyadlearn._checks import check_count
 from dyadlearn.report import figures
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.settings import Setting

@@ -20,16 +20,16 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
-from dyadlearn._frames import in_order
-from dyadlearn._pairs import group_codes
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice
+from dyadlearn._codes import group_codes
+from dyadlearn._progress import Progress
+from dyadlearn._tables import in_order
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -158,9 +158,9 @@ def nested_score(
     data = clone(search)._read(X, y, tasks, None)
     side, grid, Y = _Rows.of(data.rows, search._spec(), "X"), data.grid, data.grid.values
     task_side = None if data.task_rows is None else _Rows.of(data.task_rows, search._task_spec(), "tasks")
-    groups = in_order(groups, grid.instance_ids, None, "groups")
+    groups = in_order(groups, grid.row_ids, None, "groups")
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
-    task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
+    task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
 
     folds = SettingKFold(setting, n_splits, random_state=random_state)

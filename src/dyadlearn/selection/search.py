@@ -14,8 +14,8 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._frames import in_order, read_table
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
+from dyadlearn._tables import in_order, read_table
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
@@ -97,8 +97,8 @@ class Search(PairwiseRidge):
             self._keep_labels(data)
             specs = _specs(self._spec(), self.kernel_grid, "instance")
             pairs = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-            groups = in_order(groups, data.grid.instance_ids, None, "groups")
-            task_groups = in_order(task_groups, data.grid.task_ids, None, "task_groups")
+            groups = in_order(groups, data.grid.row_ids, None, "groups")
+            task_groups = in_order(task_groups, data.grid.column_ids, None, "task_groups")
             choose = self._choose_each_task if self.alpha_per_task else self._choose
             return choose(pairs, (groups, task_groups, self.cv))
 
@@ -561,7 +561,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
         """Name the tasks that have no score of their own, and what they got."""
-        places, ids = np.flatnonzero(undefined), self._grid.task_ids
+        places, ids = np.flatnonzero(undefined), self._grid.column_ids
         names = [repr(place if ids is None else ids.labels[place]) for place in places[:5].tolist()]
         warnings.warn(
             f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "

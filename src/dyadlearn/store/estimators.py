@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._frames import read_table
+from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.growing.knowledge import Knowledge
 from dyadlearn.holes.complete import Completion
-from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models import (
     CanonicalProjection,
@@ -103,7 +102,7 @@ def _under(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _values(held_out: Any, grid: LabelGrid) -> Any:
+def _values(held_out: Any, grid: Table) -> Any:
     """Return held-out predictions as an array, whatever the labels came in."""
     if grid.kind is None:
         return held_out
@@ -166,7 +165,7 @@ def _online_fits(model: OnlineTwoStepRidge) -> bool:
 _RIDGE: Fields = {
     "_side": (Side,),
     "_task_side": (Side, NoneType),
-    "_grid": (LabelGrid,),
+    "_grid": (Table,),
     "_weights": (np.ndarray, NoneType),
     "_completion": (Completion, NoneType),
     "_coefficients": (np.ndarray,),

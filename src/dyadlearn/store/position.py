@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_sparse
-from dyadlearn._frames import Table, read_table
+from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import ModelFileError
 
 __all__ = ["Position", "marks", "read_position"]

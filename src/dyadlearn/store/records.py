@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import Cholesky, Eigen, Explicit, RidgeInverse
@@ -21,7 +21,6 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.kernels import Product, Sum
-from dyadlearn.labels import LabelGrid
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.projection import _Plan, _Seen
 from dyadlearn.spectrum import Spectrum
@@ -63,6 +62,10 @@ class Record:
         The same for what is cheaper to compute again than to store.
     room : callable
         Gives the bytes that this takes.
+    tag : str or None
+        What files call the class, where that is not its name.
+    names : mapping of str to str
+        The attributes of fields that files call otherwise.
     """
 
     cls: type
@@ -71,10 +74,12 @@ class Record:
     stored: Fields | None = None
     recomputed: str | None = None
     room: Callable[[Any], int] = lambda record: 0
+    tag: str | None = None
+    names: Mapping[str, str] | None = None
 
     def codec(self) -> Codec:
         """Return how such records are written and read."""
-        return Codec(self.cls.__name__.strip("_"), self._write, self._read, shared=True)
+        return Codec(self.tag or self.cls.__name__.strip("_"), self._write, self._read, shared=True)
 
     def _write(self, writer: Writer, value: Any, path: str) -> dict[str, Any]:
         own = value.__dict__
@@ -99,7 +104,8 @@ class Record:
     def _attributes(self) -> dict[str, str]:
         """Return what each field is called in the class."""
         known = {field.name for field in dataclass_fields(self.cls)}
-        return {name: name if name in known else f"_{name}" for name in self.fields}
+        named = self.names or {}
+        return {name: named.get(name, name if name in known else f"_{name}") for name in self.fields}
 
 
 def checked_fields(found: Mapping[str, Any], fields: Fields, optional: Fields, path: str) -> Mapping[str, Any]:
@@ -159,11 +165,11 @@ def _side_fits(side: Side) -> bool:
     return matches and _has(side.ids, n) and _has(side.names, d)
 
 
-def _grid_fits(grid: LabelGrid) -> bool:
+def _grid_fits(grid: Table) -> bool:
     if not is_shaped(grid.values, None, None) or grid.kind not in (None, *_KINDS):
         return False
     m, q = grid.values.shape
-    return _has(grid.instance_ids, m) and _has(grid.task_ids, q) and (q == 1 or not grid.is_vector)
+    return _has(grid.row_ids, m) and _has(grid.column_ids, q) and (q == 1 or not grid.is_vector)
 
 
 def _statistics_fit(seen: Statistics) -> bool:
@@ -278,7 +284,7 @@ RECORDS = (
         _side_fits,
     ),
     Record(
-        LabelGrid,
+        Table,
         {
             "values": _ARRAY,
             "instance_ids": (Ids, NoneType),
@@ -287,6 +293,8 @@ RECORDS = (
             "is_vector": (bool,),
         },
         _grid_fits,
+        tag="LabelGrid",
+        names={"instance_ids": "row_ids", "task_ids": "column_ids"},
     ),
     Record(
         Solution,

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, read_stack

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import in_order
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
+from dyadlearn._progress import Progress
+from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import grid_of
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
@@ -108,8 +108,8 @@ class Evaluation:
     def left_out(self) -> tuple[Any, Any, Any]:
         """Groups, task groups and folds, in the order of the training data."""
         grid = self.model._grid
-        groups = in_order(self.groups, grid.instance_ids, None, "groups")
-        return groups, in_order(self.task_groups, grid.task_ids, None, "task_groups"), self.cv
+        groups = in_order(self.groups, grid.row_ids, None, "groups")
+        return groups, in_order(self.task_groups, grid.column_ids, None, "task_groups"), self.cv
 
     @property
     def is_as_searched(self) -> bool:

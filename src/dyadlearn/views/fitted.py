@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
-from dyadlearn.labels import LabelGrid
+from dyadlearn._tables import Ids, Table
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting, as_setting
@@ -61,16 +60,16 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
     )
 
 
-def labels_of(model: Any, remedy: str = REMEDY) -> LabelGrid:
+def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found = labelled_model(model, remedy)
     grid = found._grid
-    ids = [grid.instance_ids, grid.task_ids]
+    ids = [grid.row_ids, grid.column_ids]
     if found is not model:  # the wrapped one has never seen them
         ids = [Ids(model.instance_ids_), Ids(model.task_ids_)]
     if is_network(found):
         ids[1] = ids[1] or ids[0]
-    return replace(grid, values=to_numpy(grid.values), instance_ids=ids[0], task_ids=ids[1])
+    return replace(grid, values=to_numpy(grid.values), row_ids=ids[0], column_ids=ids[1])
 
 
 def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:

@@ -10,9 +10,8 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_choice
-from dyadlearn.labels import LabelGrid
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Ids, Table
 from dyadlearn.views.fitted import REMEDY, is_network, labelled_model, labels_of
 
 __all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
@@ -80,9 +79,8 @@ class GridView:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.labels import LabelGrid
-    >>> from dyadlearn.views.grid import grid_of_labels
-    >>> grid = grid_of_labels(LabelGrid(np.array([[0.0, 1.0, np.nan], [1.0, 1.0, 0.0]])), "degree")
+    >>>     >>> from dyadlearn.views.grid import grid_of_labels
+    >>> grid = grid_of_labels(Table(np.array([[0.0, 1.0, np.nan], [1.0, 1.0, 0.0]])), "degree")
     >>> grid.values
     array([[ 1.,  1.,  0.],
            [ 1.,  0., nan]])
@@ -198,13 +196,13 @@ class GridView:
         return np.lexsort((-mean, -self.degrees()[axis]))
 
 
-def grid_of_labels(labels: LabelGrid, order: str = "given", *, network: bool = False) -> GridView:
+def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False) -> GridView:
     """Return the view of labels in an order that `GridView.ordered` knows."""
     values = to_numpy(labels.values).astype(np.float64)
     if np.isinf(values).any():
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
     places = [np.arange(length) for length in values.shape]
-    return GridView(values, places[0], places[1], labels.instance_ids, labels.task_ids, network).ordered(order)
+    return GridView(values, places[0], places[1], labels.row_ids, labels.column_ids, network).ordered(order)
 
 
 def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY) -> GridView:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.selection._search import best_kernel, grid_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -124,17 +123,16 @@ def _shape(problem: Problem, setting: Setting, share: float) -> tuple[int, int]:
 
 def _part(model: PairwiseRidge, shape: tuple[int, int], random: np.random.RandomState) -> Problem:
     """Return what a model of the same parameters, fitted on random rows and columns, would have posed."""
-    problem, part = model._problem(), copy.copy(model)
+    problem = model._problem()
     is_network, (m, q) = problem.pairing.symmetry != 0, problem.Y.shape
     rows = np.sort(random.choice(m, shape[0], replace=False))
     columns = rows if is_network else np.sort(random.choice(q, shape[1], replace=False))
-    part._side = replace(part._side, spectrum=part._side.spectrum.part(rows))
-    if part._task_side is not None:
-        tasks = replace(part._task_side, spectrum=part._task_side.spectrum.part(columns))
-        part._task_side = part._side if is_network else tasks
+    side, task_side = replace(model._side, spectrum=model._side.spectrum.part(rows)), model._task_side
+    if task_side is not None:
+        task_side = side if is_network else replace(task_side, spectrum=task_side.spectrum.part(columns))
     return replace(
         problem,
-        pairing=part._pairing().at(**problem.pairing.alphas),
+        pairing=model._pairing(side, task_side, **problem.pairing.alphas),
         Y=take_block(problem.Y, rows, columns),
         weights=None if problem.weights is None else take_block(problem.weights, rows, columns),
     )

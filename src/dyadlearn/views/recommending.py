@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import write_rows
-from dyadlearn._validation import check_count
+from dyadlearn._checks import check_count
+from dyadlearn._tables import write_rows
 from dyadlearn.models._inputs import positions
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.views.fitted import held_out, ids_at, labelled_model, labels_of
@@ -122,7 +122,7 @@ def recommend(
     fitted, labels = labelled_model(model), labels_of(model)
     Y = labels.values
     missing = np.isnan(Y)
-    sides, ids = ("instances", "tasks"), (labels.instance_ids, labels.task_ids)
+    sides, ids = ("instances", "tasks"), (labels.row_ids, labels.column_ids)
     axis, subject = (0, instance) if task is None else (1, task)
     place = int(positions([subject], ids[axis], Y.shape[axis], f"the {sides[axis]}")[0])
     own = np.take(Y, place, axis=axis)

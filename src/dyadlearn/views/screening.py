@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._frames import write_rows
-from dyadlearn._validation import check_count
-from dyadlearn.labels import LabelGrid
+from dyadlearn._checks import check_count
+from dyadlearn._tables import Table, write_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.views.fitted import held_out, ids_at, is_network, labelled_model, labels_of
 
@@ -123,13 +122,13 @@ def screen(
 
 
 def screened(
-    labels: LabelGrid, F: np.ndarray, method: str, setting: Setting, *, label: float | None = None, once: bool = False
+    labels: Table, F: np.ndarray, method: str, setting: Setting, *, label: float | None = None, once: bool = False
 ) -> Screening:
     """Return all cells that have a label and a prediction, those that contradict each other most first.
 
     Parameters
     ----------
-    labels : LabelGrid
+    labels : Table
         Of shape (m, q), as arrays of numpy; NaN where there are none.
     F : array of shape (m, q)
         Held-out predictions; NaN where there are none.
@@ -154,7 +153,7 @@ def screened(
     rows, columns = np.nonzero(wanted)
     order = np.lexsort((-np.abs(Y - F)[rows, columns], -found[rows, columns]))
     cells = rows[order], columns[order]
-    names = (ids_at(labels.instance_ids, cells[0]), ids_at(labels.task_ids, cells[1]))
+    names = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
     return Screening(*names, Y[cells], F[cells], found[cells], setting.value, method)
 
 

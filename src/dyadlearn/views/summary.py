@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
+from dyadlearn._tables import Table
 from dyadlearn.exceptions import UndefinedScoreWarning
-from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
@@ -136,7 +136,7 @@ def summary_of(
     )
 
 
-def _contradicting(results: list[Result], labels: LabelGrid, n_cells: int, *, once: bool) -> Screening | None:
+def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: bool) -> Screening | None:
     """Return what the predictions that are the best ones over all cells object to: they can object most."""
     judge = scorer(usual_scoring(labels.values))
     usable = [(each.held_out, each.method, each.setting) for each in results if each.held_out is not None]
