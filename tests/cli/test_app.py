@@ -20,15 +20,6 @@ def test_version():
     assert result.output == f"dyadlearn {dyadlearn.__version__}\n"
 
 
-def test_version_as_a_module():
-    result = subprocess.run(
-        [sys.executable, "-m", "dyadlearn.cli", "--version"], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0
-    assert result.stdout == f"dyadlearn {dyadlearn.__version__}\n"
-    assert result.stderr == ""
-
-
 def test_help_names_the_commands_and_the_exit_codes(run):
     ran = run("--help")
     assert ran.code == 0
@@ -115,17 +106,6 @@ def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["dyadlearn", "demo"])
     with pytest.raises(ZeroDivisionError):
         cli.main()
-
-
-def test_only_the_command_line_loads_typer_and_rich():
-    # scikit-learn itself loads rich where it finds it, so being loaded proves nothing: being needed does.
-    hide = "import sys; sys.modules['typer'] = sys.modules['rich'] = None;"
-    for module, fails in (("dyadlearn.datasets", False), ("dyadlearn.cli", True)):
-        result = subprocess.run(
-            [sys.executable, "-c", f"{hide} import {module}"], capture_output=True, text=True, check=False
-        )
-        assert ("ModuleNotFoundError" in result.stderr) == fails, result.stderr
-        assert (result.returncode != 0) == fails
 
 
 def test_the_command_line_needs_no_library_of_data_frames(tables, tmp_path):
