@@ -108,8 +108,8 @@ def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
         cli.main()
 
 
-def test_the_command_line_needs_no_library_of_data_frames(tables, tmp_path):
-    path = tmp_path / "model.dyad"
+def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(tables, model, run, tmp_path):
+    path = tmp_path / "other.dyad"
     script = f"""
 import sys
 for name in ("pandas", "polars", "pyarrow"):
@@ -120,7 +120,7 @@ for words in (
     ["evaluate", {str(path)!r}],
     ["screen", {str(path)!r}],
     ["recommend", {str(path)!r}, "--for", "u3"],
-    ["predict", {str(path)!r}, *{tables.sides!r}],
+    ["predict", {str(model)!r}, *{tables.sides!r}],
 ):
     try:
         app(words)
@@ -129,4 +129,6 @@ for words in (
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "instance,i7,i6" in done.stdout
+    expected = run("predict", model, *tables.sides).out
+    assert expected.startswith("instance,i7,i6")
+    assert done.stdout.endswith(expected)  # to the last digit
