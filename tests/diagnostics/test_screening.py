@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
 from dyadlearn.diagnostics.screening import contradictions
 from dyadlearn.labels import to_long
+from sweeps import every, over
 
 
 def slow_contradiction(Y, F, i, j):
@@ -29,10 +30,11 @@ def make(m, q, labels, seed=0):
     return X, T, {"real": Y, "binary": (Y > 0).astype(float), "signs": np.where(Y > 0.5, 2.0, -1.0)}[labels]
 
 
-@pytest.mark.parametrize("labels", ["real", "binary", "signs"])
-@pytest.mark.parametrize("shape", [(9, 6), (4, 11)])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("setting", ["A", "D"])
+@over(
+    every(
+        labels=["real", "binary", "signs"], shape=[(9, 6), (4, 11)], dtype=[np.float64, np.float32], setting=["A", "D"]
+    )
+)
 def test_all_cells_in_their_order(labels, shape, dtype, setting):
     X, T, Y = (part.astype(dtype) for part in make(*shape, labels))
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
@@ -62,7 +64,7 @@ def test_the_mean_is_one_minus_the_auc():
     assert_allclose(found[Y == 0].mean(), 1 - auc)
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()])
+@over(every(model=[TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()]))
 def test_a_slip_of_the_pen_is_found(model):
     X, T, Y = make(40, 25, "real")
     Y = (X[:, :2] @ T.T > 0).astype(float)
