@@ -14,6 +14,7 @@ from dyadlearn import metrics
 from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer
 from dyadlearn.metrics.ranks import ConcordanceIndex
 from dyadlearn.settings import Setting
+from sweeps import covering, over
 
 
 def auc_twin(y, f):
@@ -131,19 +132,25 @@ def make_predictions(kind, shape, seed):
     return F
 
 
-def test_metric_equals_its_twin(each):
-    for name, missing, predictions, average in each(
-        product(METRICS, [0.0, 0.3], ["distinct", "tied", "constant"], AVERAGES)
-    ):
-        kind, twin, options = METRICS[name]
-        for seed, shape in enumerate([(4, 3), (7, 6), (5, 17), (19, 6)]):
-            Y = make_labels(kind, shape, seed, missing)
-            F = make_predictions(predictions, shape, seed)
-            expected, undefined = averaged(twin, Y, F, average)
-            found = getattr(metrics, name)(Y, F, **options, average=average, return_undefined=True)
-            assert isinstance(found[0], float)
-            assert_allclose(found[0], expected, rtol=1e-13)
-            assert found[1] == undefined
+@over(
+    covering(
+        strength=3,
+        name=list(METRICS),
+        missing=[0.0, 0.3],
+        predictions=["distinct", "tied", "constant"],
+        average=AVERAGES,
+        shape=[(4, 3), (7, 6), (5, 17), (19, 6)],
+    )
+)
+def test_metric_equals_its_twin(name, missing, predictions, average, shape):
+    kind, twin, options = METRICS[name]
+    Y = make_labels(kind, shape, shape[0], missing)
+    F = make_predictions(predictions, shape, shape[0])
+    expected, undefined = averaged(twin, Y, F, average)
+    found = getattr(metrics, name)(Y, F, **options, average=average, return_undefined=True)
+    assert isinstance(found[0], float)
+    assert_allclose(found[0], expected, rtol=1e-13)
+    assert found[1] == undefined
 
 
 def test_other_libraries(each, library):
