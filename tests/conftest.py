@@ -107,7 +107,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Name the cases that the loops of a failed test were at."""
     report = yield
     if report.when == "call" and report.failed and item.stash.get(_CURRENT, []):
-        report.sections.append(("Failed at", "\n".join(repr(case) for case in item.stash[_CURRENT])))
+        report.sections.append(("Failed at", "\n".join(f"{case!r:.500}" for case in item.stash[_CURRENT])))
     return report
 
 

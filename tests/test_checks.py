@@ -23,6 +23,7 @@ from dyadlearn._checks import (
     check_same_library,
 )
 from dyadlearn.exceptions import NotEnoughMemoryError
+from sweeps import every, lines, over
 
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -30,21 +31,21 @@ MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 # --- alpha -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [0, 1, 2.5, np.float32(2.5), np.int64(3), Fraction(1, 2), 1e-300])
+@over(every(value=[0, 1, 2.5, np.float32(2.5), np.int64(3), Fraction(1, 2), 1e-300]))
 def test_numbers_are_regularisation(value):
     number = check_alpha(value, "alpha")
     assert type(number) is float
     assert number == float(value)
 
 
-@pytest.mark.parametrize("value", ["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)])
+@over(every(value=["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)]))
 def test_what_is_no_number_is_a_type_error(value):
     with pytest.raises(TypeError, match=r"^task_alpha must be a number of at least 0, found ") as caught:
         check_alpha(value, "task_alpha")
     assert str(caught.value).endswith(f"found {value!r}.")
 
 
-@pytest.mark.parametrize("value", [-1e-12, -1, math.nan, math.inf, -math.inf, np.float64("nan")])
+@over(every(value=[-1e-12, -1, math.nan, math.inf, -math.inf, np.float64("nan")]))
 def test_numbers_out_of_range_are_a_value_error(value):
     with pytest.raises(ValueError, match=rf"^alpha must be a finite number of at least 0, found {float(value)}\.$"):
         check_alpha(value, "alpha")
@@ -57,7 +58,7 @@ def test_a_choice_is_returned():
     assert check_choice("clip", "repair", ("clip", "shift")) == "clip"
 
 
-@pytest.mark.parametrize("value", ["Clip", "", None, 1, ["clip"]])
+@over(every(value=["Clip", "", None, 1, ["clip"]]))
 def test_other_choices_are_listed(value):
     with pytest.raises(ValueError, match=r"^repair must be one of 'clip', 'shift', found ") as caught:
         check_choice(value, "repair", ("clip", "shift"))
@@ -67,21 +68,21 @@ def test_other_choices_are_listed(value):
 # --- counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [1, 1000, np.int64(3), np.uint8(7)])
+@over(every(value=[1, 1000, np.int64(3), np.uint8(7)]))
 def test_whole_numbers_are_counts(value):
     count = check_count(value, "max_iter")
     assert type(count) is int
     assert count == value
 
 
-@pytest.mark.parametrize("value", ["1", None, True, np.bool_(True), [1], 1.0, np.float64(2), Fraction(1, 2)])
+@over(every(value=["1", None, True, np.bool_(True), [1], 1.0, np.float64(2), Fraction(1, 2)]))
 def test_what_is_no_whole_number_is_no_count(value):
     with pytest.raises(TypeError, match=r"^max_iter must be a whole number of at least 1, found ") as caught:
         check_count(value, "max_iter")
     assert str(caught.value).endswith(f"found {value!r}.")
 
 
-@pytest.mark.parametrize("value", [0, -1, np.int32(-7)])
+@over(every(value=[0, -1, np.int32(-7)]))
 def test_nothing_is_no_count(value):
     with pytest.raises(ValueError, match=rf"^max_iter must be at least 1, found {value}\.$"):
         check_count(value, "max_iter")
@@ -98,14 +99,14 @@ def test_a_good_matrix_stays_as_it_is(library):
     assert_array_equal(library.to_numpy(checked), MATRIX)
 
 
-@pytest.mark.parametrize("given", [MATRIX.astype(int), MATRIX.tolist(), pd.DataFrame(MATRIX), MATRIX > 2])
+@over(every(given=[MATRIX.astype(int), MATRIX.tolist(), pd.DataFrame(MATRIX), MATRIX > 2]))
 def test_other_numbers_become_double(given):
     checked = check_matrix(given, "tasks")
     assert checked.dtype == np.float64
     assert_array_equal(checked, np.asarray(given, dtype=float))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@over(every(bad=[np.nan, np.inf, -np.inf]))
 def test_entries_must_be_finite(library, bad):
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
         check_matrix(library.asarray(np.where(MATRIX == 4, bad, MATRIX)), "tasks")
@@ -116,7 +117,7 @@ def test_a_vector_is_no_matrix(library):
         check_matrix(library.asarray(MATRIX[0]), "tasks")
 
 
-@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+@over(every(shape=[(0, 2), (2, 0)]))
 def test_a_matrix_must_not_be_empty(library, shape):
     with pytest.raises(ValueError, match="tasks") as caught:
         check_matrix(library.asarray(np.empty(shape)), "tasks")
@@ -124,7 +125,7 @@ def test_a_matrix_must_not_be_empty(library, shape):
     assert str(shape) in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [np.array([["a", "b"]]), np.array([["a", 1.0]], dtype=object), [["a", "b"]]])
+@over(every(text=[np.array([["a", "b"]]), np.array([["a", 1.0]], dtype=object), [["a", "b"]]]))
 def test_text_is_refused_and_the_argument_named(text):
     with pytest.raises(ValueError, match="tasks"):
         check_matrix(text, "tasks")
@@ -159,7 +160,7 @@ def test_foreign_whole_numbers_become_double():
 # --- labels ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_missing", [0, 1, 5])
+@over(every(n_missing=[0, 1, 5]))
 def test_labels_pass_if_one_is_observed(library, n_missing):
     check_labels(library.asarray(np.where(6 - n_missing < MATRIX, np.nan, MATRIX)))
 
@@ -169,8 +170,7 @@ def test_labels_that_are_all_missing_are_refused(library):
         check_labels(library.asarray(np.full((3, 2), np.nan)), "labels")
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf])
-@pytest.mark.parametrize("others", [0.0, np.nan])
+@over(every(bad=[np.inf, -np.inf], others=[0.0, np.nan]))
 def test_infinite_labels_are_refused(library, bad, others):
     Y = library.asarray(np.where(MATRIX == 4, bad, MATRIX + others))
     with pytest.raises(ValueError, match=rf"Input labels contains infinity.*{library.dtype}"):
@@ -218,12 +218,12 @@ def test_where_nobody_tells_nothing_is_refused(free):
     check_memory(2**80, MATRIX, "Fitting")
 
 
-@pytest.mark.parametrize(
-    ("need", "have", "said"),
-    [
+@over(
+    lines(
+        "need have said",
         (2**30 * 12, 2**30 * 3, "about 12.0 GiB of memory, but only 3.0 GiB are free"),
         (2**20 * 250, 2**19, "about 250.0 MiB of memory, but only 0.5 MiB are free"),
-    ],
+    )
 )
 def test_the_estimate_is_in_the_message(free, need, have, said):
     free(have)

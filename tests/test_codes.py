@@ -12,6 +12,7 @@ from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn._codes import group_codes
 from dyadlearn.holdout.refit import refit
 from dyadlearn.selection import SettingKFold, landscape, nested_score
+from sweeps import every, over
 
 RNG = np.random.default_rng(0)
 X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(6, 4))
@@ -21,7 +22,7 @@ HOLES[1, 2] = np.nan
 MIXED, APART = [1, "1", 2, 2, "b", "b"], [0, 1, 2, 2, 3, 3]
 
 
-@pytest.mark.parametrize("labels", [MIXED, pd.Series(MIXED, dtype=object), [(0, 1), (0, "1"), 2, 2, "b", "b"]])
+@over(every(labels=[MIXED, pd.Series(MIXED, dtype=object), [(0, 1), (0, "1"), 2, 2, "b", "b"]]))
 def test_a_number_and_its_text_are_two_groups(labels):
     assert_array_equal(group_codes(labels, (6,), "groups"), APART)
     assert_array_equal(MODEL.holdout("B", groups=labels), MODEL.holdout("B", groups=APART))
@@ -46,18 +47,19 @@ def test_searches_and_nested_folds_keep_them_apart():
         assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        [0, 1, None, 1, 2, 2],
-        [0.0, 1.0, np.nan, 1.0, 2.0, 2.0],
-        ["a", "b", np.nan, "b", "c", "c"],
-        np.array(["a", "b", None, "b", "c", "c"], dtype=object),
-        np.array(["2020", "2021", "NaT", "2022", "2023", "2023"], dtype="M8[Y]"),
-        pd.Series([0, 1, None, 1, 2, 2], dtype="Int64"),
-        pd.Series(["a", "b", pd.NA, "b", "c", "c"], dtype=object),
-        pl.Series([0, 1, None, 1, 2, 2]),
-    ],
+@over(
+    every(
+        labels=[
+            [0, 1, None, 1, 2, 2],
+            [0.0, 1.0, np.nan, 1.0, 2.0, 2.0],
+            ["a", "b", np.nan, "b", "c", "c"],
+            np.array(["a", "b", None, "b", "c", "c"], dtype=object),
+            np.array(["2020", "2021", "NaT", "2022", "2023", "2023"], dtype="M8[Y]"),
+            pd.Series([0, 1, None, 1, 2, 2], dtype="Int64"),
+            pd.Series(["a", "b", pd.NA, "b", "c", "c"], dtype=object),
+            pl.Series([0, 1, None, 1, 2, 2]),
+        ]
+    )
 )
 def test_a_group_that_is_missing_is_refused(labels):
     rows = [(row, 0) for row in range(6)]

@@ -83,35 +83,35 @@ def blocks(request, data):
             yield BLOCKS[request.param](*data[:2])
 
 
-@pytest.mark.parametrize("keep_tasks", [False, True])
-def test_fit_and_predict_equal_the_local_models(data, blocks, keep_tasks):
+def test_fit_and_predict_equal_the_local_models(each, data, blocks):
     X, Y, T = data
-    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks), *blocks, tasks=T)
-    local = OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks).fit(X, Y, tasks=T)
     batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
-    assert (model.n_seen_, model.n_tasks_, model.statistics_.per_task) == (M, Q, keep_tasks)
-    assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
-    assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
-    predicted, zero_shot = distributed.predict(model, blocks[0]), distributed.predict(model, blocks[0], tasks=T[:2])
-    assert (predicted.shape, predicted.chunks[0]) == ((M, Q), blocks[0].chunks[0])
-    assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
-    assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
+    for keep_tasks in each([False, True]):
+        model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks), *blocks, tasks=T)
+        local = OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks).fit(X, Y, tasks=T)
+        assert (model.n_seen_, model.n_tasks_, model.statistics_.per_task) == (M, Q, keep_tasks)
+        assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
+        assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
+        predicted, zero_shot = distributed.predict(model, blocks[0]), distributed.predict(model, blocks[0], tasks=T[:2])
+        assert (predicted.shape, predicted.chunks[0]) == ((M, Q), blocks[0].chunks[0])
+        assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
+        assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-def test_holdout_and_landscape_equal_the_local_models(data, blocks, setting):
+def test_holdout_and_landscape_equal_the_local_models(each, data, blocks):
     X, Y, T = data
     model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
-    held_out = distributed.holdout(model, *blocks, setting)
-    assert held_out.chunks == (blocks[0].chunks[0], (Q,))
-    batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
-    assert_allclose(held_out.compute(), batch.holdout(setting), rtol=1e-10, atol=1e-11)
-    scores = distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting=setting)
-    expected = [
-        [-np.mean((batch.set_alpha(alpha, other).holdout(setting) - Y) ** 2) for other in TASK_ALPHAS]
-        for alpha in ALPHAS
-    ]
-    assert_allclose(scores, expected, rtol=1e-10)
+    for setting in each("ABCD"):
+        held_out = distributed.holdout(model, *blocks, setting)
+        assert held_out.chunks == (blocks[0].chunks[0], (Q,))
+        batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+        assert_allclose(held_out.compute(), batch.holdout(setting), rtol=1e-10, atol=1e-11)
+        scores = distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting=setting)
+        expected = [
+            [-np.mean((batch.set_alpha(alpha, other).holdout(setting) - Y) ** 2) for other in TASK_ALPHAS]
+            for alpha in ALPHAS
+        ]
+        assert_allclose(scores, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("with_tasks", [True, False])

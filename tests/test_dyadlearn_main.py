@@ -20,6 +20,8 @@ class Interrupt:
         if name == "scipy":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
+# As where a shell did not start the tests in its background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 
 

@@ -28,7 +28,32 @@ UNWANTED = [
     "typer",
 ]
 
-# In a fresh interpreter where none of them can be imported, note who asks for one.
+# What is done one after the other in a fresh interpreter where none of them can be imported.
+STEPS = {
+    "import": "import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels",
+    "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
+    "plots": "import dyadlearn.plots",
+    "fit": """
+import numpy as np
+X = np.arange(6.0).reshape(3, 2)
+dyadlearn.TwoStepRidge().fit(X, X, tasks=np.eye(2)).predict(X)
+""",
+    "embedded data": "dyadlearn.datasets.load_debtags()",
+    "command line": """
+try:
+    import dyadlearn.cli
+except ModuleNotFoundError as error:
+    assert error.name == "typer", error
+else:
+    raise AssertionError("typer is needed for nothing")
+""",
+    "unwanted": """
+try:
+    import pandas.testing
+except ModuleNotFoundError:
+    pass
+""",
+}
 SCRIPT = """
 import json, sys
 
@@ -44,38 +69,39 @@ class Watch:
             raise ModuleNotFoundError(name + " is not there in this test", name=name)
 
 sys.meta_path.insert(0, Watch())
-{statements}
-print(json.dumps(asked))
+found = {{}}
+for name, statements in {steps!r}.items():
+    asked.clear()
+    exec(statements, globals())
+    found[name] = list(asked)
+print(json.dumps(found))
 """
 
 
-def unwanted_imports(statements: str) -> set[tuple[str, str]]:
-    """Return which package asks for which unwanted module while `statements` run."""
-    script = SCRIPT.format(unwanted=set(UNWANTED), statements=statements)
+@pytest.fixture(scope="module")
+def asked() -> dict[str, set[tuple[str, str]]]:
+    """Return which package asks for which unwanted module in which step."""
+    script = SCRIPT.format(unwanted=set(UNWANTED), steps=STEPS)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return {(importer, module) for importer, module in json.loads(done.stdout)}
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        "import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels",
-        "import numpy as np, dyadlearn\n"
-        "X = np.arange(6.0).reshape(3, 2)\n"
-        "dyadlearn.TwoStepRidge().fit(X, X, tasks=np.eye(2)).predict(X)",
-    ],
-    ids=["import", "fit"],
-)
-def test_nothing_optional_is_loaded(statements):
     # scikit-learn itself looks for pandas and rich, and does without them; that is not ours to change.
-    ours = {(importer, module) for importer, module in unwanted_imports(statements) if importer != "sklearn"}
-    assert not ours
+    return {
+        name: {(importer, module) for importer, module in pairs if importer != "sklearn"}
+        for name, pairs in json.loads(done.stdout).items()
+    }
 
 
-def test_an_unwanted_import_would_be_seen():
-    tried = "try:\n    import pandas.testing\nexcept ImportError:\n    pass"
-    assert ("__main__", "pandas") in unwanted_imports(tried)
+@pytest.mark.parametrize("step", ["import", "optional kernels", "plots", "fit", "embedded data"])
+def test_nothing_optional_is_loaded(asked, step):
+    assert not asked[step]
+
+
+def test_only_the_command_line_needs_typer(asked):
+    assert ("dyadlearn", "typer") in asked["command line"]
+
+
+def test_an_unwanted_import_would_be_seen(asked):
+    assert asked["unwanted"] == {("__main__", "pandas")}
 
 
 def test_every_public_name_is_there():

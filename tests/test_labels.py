@@ -14,6 +14,7 @@ from scipy import sparse
 from dyadlearn._tables import Table
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import fisher_relabel, read_labels
+from sweeps import every, lines, over
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
 
@@ -25,7 +26,7 @@ def test_a_plain_grid_has_no_ids():
     assert not grid.is_vector
 
 
-@pytest.mark.parametrize("values", [[1, 0, 1], (1.0, 0.0, 1.0), np.array([True, False, True])])
+@over(every(values=[[1, 0, 1], (1.0, 0.0, 1.0), np.array([True, False, True])]))
 def test_a_vector_is_a_grid_of_one_task(values):
     grid = read_labels(values)
     assert grid.is_vector
@@ -40,10 +41,7 @@ def test_one_column_is_not_a_vector():
     assert grid.restore(grid.values).shape == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [("float32", "float32"), ("float64", "float64"), ("int8", "float64"), ("bool", "float64")],
-)
+@over(lines("given kept", ("float32", "float32"), ("float64", "float64"), ("int8", "float64"), ("bool", "float64")))
 def test_single_precision_stays_and_whole_numbers_become_floats(given, kept):
     assert read_labels(np.ones((2, 2), dtype=given)).values.dtype == kept
 
@@ -110,21 +108,21 @@ def test_ids_that_repeat_are_named():
         read_labels(pd.DataFrame(GRID, index=["p1", "p1"]))
 
 
-@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+@over(every(container=[sparse.csr_array, sparse.csr_matrix, sparse.coo_array]))
 def test_sparse_labels_are_refused_because_their_zeros_are_labels(container):
     with pytest.raises(TypeError, match=r"Y is sparse, but its zeros are labels too: .* Y\.toarray\(\)"):
         read_labels(container(np.eye(2)))
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+@over(
+    lines(
+        "values sentence",
         (np.zeros((2, 2, 2)), "dim"),
         (np.zeros((0, 3)), r"Y is empty: found shape \(0, 3\)"),
         (np.zeros((3, 0)), r"Y is empty: found shape \(3, 0\)"),
         (np.array([[1j]]), "Complex"),
         (np.array([["a", "b"]]), "Y holds text where numbers belong"),
-    ],
+    )
 )
 def test_what_is_no_grid_of_numbers_is_refused(values, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -172,7 +170,7 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize("Y", BINARY, ids=["zero-one", "plus-minus", "any-two"])
+@over(every(Y=list(BINARY)))
 def test_fisher_relabelling_cell_by_cell(Y):
     before = Y.copy()
     relabelled = fisher_relabel(Y)
@@ -200,7 +198,7 @@ def test_fisher_relabelling_keeps_the_form_of_the_labels():
     assert_allclose(fisher_relabel(np.array([True, False])), [2.0, -2.0], rtol=1e-15)
 
 
-@pytest.mark.parametrize(("Y", "count"), [([[1.0, 1.0]], 1), ([[0.0, 1.0, 2.0]], 3), ([[np.nan]], 0)])
+@over(lines("Y count", ([[1.0, 1.0]], 1), ([[0.0, 1.0, 2.0]], 3), ([[np.nan]], 0)))
 def test_fisher_needs_two_classes(Y, count):
     with pytest.raises(ValueError, match=f"exactly two values, found {count} in Y"):
         fisher_relabel(Y)

@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal as assert_polars_equal
 from dyadlearn._codes import distinct, factorize, missing
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LongGrid, to_grid, to_long
+from sweeps import every, lines, over
 
 NAN = float("nan")
 # An id is missing, a value is missing, a pair is repeated with the same value and another with different ones.
@@ -79,9 +80,7 @@ def test_a_small_table_by_hand():
     assert repr(found) == "LongGrid(2 × 2, n_observed=3, n_rows=8, n_dropped=2, n_repeated=2, n_contradicting=1)"
 
 
-@pytest.mark.parametrize("ids", ["integers", "floats", "text", "mixed"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n", [1, 40, 400])
+@over(every(ids=["integers", "floats", "text", "mixed"], weighted=[False, True], n=[1, 40, 400]))
 def test_tables_row_by_row(ids, weighted, n):
     rng = np.random.default_rng(n)
     first, second = rng.integers(5, 25, size=n), rng.integers(0, 9, size=n)
@@ -126,7 +125,7 @@ def test_rows_and_columns_as_asked_for():
     assert (found.instances, found.tasks) == (("p9", "p2", "p1"), ("d2", "d1"))
 
 
-@pytest.mark.parametrize(("given", "kept"), [("float32", "float32"), ("float64", "float64"), ("int8", "float64")])
+@over(lines("given kept", ("float32", "float32"), ("float64", "float64"), ("int8", "float64")))
 def test_single_precision_stays(given, kept):
     found = to_grid([(0, 0), (0, 1)], np.array([1, 2], dtype=given))
     assert found.grid.dtype == kept
@@ -169,18 +168,19 @@ def test_whole_numbers_as_ids_of_frames():
     assert found.instances == (30, 10)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pd.Series([1, None, 0], dtype="Int64"),
-        pd.Series([1.0, None, 0.0]),
-        pd.Series([True, None, False], dtype="boolean"),
-        pl.Series([1, None, 0]),
-        pl.Series([1.0, NAN, 0.0]),
-        pl.Series([True, None, False]),
-        [True, None, False],
-        np.array([1, None, 0], dtype=object),
-    ],
+@over(
+    every(
+        values=[
+            pd.Series([1, None, 0], dtype="Int64"),
+            pd.Series([1.0, None, 0.0]),
+            pd.Series([True, None, False], dtype="boolean"),
+            pl.Series([1, None, 0]),
+            pl.Series([1.0, NAN, 0.0]),
+            pl.Series([True, None, False]),
+            [True, None, False],
+            np.array([1, None, 0], dtype=object),
+        ]
+    )
 )
 def test_missing_values_of_every_kind(values):
     found = to_grid([("a", 1), ("a", 2), ("a", 3)], values)
@@ -188,15 +188,16 @@ def test_missing_values_of_every_kind(values):
     assert found.n_missing_values == 1
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        pd.DataFrame({"i": pd.Series([1, None, 2], dtype="Int64"), "t": ["a", "a", None]}),
-        pd.DataFrame({"i": [1.0, NAN, 2.0], "t": pd.Categorical(["a", "a", None])}),
-        pl.DataFrame({"i": [1, None, 2], "t": ["a", "a", None]}),
-        pl.DataFrame({"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}),
-        np.array([(1, "a"), (None, "a"), (2, None)], dtype=object),
-    ],
+@over(
+    every(
+        pairs=[
+            pd.DataFrame({"i": pd.Series([1, None, 2], dtype="Int64"), "t": ["a", "a", None]}),
+            pd.DataFrame({"i": [1.0, NAN, 2.0], "t": pd.Categorical(["a", "a", None])}),
+            pl.DataFrame({"i": [1, None, 2], "t": ["a", "a", None]}),
+            pl.DataFrame({"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}),
+            np.array([(1, "a"), (None, "a"), (2, None)], dtype=object),
+        ]
+    )
 )
 def test_missing_ids_of_every_kind(pairs):
     found = to_grid(pairs, [5.0, 6.0, 7.0])
@@ -249,8 +250,7 @@ def test_a_vector_is_one_task():
     assert_array_equal(values, [1.0, 3.0])
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+@over(every(seed=range(3), kind=["array", "pandas", "polars"]))
 def test_there_and_back(seed, kind):
     rng = np.random.default_rng(seed)
     values = np.where(rng.random((7, 5)) < 0.5, NAN, rng.normal(size=(7, 5)))
@@ -280,9 +280,9 @@ def test_there_and_back(seed, kind):
 # --- bad tables --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pairs", "y", "options", "error", "message"),
-    [
+@over(
+    lines(
+        "pairs y options error message",
         ([(1, 2)], None, {}, ValueError, r"^pairs must have three columns \(instance, task, value\), or two with y"),
         (np.ones((4, 4)), None, {}, ValueError, r"^pairs must have three columns .* found shape \(4, 4\)\.$"),
         ([(1, 2, 3)], [1.0], {}, ValueError, r"^pairs must have two columns \(instance, task\), found rows of an"),
@@ -303,7 +303,7 @@ def test_there_and_back(seed, kind):
         ([(1, 2)], [1.0], {"instances": [2]}, IdError, r"^1 not among the ids of instances \(such as 2\)\.$"),
         ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2\."),
         ([([], 2)], [1.0], {}, TypeError, r"^pairs holds something that cannot serve as an id or label"),
-    ],
+    )
 )
 def test_tables_that_are_none(pairs, y, options, error, message):
     with pytest.raises(error, match=message):
@@ -324,8 +324,8 @@ def test_ids_as_many_as_the_grid_has():
 # --- numbering ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "column", [np.array([5, 2, 5, 9]), np.array([5.0, 2.0, 5.0, 9.0]), [5, 2, 5, 9], np.array(["5", "2", "5", "9"])]
+@over(
+    every(column=[np.array([5, 2, 5, 9]), np.array([5.0, 2.0, 5.0, 9.0]), [5, 2, 5, 9], np.array(["5", "2", "5", "9"])])
 )
 def test_values_are_numbered_as_they_appear(column):
     codes, values = distinct(column, "pairs")

@@ -10,6 +10,7 @@ import pytest
 
 from dyadlearn import _memory
 from dyadlearn._memory import cgroup_memory, host_memory, machine_memory, process_memory
+from sweeps import lines, over
 
 GIB = 2**30
 
@@ -82,7 +83,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("files", "expected"), CASES.values(), ids=CASES.keys())
+@over(lines("files expected", *CASES.values()))
 def test_what_control_groups_leave(files, expected, tmp_path):
     assert cgroup_memory(write(tmp_path, files)) == expected
 
@@ -100,17 +101,17 @@ def test_a_machine_without_such_a_file(monkeypatch, tmp_path):
     assert machine_memory(tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="pages are of Unix")
+@over(
+    lines(
+        "limits expected",
         ((None, None), None),
-        ((100, None), 90),  # addresses: 10 pages are used
-        ((None, 100), 60),  # data: 40 pages
+        ((100, None), 90),
+        ((None, 100), 60),
         ((100, 100), 60),
         ((5, None), 0),
-    ],
+    )
 )
-@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="pages are of Unix")
 def test_what_the_limits_of_the_process_leave(limits, expected, tmp_path):
     page = os.sysconf("SC_PAGE_SIZE")
     write(tmp_path, {"proc/self/statm": "10 9 8 7 0 40 0"})

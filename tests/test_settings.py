@@ -5,25 +5,27 @@ from __future__ import annotations
 import pytest
 
 from dyadlearn.settings import Setting, as_setting
+from sweeps import every, lines, over
 
 
-@pytest.mark.parametrize(
-    ("setting", "new_instance", "new_task"),
-    [("A", False, False), ("B", True, False), ("C", False, True), ("D", True, True)],
+@over(
+    lines(
+        "setting new_instance new_task", ("A", False, False), ("B", True, False), ("C", False, True), ("D", True, True)
+    )
 )
 def test_what_is_new(setting, new_instance, new_task):
     assert Setting(setting).new_instance is new_instance
     assert Setting(setting).new_task is new_task
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
+@over(
+    lines(
+        "setting words",
         ("A", ["in_sample_loo", "interaction", "edges", "random", "R"]),
         ("B", ["leave_x1_out", "row", "cold_instance", "I1e"]),
         ("C", ["leave_x2_out", "column", "cold_task", "I1f"]),
         ("D", ["out_of_sample_loo", "both", "vertices", "cold_both", "I2"]),
-    ],
+    )
 )
 def test_the_words_of_other_libraries(setting, words):
     for word in (setting, setting.lower(), *words):
@@ -51,15 +53,15 @@ def test_cold_words_are_read_as_freely_as_the_others():
     assert as_setting("cold_cell_line", instances="drug", tasks="Cell-Line") is Setting.C
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [
+@over(
+    lines(
+        "word hint",
         ("E", ""),
         ("nothing like it", ""),
         ("leave_x3_out", " Did you mean 'leave_x2_out', setting C?"),
         ("rows", " Did you mean 'row', setting B?"),
         ("cold_instances", " Did you mean 'cold_instance', setting B?"),
-    ],
+    )
 )
 def test_an_unknown_word_is_refused_in_one_line(word, hint):
     with pytest.raises(ValueError, match=f"^Unknown setting '{word}': expected A .*, B .*, C .* or D ") as caught:
@@ -68,7 +70,7 @@ def test_an_unknown_word_is_refused_in_one_line(word, hint):
     assert len(str(caught.value)) < 220
 
 
-@pytest.mark.parametrize("name", [None, 1, ["A"]])
+@over(every(name=[None, 1, ["A"]]))
 def test_a_setting_is_named_by_a_string(name):
     with pytest.raises(TypeError, match=f"named by a string, found {type(name).__name__}"):
         as_setting(name)

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from dyadlearn._tables import Ids, Table, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
+from sweeps import every, lines, over
 
 VALUES = np.arange(6.0).reshape(3, 2)
 
@@ -49,7 +50,7 @@ def test_equal_order_needs_no_permutation():
     assert Ids(("a", "b"), "one").order_as(Ids(("a", "b"), "other"), "X", "Y") is None
 
 
-@pytest.mark.parametrize("labels", [("b", "c", "a"), (30, 10, 20), (("u", 1), ("u", 2), ("t", 1))])
+@over(every(labels=[("b", "c", "a"), (30, 10, 20), (("u", 1), ("u", 2), ("t", 1))]))
 def test_order_as_brings_ids_into_the_order_of_the_target(labels):
     target = tuple(sorted(labels))
     order = Ids(labels).order_as(Ids(target), "X", "Y")
@@ -66,12 +67,12 @@ def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
     )
 
 
-@pytest.mark.parametrize(
-    ("own", "other", "said", "unsaid"),
-    [
+@over(
+    lines(
+        "own other said unsaid",
         (("a",), ("a", "b"), r"1 of Y not in X \('b'\)\.", "of X not in Y"),
         (("a", "b"), ("a",), r"1 of X not in Y \('b'\)\.", "of Y not in X"),
-    ],
+    )
 )
 def test_only_what_is_missing_is_told(own, other, said, unsaid):
     with pytest.raises(IdError, match=said) as caught:
@@ -102,7 +103,7 @@ def test_names_of_axes_are_text():
 # --- reading -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plain", [VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"])
+@over(every(plain=[VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"]))
 def test_what_is_no_frame_passes_through(plain):
     table = read_table(plain, "X")
     assert table.values is plain
@@ -141,7 +142,7 @@ def test_polars_takes_a_leading_text_column_as_ids():
     assert_array_equal(table.values.to_numpy(), VALUES)
 
 
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["c", "b", "a"])])
+@over(every(dtype=[pl.Categorical, pl.Enum(["c", "b", "a"])]))
 def test_polars_categories_are_text(dtype):
     frame = polars_frame(["a", "b", "c"]).with_columns(pl.col("name").cast(dtype))
     assert read_table(frame, "X").row_ids == Ids(("a", "b", "c"), "name")
@@ -167,14 +168,15 @@ def test_series_of_pandas_have_ids_and_of_polars_none():
     assert (series.row_ids, series.column_ids, series.kind) == (None, None, "polars")
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"name": ["a", "b"], "f": [1.0, 2.0]}),
-        pd.DataFrame({"f": [1.0, 2.0], "name": pd.Categorical(["a", "b"])}),
-        pl.DataFrame({"f": [1.0, 2.0], "name": ["a", "b"]}),
-        pl.DataFrame({"id": ["u", "v"], "name": ["a", "b"], "f": [1.0, 2.0]}),
-    ],
+@over(
+    every(
+        frame=[
+            pd.DataFrame({"name": ["a", "b"], "f": [1.0, 2.0]}),
+            pd.DataFrame({"f": [1.0, 2.0], "name": pd.Categorical(["a", "b"])}),
+            pl.DataFrame({"f": [1.0, 2.0], "name": ["a", "b"]}),
+            pl.DataFrame({"id": ["u", "v"], "name": ["a", "b"], "f": [1.0, 2.0]}),
+        ]
+    )
 )
 def test_text_among_the_values_is_refused(frame):
     with pytest.raises(
@@ -203,7 +205,7 @@ def test_repeated_column_ids_are_refused():
 ROWS, COLUMNS = np.array([2, 0, 1]), np.array([1, 0])
 
 
-@pytest.mark.parametrize("frame", [pandas_frame(), polars_frame(["a", "b", "c"])], ids=["pandas", "polars"])
+@over(every(frame={"pandas": pandas_frame(), "polars": polars_frame(["a", "b", "c"])}))
 def test_take_reorders_values_and_ids_together(frame):
     table = read_table(frame, "X").take(ROWS, COLUMNS)
     assert_array_equal(np.asarray(table.values), VALUES[np.ix_(ROWS, COLUMNS)])
@@ -221,7 +223,7 @@ def test_take_reorders_numbered_columns_of_pandas():
     assert table.column_ids.labels == (0, 1)
 
 
-@pytest.mark.parametrize("series", [pd.Series(VALUES[:, 0], index=["a", "b", "c"]), pl.Series(VALUES[:, 0])])
+@over(every(series=[pd.Series(VALUES[:, 0], index=["a", "b", "c"]), pl.Series(VALUES[:, 0])]))
 def test_take_reorders_series(series):
     assert_array_equal(np.asarray(read_table(series, "Y").take(ROWS).values), VALUES[ROWS, 0])
 
@@ -241,7 +243,7 @@ def test_nothing_to_take_leaves_the_values_alone():
 # --- writing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@over(every(kind=["pandas", "polars"]))
 def test_a_written_table_reads_back(kind):
     rows, columns = Ids(("a", "b", "c"), "name"), Ids(("f", "g"))
     table = read_table(write_table(VALUES, rows, columns, kind), "the answer")

@@ -20,15 +20,6 @@ def test_version():
     assert result.output == f"dyadlearn {dyadlearn.__version__}\n"
 
 
-def test_version_as_a_module():
-    result = subprocess.run(
-        [sys.executable, "-m", "dyadlearn.cli", "--version"], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0
-    assert result.stdout == f"dyadlearn {dyadlearn.__version__}\n"
-    assert result.stderr == ""
-
-
 def test_help_names_the_commands_and_the_exit_codes(run):
     ran = run("--help")
     assert ran.code == 0
@@ -117,19 +108,8 @@ def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
         cli.main()
 
 
-def test_only_the_command_line_loads_typer_and_rich():
-    # scikit-learn itself loads rich where it finds it, so being loaded proves nothing: being needed does.
-    hide = "import sys; sys.modules['typer'] = sys.modules['rich'] = None;"
-    for module, fails in (("dyadlearn.datasets", False), ("dyadlearn.cli", True)):
-        result = subprocess.run(
-            [sys.executable, "-c", f"{hide} import {module}"], capture_output=True, text=True, check=False
-        )
-        assert ("ModuleNotFoundError" in result.stderr) == fails, result.stderr
-        assert (result.returncode != 0) == fails
-
-
-def test_the_command_line_needs_no_library_of_data_frames(tables, tmp_path):
-    path = tmp_path / "model.dyad"
+def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(tables, model, run, tmp_path):
+    path = tmp_path / "other.dyad"
     script = f"""
 import sys
 for name in ("pandas", "polars", "pyarrow"):
@@ -140,7 +120,7 @@ for words in (
     ["evaluate", {str(path)!r}],
     ["screen", {str(path)!r}],
     ["recommend", {str(path)!r}, "--for", "u3"],
-    ["predict", {str(path)!r}, *{tables.sides!r}],
+    ["predict", {str(model)!r}, *{tables.sides!r}],
 ):
     try:
         app(words)
@@ -149,4 +129,6 @@ for words in (
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "instance,i7,i6" in done.stdout
+    expected = run("predict", model, *tables.sides).out
+    assert expected.startswith("instance,i7,i6")
+    assert done.stdout.endswith(expected)  # to the last digit

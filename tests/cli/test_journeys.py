@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -40,20 +39,15 @@ def folder(nr, put, tmp_path, monkeypatch):
     return tmp_path
 
 
-def command(*words):
-    """Run a command in a process of its own."""
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
-
-
 def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_whole_way(nr, folder, run, get):
-    done = command(*TUNE, "-o", "model.dyad", "--json")
-    assert done.returncode == 0, done.stderr
-    chosen = json.loads(done.stdout)
+    tuned = run(*TUNE, "-o", "model.dyad", "--json")
+    assert tuned.code == 0, tuned.err
+    chosen = tuned.json
     twin = TwoStepRidgeCV(setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
     twin.fit(nr.K[:M, :M], nr.Y[:M, :Q], tasks=nr.G[:Q, :Q])
     assert (chosen["alpha"], chosen["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
@@ -65,7 +59,8 @@ def test_the_whole_way(nr, folder, run, get):
     assert_allclose(rows["D"]["scores"]["roc_auc"], twin.best_score_)
     assert max(row["difference"] for row in rows.values()) < 1e-8
 
-    done = command("predict", "model.dyad", "--instances", "new_targets.csv", "--tasks", "new_drugs.csv", "-o", "p.csv")
+    words = ["predict", "model.dyad", "--instances", "new_targets.csv", "--tasks", "new_drugs.csv", "-o", "p.csv"]
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Wrote 6 × 10 predictions to p.csv.\n", "")
     lines = get(folder / "p.csv")
     assert lines[0][1:] == nr.task_names[Q:].tolist()
@@ -136,17 +131,16 @@ def test_a_model_file_cut_in_half(folder, run):
     assert files(folder) == before
 
 
-def test_a_full_disk(folder):
+def test_a_full_disk(folder, run):
     resource = pytest.importorskip("resource", reason="this system cannot limit the size of files")
-    before = files(folder)
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
-    words = [*COMMAND, *TUNE, "--alphas", "0.1,1", "-o", "model.dyad", "-q"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=limit)
-    assert done.returncode == 4
-    assert done.stderr == "dyadlearn: model.dyad: could not be written (File too large).\n"
+    before, limits = files(folder), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        ran = run(*TUNE, "--alphas", "0.1,1", "-o", "model.dyad", "-q")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert ran.code == 4
+    assert ran.err == "dyadlearn: model.dyad: could not be written (File too large).\n"
     assert files(folder) == before
 
 

@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.datasets.debtags import _counts
+from sweeps import every, lines, over
 
 PROJECT = Path(__file__).parents[2]
 TABLES = PROJECT.parent / "shared" / "data" / "debtags"
@@ -77,7 +78,7 @@ def test_small_tables_follow_every_rule(script, tmp_path, capsys):
     assert_array_equal(_counts(stored, "tasks", 8).toarray(), expected)
 
 
-@pytest.mark.parametrize("texts", [["b a b", "", "c"], ["", "", ""], ["", "z y", ""], ["a"], ["k " * 300, "j k"]])
+@over(every(texts=[["b a b", "", "c"], ["", "", ""], ["", "z y", ""], ["a"], ["k " * 300, "j k"]]))
 def test_counts_survive_the_file_format(script, texts):
     words, parts = script.count_words(texts, 1)
     found = _counts({f"X_{name}": part for name, part in parts.items()}, "X", len(words)).toarray()
@@ -172,13 +173,13 @@ def test_a_file_over_the_limit_is_refused_and_removed(script, tmp_path, monkeypa
     assert not output.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+@over(
+    lines(
+        "arguments message",
         (["--tables", "nowhere"], "no folder nowhere"),
         (["--vocabulary", "v"], "goes with --from-apt"),
         (["--from-apt", "--vocabulary", "nowhere"], "no vocabulary at nowhere"),
-    ],
+    )
 )
 def test_bad_arguments_get_one_clear_sentence(script, arguments, message, monkeypatch, capsys):
     monkeypatch.setattr(script.shutil, "which", lambda command: command)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import davis, fetch_davis
 from dyadlearn.exceptions import IdError
+from sweeps import every, lines, over
 
 KD = np.array([[10.0, 10000, 1], [10000, 0.1, 1000]])
 DRUGS = {"2D": np.array([[1, 0.6], [0.6, 1]]), "ECFP4": np.array([[1, 0.1], [0.1, 1]])}
@@ -115,9 +116,7 @@ def test_the_published_options(shared_data):
 # -- small files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", [TABLES, PUBLISHED])
-@pytest.mark.parametrize("pack", [False, True])
-@pytest.mark.parametrize("folder", [".", "davis"])
+@over(every(layout=[TABLES, PUBLISHED], pack=[False, True], folder=[".", "davis"]))
 def test_both_layouts(tmp_path, layout, pack, folder):
     write(tmp_path / folder, layout, pack)
     data = fetch_davis(data_home=tmp_path, download=False)
@@ -129,7 +128,7 @@ def test_both_layouts(tmp_path, layout, pack, folder):
     assert data.smiles == data.sequences == {}
 
 
-@pytest.mark.parametrize("layout", [TABLES, PUBLISHED])
+@over(every(layout=[TABLES, PUBLISHED]))
 def test_options(tmp_path, layout):
     write(tmp_path, layout)
     data = fetch_davis(
@@ -188,23 +187,23 @@ def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
 # -- bad input ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
+@over(
+    lines(
+        "argument message",
         ("instances", "instances must be one of 'targets', 'proteins', 'drugs', found 'x'"),
         ("labels", "labels must be one of 'pKd', 'Kd', found 'x'"),
         ("drug_similarity", "drug_similarity must be one of '2D', 'ECFP4', found 'x'"),
         ("target_similarity", "target_similarity must be one of 'WS', 'WS_normalized', found 'x'"),
-    ],
+    )
 )
 def test_unknown_words(argument, message):
     with pytest.raises(ValueError, match=message):
         fetch_davis(**{argument: "x"})
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
+@over(
+    lines(
+        "name text message",
         (NEEDED[0], "10 100\n1 2\n", r"shape \(2, 2\), expected \(2, 3\): drug_PubChem_CIDs.txt has 2 ids and target_"),
         (NEEDED[0], "10 100 1\n1 2\n", "line 2: expected 3 numbers, as in the first line, found 2"),
         (NEEDED[0], "10 1oo 1\n1 2 3\n", "line 1: '1oo' is not a number"),
@@ -215,7 +214,7 @@ def test_unknown_words(argument, message):
         (NEEDED[3], bare(np.eye(3)), r"drug-drug_similarities_2D.txt has shape \(3, 3\), expected \(2, 2\)"),
         (NEEDED[4], bare(np.eye(2)), r"target-target_similarities_WS.txt has shape \(2, 2\), expected \(3, 3\)"),
         ("drug_PubChem_CIDs.txt", '{"11314340": ', "drug_PubChem_CIDs.txt is damaged or no JSON"),
-    ],
+    )
 )
 def test_malformed_files_of_the_publisher(tmp_path, name, text, message):
     write(tmp_path, PUBLISHED | {name: text})

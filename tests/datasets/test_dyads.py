@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import gram
+from sweeps import every, lines, over
 
 SHAPES = [(12, 7), (6, 15), (9, 9), (1, 4)]
 NETWORKS = [("symmetric", 1), ("antisymmetric", -1)]
@@ -21,7 +22,7 @@ def psd(n, rank=None, seed=0):
     return factor @ factor.T
 
 
-@pytest.mark.parametrize(("m", "q"), SHAPES)
+@over(lines("m q", *SHAPES))
 def test_shapes_and_kernels(m, q):
     sides = {"n_features": 3, "n_task_features": 2, "kernel_params": {"gamma": 0.7}, "task_kernel": "linear"}
     data = make_dyads(m, q, **sides, random_state=0)
@@ -52,15 +53,19 @@ def test_the_truth_is_a_sum_of_kernel_expansions():
             assert_allclose(data.truth[i, j], value, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("rank", [1, 3])
+@over(every(rank=[1, 3]))
 def test_the_truth_has_the_rank_asked_for(rank):
     values = np.linalg.svd(make_dyads(40, 30, rank=rank, random_state=0).truth, compute_uv=False)
     assert values[rank - 1] > 1e-3 * values[0]
     assert values[rank] < 1e-12 * values[0]
 
 
-@pytest.mark.parametrize("symmetry", [None, "symmetric", "antisymmetric"])
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian", lambda A, B: (A @ B.T + 1) ** 2])
+@over(
+    every(
+        symmetry=[None, "symmetric", "antisymmetric"],
+        kernel=["rbf", "linear", "laplacian", lambda A, B: (A @ B.T + 1) ** 2],
+    )
+)
 def test_the_truth_has_about_unit_variance(kernel, symmetry):
     variances = [
         make_dyads(150, kernel=kernel, symmetry=symmetry, random_state=seed, n_tasks=150).truth.var()
@@ -88,7 +93,7 @@ def test_the_function_can_be_pickled():
     assert_array_equal(copy(data.X, data.tasks), data.function(data.X, data.tasks))
 
 
-@pytest.mark.parametrize("symmetry", [None, "symmetric", "antisymmetric"])
+@over(every(symmetry=[None, "symmetric", "antisymmetric"]))
 def test_a_larger_sample_is_drawn_from_the_same_truth(symmetry):
     small = make_dyads(8, 6, symmetry=symmetry, random_state=5)
     large = make_dyads(40, 30, symmetry=symmetry, noise=2.0, missing=0.5, random_state=5)
@@ -147,7 +152,7 @@ def test_binary_labels_are_seldom_lopsided():
     assert max(shares) < 0.85
 
 
-@pytest.mark.parametrize(("symmetry", "sign"), NETWORKS)
+@over(lines("symmetry sign", *NETWORKS))
 def test_networks_are_exactly_symmetric_or_antisymmetric(symmetry, sign):
     data = make_dyads(15, 3, symmetry=symmetry, noise=0.5, missing=0.2, random_state=0)
     assert data.tasks is None
@@ -177,7 +182,7 @@ def test_a_binary_network():
     assert_array_equal(data.Y, data.Y.T)
 
 
-@pytest.mark.parametrize("rank_of_kernel", [2, 9])
+@over(every(rank_of_kernel=[2, 9]))
 def test_a_kernel_matrix_shapes_the_truth(rank_of_kernel):
     K = psd(9, rank_of_kernel)
     data = make_dyads(50, 6, kernel=K, rank=3, random_state=0)
@@ -219,9 +224,9 @@ def test_one_side_may_be_a_matrix_and_the_other_a_network_of_it():
     assert network.tasks is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
+@over(
+    lines(
+        "arguments error message",
         ({"n_instances": 0}, ValueError, "n_instances must be at least 1, found 0"),
         ({"n_tasks": 2.5}, TypeError, "n_tasks must be a whole number"),
         ({"rank": 0}, ValueError, "rank must be"),
@@ -239,7 +244,7 @@ def test_one_side_may_be_a_matrix_and_the_other_a_network_of_it():
         ({"kernel": np.ones((3, 4))}, KernelError, r"kernel must be square.*\(3, 4\)"),
         ({"task_kernel": np.triu(np.ones((3, 3)))}, KernelError, "task_kernel is not symmetric"),
         ({"task_kernel": np.diag([1.0, -1.0])}, KernelError, "task_kernel is not positive semi-definite"),
-    ],
+    )
 )
 def test_bad_input_gets_one_clear_sentence(arguments, error, message):
     with pytest.raises(error, match=message):

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import fetch_kiba, kiba
 from dyadlearn.exceptions import IdError
+from sweeps import every, lines, over
 
 SCORES = np.array([[11.1, np.nan], [np.nan, 0.0], [12.25, 13.5]])
 TARGETS = np.array([[1, 0.25], [0.25, 1]])
@@ -107,7 +108,7 @@ def test_fingerprints_of_the_archive_are_those_of_the_structures(shared_data):
 # -- small files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", [".", "kiba"])
+@over(every(folder=[".", "kiba"]))
 def test_an_archive(tmp_path, folder):
     write_archive(tmp_path / folder)
     data = fetch_kiba(data_home=tmp_path, download=False)
@@ -120,7 +121,7 @@ def test_an_archive(tmp_path, folder):
     assert data.smiles == data.sequences == {}
 
 
-@pytest.mark.parametrize("word", ["targets", "proteins"])
+@over(every(word=["targets", "proteins"]))
 def test_targets_as_instances(tmp_path, word):
     data = fetch_kiba(data_home=write_archive(tmp_path), instances=word)
     assert_allclose(data.Y, SCORES.T, rtol=1e-6)
@@ -151,7 +152,7 @@ def test_frames_carry_the_ids(tmp_path):
     assert list(data.G.columns) == list(SEQUENCES)
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@over(every(pack=[False, True]))
 def test_the_published_texts(tmp_path, pack):
     data = fetch_kiba(data_home=write(tmp_path, PUBLISHED, pack), drug_similarity="published", download=False)
     assert_array_equal(data.Y, SCORES)
@@ -194,9 +195,9 @@ def test_unknown_words():
         fetch_kiba(drug_similarity="2D")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+@over(
+    lines(
+        "changes message",
         (
             {"target_sim": None},
             "kiba.npz lacks the arrays target_sim: found kiba, drug_ecfp4_bits, drug_ids, target_ids",
@@ -210,7 +211,7 @@ def test_unknown_words():
         ({"drug_ids": np.array(["a", "b", "a"])}, "drug_ids of .*kiba.npz has repeated ids: 'a'"),
         ({"kiba": SCORES.astype(str)}, r"kiba\.npz: kiba must be a table of numbers, found <U"),
         ({"kiba": np.array([[None]])}, "kiba.npz is damaged or no npz archive"),
-    ],
+    )
 )
 def test_malformed_archives(tmp_path, changes, message):
     write_archive(tmp_path, **changes)
@@ -218,7 +219,7 @@ def test_malformed_archives(tmp_path, changes, message):
         fetch_kiba(data_home=tmp_path)
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@over(every(pack=[False, True]))
 def test_a_truncated_archive(tmp_path, pack):
     path = write_archive(tmp_path) / "kiba.npz"
     content = path.read_bytes()
@@ -232,16 +233,16 @@ def test_a_truncated_archive(tmp_path, pack):
         fetch_kiba(data_home=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
+@over(
+    lines(
+        "name text message",
         ("kiba_binding_affinity_v2.txt", bare(SCORES.T), r"v2.txt has shape \(2, 3\), expected \(3, 2\)"),
         ("kiba_binding_affinity_v2.txt", "1\tinf\n", "line 1: 'inf' is not a number"),
         ("kiba_target_sim.txt", "1\tnan\n", "line 1: 'nan' is not a number"),
         ("kiba_target_sim.txt", bare(DRUGS), r"kiba_target_sim.txt has shape \(3, 3\), expected \(2, 2\)"),
         ("kiba_drug_sim.txt", bare(TARGETS), r"kiba_drug_sim.txt has shape \(2, 2\), expected \(3, 3\)"),
         ("proteins.txt", '{"O00141": "MTV"', "proteins.txt is damaged or no JSON"),
-    ],
+    )
 )
 def test_malformed_texts(tmp_path, name, text, message):
     write(tmp_path, PUBLISHED | {name: text})

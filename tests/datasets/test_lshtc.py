@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from dyadlearn.datasets import load_lshtc, load_lshtc3, read_hierarchy, read_libsvm_batches, scan_libsvm
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import graph_distance_kernel
+from sweeps import every, lines, over
 
 TEXT = """\
 545, 32 8:1 18:2
@@ -121,9 +122,9 @@ def test_a_small_archive(tmp_path):
     assert data.description_ids.shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+@over(
+    lines(
+        "changes message",
         ({"test_y": None}, "task2.npz lacks the arrays test_y: found feature_ids, train_y"),
         ({"test_y": [0.5]}, r"task2\.npz: test_y must be a list of whole numbers, found float64 \(1,\)"),
         ({"feature_ids": [[1]]}, r"task2\.npz: feature_ids must be a list of whole numbers, found int64 \(1, 1\)"),
@@ -131,7 +132,7 @@ def test_a_small_archive(tmp_path):
         ({"train_indptr": [0, 2]}, r"the part 'train' is no sparse matrix of shape \(2, 3\)"),
         ({"edges": "parent\tchild\n1\t29\n"}, "1 categories are not in edges.tsv.gz, such as 33"),
         ({"edges": "1\t29\n1\n"}, "line 2: expected the numbers of parent and child, found '1"),
-    ],
+    )
 )
 def test_malformed_archives(tmp_path, changes, message):
     write_dryrun(tmp_path, **changes)
@@ -155,8 +156,7 @@ def test_missing_and_damaged_files(tmp_path):
 # -- the text format of the later challenges ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pack", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 2, 4, 6, 100])
+@over(every(pack=[False, True], batch_size=[1, 2, 4, 6, 100]))
 def test_batches(tmp_path, pack, batch_size):
     path = write(tmp_path / "train.txt", TEXT, pack)
     batches = list(read_libsvm_batches(path, batch_size))
@@ -221,29 +221,30 @@ def test_a_stream_is_read_as_it_is_used(tmp_path):
         next(batches)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Data",
-        "545,32 8:1 18",
-        "545,32 8:1:2 18",
-        "545,32 8:",
-        "545,32 :1",
-        "545,32 8:x",
-        "545,32 8:nan",
-        "545,32 8:inf",
-        "545,32,8:1",
-        "545;32 8:1",
-        "-1 8:1",
-        "5.5 8:1",
-        "545 -8:1",
-        "545 8.5:1",
-        "545 8:1,9:1",
-        ",",
-        "1234567890123456 8:1",
-        "545 1234567890123456:1",
-        "٣ 8:1",
-    ],
+@over(
+    every(
+        line=[
+            "Data",
+            "545,32 8:1 18",
+            "545,32 8:1:2 18",
+            "545,32 8:",
+            "545,32 :1",
+            "545,32 8:x",
+            "545,32 8:nan",
+            "545,32 8:inf",
+            "545,32,8:1",
+            "545;32 8:1",
+            "-1 8:1",
+            "5.5 8:1",
+            "545 -8:1",
+            "545 8.5:1",
+            "545 8:1,9:1",
+            ",",
+            "1234567890123456 8:1",
+            "545 1234567890123456:1",
+            "٣ 8:1",
+        ]
+    )
 )
 def test_malformed_lines_are_named(tmp_path, line):
     path = write(tmp_path / "train.txt", f"1 1:1\n\n{line}\n2 2:1\n")
@@ -253,7 +254,7 @@ def test_malformed_lines_are_named(tmp_path, line):
         load_lshtc3(path)
 
 
-@pytest.mark.parametrize("line", ["1 99999999999999999999", "1", "1 2 3", "1 x", "-1 2", "1,2", "parent child"])
+@over(every(line=["1 99999999999999999999", "1", "1 2 3", "1 x", "-1 2", "1,2", "parent child"]))
 def test_malformed_hierarchies(tmp_path, line):
     path = write(tmp_path / "hierarchy.txt", f"1 2\n{line}\n")
     with pytest.raises(ValueError, match=r"hierarchy.txt, line 2: expected the numbers of parent and child, found"):

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import fetch_yamanishi, yamanishi
 from dyadlearn.exceptions import IdError
+from sweeps import every, lines, over
 
 SIZES = {"e": (664, 445, 2926), "ic": (204, 210, 1476), "gpcr": (95, 223, 635), "nr": (26, 54, 90)}
 FILES = ["nr_admat_dgc.txt", "nr_simmat_dc.txt", "nr_simmat_dg.txt"]
@@ -50,7 +51,7 @@ def offline(monkeypatch, tmp_path_factory):
 # -- real files ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SIZES)
+@over(every(name=list(SIZES)))
 def test_the_published_networks(name, shared_data):
     m, q, ones = SIZES[name]
     data = fetch_yamanishi(name, data_home=shared_data, download=False)
@@ -97,8 +98,7 @@ def test_checksums_are_those_of_the_published_texts(shared_data):
 # -- small files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pack", [False, True])
-@pytest.mark.parametrize("folder", [".", "yamanishi2008"])
+@over(every(pack=[False, True], folder=[".", "yamanishi2008"]))
 def test_ids_are_aligned_by_name(tmp_path, pack, folder):
     write(tmp_path / folder, SMALL, pack)
     data = fetch_yamanishi("nr", data_home=tmp_path)
@@ -119,9 +119,10 @@ def test_drugs_as_instances(tmp_path):
     assert data.task_names.tolist() == ["hsa1", "hsa2"]
 
 
-@pytest.mark.parametrize(
-    ("alias", "name"),
-    [("enzyme", "e"), ("ion_channel", "ic"), ("GPCR", "gpcr"), ("nuclear receptor", "nr"), ("NR", "nr")],
+@over(
+    lines(
+        "alias name", ("enzyme", "e"), ("ion_channel", "ic"), ("GPCR", "gpcr"), ("nuclear receptor", "nr"), ("NR", "nr")
+    )
 )
 def test_names(tmp_path, alias, name):
     write(tmp_path, {file.replace("nr_", f"{name}_"): text for file, text in SMALL.items()})
@@ -150,7 +151,7 @@ def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
         fetch_yamanishi("nr", data_home=write(tmp_path, SMALL), as_frame=True)
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@over(every(pack=[False, True]))
 def test_structures_where_their_file_is(tmp_path, pack):
     write(tmp_path, SMALL)
     write(tmp_path, {"nr_smiles.tsv": "D1\tC\nD2\tCC\nD3\tO=C=O\n"}, pack)
@@ -170,9 +171,9 @@ def test_unknown_words(tmp_path):
         fetch_yamanishi("nr", instances="proteins")
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
+@over(
+    lines(
+        "name old new message",
         ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1", "line 3: expected 4 cells, as in the first line, found 3"),
         ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1\t0\t1", "line 3: expected 4 cells, as in the first line, found 5"),
         ("admat_dgc", "hsa2\t0\t1\t0", "hsa2", "line 3: expected 4 cells, as in the first line, found 1"),
@@ -189,7 +190,7 @@ def test_unknown_words(tmp_path):
         ),
         ("simmat_dg", SMALL["nr_simmat_dg.txt"], "\thsa2\thsa1\n", "holds no table"),
         ("simmat_dg", SMALL["nr_simmat_dg.txt"], "<html>\n</html>\n", "holds no table"),
-    ],
+    )
 )
 def test_malformed_files_are_named_with_their_line(tmp_path, name, old, new, message):
     file = f"nr_{name}.txt"
@@ -200,14 +201,14 @@ def test_malformed_files_are_named_with_their_line(tmp_path, name, old, new, mes
     assert (tmp_path / file).exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
+@over(
+    lines(
+        "name old new message",
         ("simmat_dg", "hsa2\t1", "hsa3\t1", r"the rows of nr_simmat_dg.txt and the adjacency matrix .*'hsa2'.*'hsa3'"),
         ("simmat_dc", "\tD2\tD3", "\tD2\tD4", r"the columns of nr_simmat_dc.txt and the adjacency matrix .*'D3'.*'D4'"),
         ("simmat_dc", "\tD2\tD3", "\tD2\tD2", r"The first line of .*nr_simmat_dc.txt has repeated ids: 'D2'"),
         ("admat_dgc", "hsa2", "hsa1", r"nr_admat_dgc.txt has repeated ids: 'hsa1'"),
-    ],
+    )
 )
 def test_ids_that_do_not_match(tmp_path, name, old, new, message):
     file = f"nr_{name}.txt"

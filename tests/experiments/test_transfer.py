@@ -59,9 +59,12 @@ def kronecker(K_new, K, Y, G_new, G, alpha, seen=None):
     return (K_new[:, rows] * dual) @ G_new[:, columns].T
 
 
-def complete(K, G, Y, missing, pair):
+def hat(K, G, pair):
+    return np.kron(ridge_map(K, K, pair[0]), ridge_map(G, G, pair[1]))
+
+
+def complete(H, Y, missing):
     """Fill missing cells with the values that two-step returns when it is fitted to them."""
-    H = np.kron(ridge_map(K, K, pair[0]), ridge_map(G, G, pair[1]))
     holes, values = missing.ravel(), Y.ravel().copy()
     system = np.eye(holes.sum()) - H[np.ix_(holes, holes)]
     values[holes] = np.linalg.solve(system, H[np.ix_(holes, ~holes)] @ values[~holes])
@@ -76,8 +79,8 @@ def cell(Y, i, j):
 
 def pair_error(K, G, Y, pair, columns):
     """Return the squared error over some columns, each cell left out in turn (setting A)."""
-    cells = product(range(len(Y)), columns)
-    return sum((complete(K, G, Y, cell(Y, i, j), pair)[i, j] - Y[i, j]) ** 2 for i, j in cells)
+    H, cells = hat(K, G, pair), product(range(len(Y)), columns)
+    return sum((complete(H, Y, cell(Y, i, j))[i, j] - Y[i, j]) ** 2 for i, j in cells)
 
 
 def kronecker_pair_error(K, G, Y, alpha, columns):
@@ -145,7 +148,7 @@ def fitted_again(approach, K, K_test, G, Y, size, t):
     pair = choose(lambda pair: pair_error(k, G, y, pair, [t]), PAIRS)
     missing = np.zeros(Y.shape, dtype=bool)
     missing[size:, t] = True
-    completed = complete(K, G, Y, missing, pair) if missing.any() else Y
+    completed = complete(hat(K, G, pair), Y, missing) if missing.any() else Y
     pair = choose(lambda pair: pair_error(K, G, completed, pair, [t]), PAIRS)
     return two_step(K_test, K, completed, G[[t]], G, pair)[:, 0]
 
@@ -232,7 +235,7 @@ def test_predictions_at_every_regularisation(models, size, rank):
         assert_allclose(multi[:, t], two_step(K_test, K, Y, G[[t]], G, pair)[:, 0], rtol=0, atol=1e-9)
         missing = np.zeros(Y.shape, dtype=bool)
         missing[3:, t] = True
-        assert_allclose(imputed[:, t], complete(K, G, Y, missing, pair)[3:, t], rtol=0, atol=1e-9)
+        assert_allclose(imputed[:, t], complete(hat(K, G, pair), Y, missing)[3:, t], rtol=0, atol=1e-9)
     found = models.kronecker_multi_task(training, tasks, 1)
     assert_allclose(found, kronecker(K_test, K, Y, G, G, ALPHAS[1]), rtol=0, atol=1e-9)
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from dyadlearn._files import packed
 from dyadlearn._files.packed import make_sparse, parse_number, read_arrays, read_text, reading, stream
 from dyadlearn.exceptions import DataFileError
+from sweeps import every, lines, over
 
 
 def npz(save=np.savez, **arrays):
@@ -33,10 +34,14 @@ WHOLE = npz(a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"]))
 FORGED = npy(np.ones((2, 3))).replace(b"(2, 3), }" + 6 * b" ", b"(2000000, 3), }")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [WHOLE, npz(np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])), gzip.compress(WHOLE)],
-    ids=["plain", "compressed", "gzipped"],
+@over(
+    every(
+        content={
+            "plain": WHOLE,
+            "compressed": npz(np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])),
+            "gzipped": gzip.compress(WHOLE),
+        }
+    )
 )
 def test_arrays(tmp_path, content):
     path = tmp_path / "a.npz"
@@ -47,9 +52,9 @@ def test_arrays(tmp_path, content):
     assert found["b"].tolist() == ["x", "y"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+@over(
+    lines(
+        "content message",
         (b"", "EOF"),
         (b"PK\x03\x04junk", "not a zip file"),
         (WHOLE[:300], "not a zip file"),
@@ -59,8 +64,7 @@ def test_arrays(tmp_path, content):
         (npy(np.ones(2)).replace(b"NUMPY\x01", b"NUMPY\x09"), "version"),
         (npy(np.empty((3, 4), dtype="U0")).replace(b"<U1", b"<U0"), "announces 0 bytes"),
         (gzip.compress(WHOLE)[:-9], "ended before"),
-    ],
-    ids=["empty", "junk", "cut", "one byte", "forged", "objects", "version", "nothing of many", "packed and cut"],
+    )
 )
 def test_broken_arrays_are_named(tmp_path, content, message):
     path = tmp_path / "a.npz"
@@ -73,14 +77,14 @@ class PanicException(BaseException):
     """As libraries in Rust raise it."""
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
+@over(
+    lines(
+        "error expected",
         (PanicException("unwrap"), DataFileError),
         (EOFError(), DataFileError),
         (KeyboardInterrupt(), KeyboardInterrupt),
         (MemoryError(), MemoryError),
-    ],
+    )
 )
 def test_only_errors_about_the_content_are_translated(error, expected):
     with pytest.raises(expected) as caught, reading("t.parquet", "table"):
@@ -114,7 +118,7 @@ def test_the_limit_falls_with_the_free_memory(monkeypatch):
     assert packed._limit() == packed.UNPACKED_LIMIT
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@over(every(kind=["csr", "csc", "coo"]))
 def test_sparse_matrices(kind):
     matrix = sparse.random_array((5, 7), density=0.4, format=kind, random_state=np.random.default_rng(0))
     names = ("data", "row", "col") if kind == "coo" else ("data", "indices", "indptr")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import numpy as np
@@ -16,6 +15,7 @@ from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import minmax, tanimoto
 from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints
+from sweeps import every, lines, over
 
 pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not tested")
 
@@ -39,9 +39,7 @@ def by_rdkit(smiles: list[str], radius: int, n_bits: int, counts: bool):
     return [(generator.GetCountFingerprint if counts else generator.GetFingerprint)(m) for m in molecules]
 
 
-@pytest.mark.parametrize("radius", [0, 2, 3])
-@pytest.mark.parametrize("n_bits", [64, 1000, 2048])
-@pytest.mark.parametrize("counts", [False, True])
+@over(every(radius=[0, 2, 3], n_bits=[64, 1000, 2048], counts=[False, True]))
 def test_equal_to_rdkits_own(radius, n_bits, counts):
     features, ids = fingerprints(SMILES, radius=radius, n_bits=n_bits, counts=counts)
     expected = np.array([vector.ToList() for vector in by_rdkit(TEXTS, radius, n_bits, counts)])
@@ -51,7 +49,7 @@ def test_equal_to_rdkits_own(radius, n_bits, counts):
         assert features.dtype == np.uint8
 
 
-@pytest.mark.parametrize("counts", [False, True])
+@over(every(counts=[False, True]))
 def test_the_kernels_are_rdkits_tanimoto(counts):
     from rdkit.DataStructs import TanimotoSimilarity
 
@@ -164,9 +162,16 @@ def test_bad_containers_are_refused():
         fingerprints(pandas.Series(["C", "CC"], index=["a", "a"]))
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("radius", -1), ("radius", 1.5), ("radius", 10**9), ("n_bits", 0), ("n_bits", True), ("n_bits", "2048")],
+@over(
+    lines(
+        "parameter value",
+        ("radius", -1),
+        ("radius", 1.5),
+        ("radius", 10**9),
+        ("n_bits", 0),
+        ("n_bits", True),
+        ("n_bits", "2048"),
+    )
 )
 def test_bad_parameters_are_refused(parameter, value):
     with pytest.raises(ValueError, match=f"{parameter} must be a whole number of at least"):
@@ -185,29 +190,22 @@ def test_batches_and_processes_make_no_difference(monkeypatch, n_jobs):
         fingerprints(["C", "x", "C", "C", "C", "y"], n_jobs=n_jobs)
 
 
-def test_importing_loads_nothing_optional():
-    script = (
-        "import sys, dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences\n"
-        "sys.exit(any(name in sys.modules for name in ('rdkit', 'Bio', 'parasail')))"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
-
-
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(ImportError, match=r"This needs rdkit, which is not installed: pip install dyadlearn\[chem\]"):
         fingerprints(["C"])
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_set_params,
-        estimator_checks.check_estimator_repr,
-    ],
+@over(
+    every(
+        check=[
+            estimator_checks.check_parameters_default_constructible,
+            estimator_checks.check_no_attributes_set_in_init,
+            estimator_checks.check_get_params_invariance,
+            estimator_checks.check_set_params,
+            estimator_checks.check_estimator_repr,
+        ]
+    )
 )
 def test_scikit_learn_accepts_it(check):
     # Those of its checks that need no data: the others hand in numbers.

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kerne
 
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import Product, Sum, gram, normalize, weighted_product, weighted_sum
+from sweeps import every, over
 
 
 def kernels(count: int, n_a: int = 4, n_b: int = 3) -> list[np.ndarray]:
@@ -19,7 +20,7 @@ def kernels(count: int, n_a: int = 4, n_b: int = 3) -> list[np.ndarray]:
     return [rng.random((n_a, n_b)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@over(every(n=[1, 2, 7]))
 def test_normalize_a_gram_matrix(n, library):
     A = np.random.default_rng(n).normal(size=(n, 3))
     K = A @ A.T
@@ -72,7 +73,7 @@ def test_normalize_refuses(library):
         normalize(library.asarray([[1.0, np.nan], [np.nan, 1.0]]))
 
 
-@pytest.mark.parametrize("weights", [None, (1, 0.3, 0), (0.5, 2, 4)])
+@over(every(weights=[None, (1, 0.3, 0), (0.5, 2, 4)]))
 def test_weighted_sum(weights, library):
     grams = kernels(3)
     found = weighted_sum((library.asarray(K) for K in grams), weights)
@@ -82,7 +83,7 @@ def test_weighted_sum(weights, library):
     assert_allclose(library.to_numpy(found), expected, rtol=1e-6 if library.dtype == "float32" else 1e-14)
 
 
-@pytest.mark.parametrize("weights", [None, (1, 0.3, 0), (0.5, 2, 4)])
+@over(every(weights=[None, (1, 0.3, 0), (0.5, 2, 4)]))
 def test_weighted_product(weights, library):
     grams = kernels(3)
     found = weighted_product([library.asarray(K) for K in grams], weights)
@@ -92,7 +93,7 @@ def test_weighted_product(weights, library):
     assert_allclose(library.to_numpy(found), expected, rtol=1e-5 if library.dtype == "float32" else 1e-14)
 
 
-@pytest.mark.parametrize("combined", [weighted_sum, weighted_product])
+@over(every(combined=[weighted_sum, weighted_product]))
 def test_inputs_are_left_alone_and_precision_is_that_of_the_finest(combined):
     grams = kernels(2)
     before = copy.deepcopy(grams)
@@ -166,7 +167,7 @@ def test_combinations_nest_take_sparse_features_and_stay_symmetric():
     assert_allclose(kernel(sparse.csr_array(A)), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("combination", [Sum, Product])
+@over(every(combination=[Sum, Product]))
 def test_combinations_are_values(combination):
     kernel = combination([["rbf", {"gamma": 1}], "linear"], weights=[1, 2])
     assert kernel == combination((["rbf", {"gamma": 1}], "linear"), weights=(1.0, 2.0))
@@ -179,7 +180,7 @@ def test_combinations_are_values(combination):
     assert Sum(("rbf",)) != Product(("rbf",))
 
 
-@pytest.mark.parametrize("combination", [Sum, Product])
+@over(every(combination=[Sum, Product]))
 def test_mistakes_show_when_kernels_are_put_together(combination):
     with pytest.raises(KernelError, match=r"Unknown kernel 'rfb'\. Did you mean 'rbf'"):
         combination(("linear", "rfb"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,15 +31,14 @@ def random_graph(n: int, n_edges: int, seed: int) -> list[tuple[int, int, float]
     return [(int(a), int(b), float(length)) for (a, b), length in zip(pairs, 5 * rng.random(n_edges), strict=True)]
 
 
-@pytest.mark.parametrize(("n", "n_edges"), [(2, 3), (8, 7), (12, 30)])
-@pytest.mark.parametrize("scale", [0.5, 10.0])
-def test_equals_floyds_algorithm(n, n_edges, scale):
-    edges = random_graph(n, n_edges, seed=n)
-    nodes = sorted({label for edge in edges for label in edge[:2]})[::-1]
-    K = graph_distance_kernel(edges, nodes, scale=scale)
-    assert_allclose(K, floyd(edges, nodes, scale), rtol=1e-12, atol=1e-300)
-    assert_array_equal(K, K.T)
-    assert_array_equal(np.diag(K), np.ones(len(nodes)))
+def test_equals_floyds_algorithm(each):
+    for scale, (n, n_edges) in each(product([0.5, 10.0], [(2, 3), (8, 7), (12, 30)])):
+        edges = random_graph(n, n_edges, seed=n)
+        nodes = sorted({label for edge in edges for label in edge[:2]})[::-1]
+        K = graph_distance_kernel(edges, nodes, scale=scale)
+        assert_allclose(K, floyd(edges, nodes, scale), rtol=1e-12, atol=1e-300)
+        assert_array_equal(K, K.T)
+        assert_array_equal(np.diag(K), np.ones(len(nodes)))
 
 
 def test_some_nodes_in_any_order_and_the_default_scale():
@@ -119,16 +119,16 @@ def test_repeated_nodes_are_named():
         graph_distance_kernel([("a", "b")], ["a", "b", "a"])
 
 
-@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf, "10"])
-def test_a_scale_that_is_not_positive_is_refused(scale):
-    with pytest.raises(ValueError, match="scale must be a positive number, found"):
-        graph_distance_kernel([("a", "b")], ["a", "b"], scale=scale)
+def test_a_scale_that_is_not_positive_is_refused(each):
+    for scale in each([0, -1.0, np.nan, np.inf, "10"]):
+        with pytest.raises(ValueError, match="scale must be a positive number, found"):
+            graph_distance_kernel([("a", "b")], ["a", "b"], scale=scale)
 
 
-@pytest.mark.parametrize("length", [-1, np.nan, np.inf])
-def test_lengths_that_are_none_are_refused(length):
-    with pytest.raises(ValueError, match="must be finite and non-negative, found"):
-        graph_distance_kernel([("a", "b", 1), ("b", "c", length)], ["a", "b"])
+def test_lengths_that_are_none_are_refused(each):
+    for length in each([-1, np.nan, np.inf]):
+        with pytest.raises(ValueError, match="must be finite and non-negative, found"):
+            graph_distance_kernel([("a", "b", 1), ("b", "c", length)], ["a", "b"])
 
 
 def test_lengths_must_be_numbers():
@@ -137,19 +137,17 @@ def test_lengths_must_be_numbers():
             graph_distance_kernel([("a", "b", length)], ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("edges", "found"),
-    [
+def test_edges_of_the_wrong_width_are_refused(each):
+    cases = [
         ([], "no edges"),
         ([("a",)], "rows of width 1"),
         ([("a", "b"), ("a", "b", 1)], "rows of width 2, 3"),
         (np.ones((2, 4)), "rows of width 4"),
         (["ab", "bc"], "rows of width 0"),
-    ],
-)
-def test_edges_of_the_wrong_width_are_refused(edges, found):
-    with pytest.raises(ValueError, match=f"2 columns .* or 3 .* found {found}"):
-        graph_distance_kernel(edges, ["a", "b"])
+    ]
+    for edges, found in each(cases):
+        with pytest.raises(ValueError, match=f"2 columns .* or 3 .* found {found}"):
+            graph_distance_kernel(edges, ["a", "b"])
 
 
 def test_no_nodes_are_refused():
@@ -169,14 +167,14 @@ def random_ontology(n: int, seed: int) -> list[tuple[int, int]]:
     return [(int(parent), child) for child in range(1, n) for parent in rng.integers(child, size=2)]
 
 
-@pytest.mark.parametrize("edges", [ONTOLOGY, random_ontology(25, 0), random_ontology(60, 1)], ids=["toys", "25", "60"])
-def test_shared_ancestors_are_counted(edges):
-    nodes = sorted({label for edge in edges for label in edge}, key=str)[::-2]
-    ancestors = [slow_ancestors(edges, node) for node in nodes]
-    K = shared_ancestors_kernel(edges, nodes)
-    assert_allclose(K, [[len(a & b) / len(a | b) for b in ancestors] for a in ancestors], rtol=1e-14)
-    assert_array_equal(K, K.T)
-    assert np.linalg.eigvalsh(K).min() > -1e-12
+def test_shared_ancestors_are_counted(each):
+    for edges in each([ONTOLOGY, random_ontology(25, 0), random_ontology(60, 1)]):
+        nodes = sorted({label for edge in edges for label in edge}, key=str)[::-2]
+        ancestors = [slow_ancestors(edges, node) for node in nodes]
+        K = shared_ancestors_kernel(edges, nodes)
+        assert_allclose(K, [[len(a & b) / len(a | b) for b in ancestors] for a in ancestors], rtol=1e-14)
+        assert_array_equal(K, K.T)
+        assert np.linalg.eigvalsh(K).min() > -1e-12
 
 
 def test_ancestors_by_hand_and_from_frames():
@@ -231,23 +229,23 @@ def slow_diffusion(A, kind, beta, normalized):
     return step
 
 
-@pytest.mark.parametrize("kind", ["heat", "regularized_laplacian"])
-@pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.parametrize(("n", "beta"), [(1, 1.0), (6, 0.5), (15, 3.0), (15, 0.0)])
-def test_diffusion_follows_its_definition(library, kind, normalized, n, beta):
-    A = random_network(n, seed=n)
-    K = diffusion_kernel(library.asarray(A), kind=kind, beta=beta, normalized=normalized)
-    assert type(K) is type(library.asarray(A))
-    K = library.to_numpy(K)
-    assert K.dtype == library.dtype
-    tolerance = 1e-5 if library.dtype == "float32" else 1e-7
-    assert_allclose(K, slow_diffusion(A, kind, beta, normalized), rtol=tolerance, atol=tolerance)
-    assert_array_equal(K, K.T)
-    assert np.linalg.eigvalsh(K).min() > -1e-6
-    # What flows is neither made nor lost, and nothing reaches the member without edges.
-    if not normalized:
-        assert_allclose(K.sum(axis=1), 1, rtol=1e-5)
-    assert_allclose(np.delete(K[n // 2], n // 2), 0, atol=1e-6)
+def test_diffusion_follows_its_definition(each, library):
+    for (n, beta), normalized, kind in each(
+        product([(1, 1.0), (6, 0.5), (15, 3.0), (15, 0.0)], [False, True], ["heat", "regularized_laplacian"])
+    ):
+        A = random_network(n, seed=n)
+        K = diffusion_kernel(library.asarray(A), kind=kind, beta=beta, normalized=normalized)
+        assert type(K) is type(library.asarray(A))
+        K = library.to_numpy(K)
+        assert K.dtype == library.dtype
+        tolerance = 1e-5 if library.dtype == "float32" else 1e-7
+        assert_allclose(K, slow_diffusion(A, kind, beta, normalized), rtol=tolerance, atol=tolerance)
+        assert_array_equal(K, K.T)
+        assert np.linalg.eigvalsh(K).min() > -1e-6
+        # What flows is neither made nor lost, and nothing reaches the member without edges.
+        if not normalized:
+            assert_allclose(K.sum(axis=1), 1, rtol=1e-5)
+        assert_allclose(np.delete(K[n // 2], n // 2), 0, atol=1e-6)
 
 
 def test_diffusion_by_hand():
@@ -302,20 +300,18 @@ def test_frames_of_a_network_keep_their_ids():
         diffusion_kernel(frame.rename(columns={"a": "x"}))
 
 
-@pytest.mark.parametrize(
-    ("graph", "error", "message"),
-    [
+def test_what_is_no_network_is_refused(each):
+    cases = [
         (np.ones((3, 2)), KernelError, r"square adjacency matrix, found shape \(3, 2\); for edges, say which nodes"),
         ([[0, 1], [2, 0]], KernelError, "graph must be symmetric, but an edge differs by 1 between its two directions"),
         ([[0, -1], [-1, 0]], ValueError, "weights of graph must not be negative, found -1"),
         ([[0, np.nan], [np.nan, 0]], ValueError, "NaN"),
         ([[0, "x"], ["x", 0]], ValueError, "graph holds text where numbers belong"),
         (np.empty((0, 0)), ValueError, "graph is empty"),
-    ],
-)
-def test_what_is_no_network_is_refused(graph, error, message):
-    with pytest.raises(error, match=message):
-        diffusion_kernel(graph)
+    ]
+    for graph, error, message in each(cases):
+        with pytest.raises(error, match=message):
+            diffusion_kernel(graph)
 
 
 def test_bad_edges_and_parameters_of_diffusion_are_refused():

@@ -48,17 +48,17 @@ def blocks(request, monkeypatch):
         )
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10])
 @pytest.mark.usefixtures("blocks")
-def test_asymmetry_and_average(n, library):
-    K = library.asarray(similarity(n))
-    plain = np.array(library.to_numpy(K))
-    expected = max(abs(plain[i, j] - plain[j, i]) for i in range(n) for j in range(n))
-    assert_allclose(asymmetry(K), expected, rtol=1e-6)
-    found = average_transpose(K)
-    assert found is K
-    assert_allclose(library.to_numpy(K), (plain + plain.T) / 2, rtol=1e-6)
-    assert asymmetry(K) == 0
+def test_asymmetry_and_average(each, library):
+    for n in each([1, 2, 3, 10]):
+        K = library.asarray(similarity(n))
+        plain = np.array(library.to_numpy(K))
+        expected = max(abs(plain[i, j] - plain[j, i]) for i in range(n) for j in range(n))
+        assert_allclose(asymmetry(K), expected, rtol=1e-6)
+        found = average_transpose(K)
+        assert found is K
+        assert_allclose(library.to_numpy(K), (plain + plain.T) / 2, rtol=1e-6)
+        assert asymmetry(K) == 0
 
 
 def test_asymmetry_needs_little_memory():
@@ -128,12 +128,12 @@ def test_shifted_values(library):
     assert_array_equal(library.to_numpy(found), [2.5, 0, 0.5, 1.5])
 
 
-@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
-def test_rounding_becomes_zero_and_is_no_reason_to_repair(psd):
-    values = np.array([-3.9 * EPS, -1e-20, 3.9 * EPS, 4.1 * EPS, 1.0])
-    found, smallest = repaired_values(values, psd, 4)
-    assert_array_equal(found, [0, 0, 0, 4.1 * EPS, 1.0])
-    assert smallest == -3.9 * EPS
+def test_rounding_becomes_zero_and_is_no_reason_to_repair(each):
+    for psd in each(["clip", "shift", "error"]):
+        values = np.array([-3.9 * EPS, -1e-20, 3.9 * EPS, 4.1 * EPS, 1.0])
+        found, smallest = repaired_values(values, psd, 4)
+        assert_array_equal(found, [0, 0, 0, 4.1 * EPS, 1.0])
+        assert smallest == -3.9 * EPS
 
 
 def test_rounding_is_judged_after_the_shift():
@@ -141,11 +141,11 @@ def test_rounding_is_judged_after_the_shift():
     assert_array_equal(found, [0, 0, 9 * EPS, 2])
 
 
-@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
-def test_zeros_stay_zeros(psd):
-    found, smallest = repaired_values(np.zeros(3), psd, 3)
-    assert_array_equal(found, np.zeros(3))
-    assert smallest == 0
+def test_zeros_stay_zeros(each):
+    for psd in each(["clip", "shift", "error"]):
+        found, smallest = repaired_values(np.zeros(3), psd, 3)
+        assert_array_equal(found, np.zeros(3))
+        assert smallest == 0
 
 
 def test_negative_values_are_refused_with_their_figures():
@@ -156,43 +156,43 @@ def test_negative_values_are_refused_with_their_figures():
         repair(np.array([[1.0, 2.0], [2.0, 1.0]]), psd="error")
 
 
-@pytest.mark.parametrize("n", [1, 2, 10])
 @pytest.mark.usefixtures("blocks")
-def test_clipping_gives_the_positive_part(n, library):
-    plain = similarity(n)
-    K = library.asarray(plain.copy())
-    found = repair(K)
-    assert type(found) is type(K)
-    assert found.dtype == K.dtype
-    mean = (plain + plain.T) / 2
-    values, vectors = np.linalg.eigh(mean)
-    expected = sum(
-        (max(value, 0.0) * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True)),
-        start=np.zeros((n, n)),
-    )
-    assert values.min() < 0
-    assert_allclose(library.to_numpy(found), expected, **tolerances(library))
-    assert_array_equal(library.to_numpy(found), library.to_numpy(found).T)
-    assert_array_equal(library.to_numpy(K), library.to_numpy(library.asarray(plain)))
+def test_clipping_gives_the_positive_part(each, library):
+    for n in each([1, 2, 10]):
+        plain = similarity(n)
+        K = library.asarray(plain.copy())
+        found = repair(K)
+        assert type(found) is type(K)
+        assert found.dtype == K.dtype
+        mean = (plain + plain.T) / 2
+        values, vectors = np.linalg.eigh(mean)
+        expected = sum(
+            (max(value, 0.0) * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True)),
+            start=np.zeros((n, n)),
+        )
+        assert values.min() < 0
+        assert_allclose(library.to_numpy(found), expected, **tolerances(library))
+        assert_array_equal(library.to_numpy(found), library.to_numpy(found).T)
+        assert_array_equal(library.to_numpy(K), library.to_numpy(library.asarray(plain)))
 
 
-@pytest.mark.parametrize("n", [1, 2, 10])
-def test_shifting_changes_only_the_diagonal(n, library):
-    plain = similarity(n)
-    found = library.to_numpy(repair(library.asarray(plain), psd="shift"))
-    mean = (plain + plain.T) / 2
-    expected = mean - np.linalg.eigvalsh(mean).min() * np.eye(n)
-    assert_allclose(found, expected, **tolerances(library))
-    assert_array_equal(found, found.T)
-    scale = np.abs(np.linalg.eigvalsh(expected)).max()
-    assert abs(np.linalg.eigvalsh(found.astype(float)).min()) < 100 * np.finfo(library.dtype).eps * max(scale, 1)
+def test_shifting_changes_only_the_diagonal(each, library):
+    for n in each([1, 2, 10]):
+        plain = similarity(n)
+        found = library.to_numpy(repair(library.asarray(plain), psd="shift"))
+        mean = (plain + plain.T) / 2
+        expected = mean - np.linalg.eigvalsh(mean).min() * np.eye(n)
+        assert_allclose(found, expected, **tolerances(library))
+        assert_array_equal(found, found.T)
+        scale = np.abs(np.linalg.eigvalsh(expected)).max()
+        assert abs(np.linalg.eigvalsh(found.astype(float)).min()) < 100 * np.finfo(library.dtype).eps * max(scale, 1)
 
 
-@pytest.mark.parametrize("psd", ["clip", "shift", "error"])
-def test_a_kernel_comes_back_as_it_is(psd, library):
-    A = np.random.default_rng(0).normal(size=(8, 3))
-    K = library.asarray((A @ A.T + (A @ A.T).T) / 2)
-    assert repair(K, symmetrize="error", psd=psd) is K
+def test_a_kernel_comes_back_as_it_is(each, library):
+    for psd in each(["clip", "shift", "error"]):
+        A = np.random.default_rng(0).normal(size=(8, 3))
+        K = library.asarray((A @ A.T + (A @ A.T).T) / 2)
+        assert repair(K, symmetrize="error", psd=psd) is K
 
 
 def test_rounding_of_symmetry_is_averaged_away():
@@ -208,22 +208,22 @@ def test_integers_and_lists_are_similarities():
     assert repair(np.eye(2, dtype=int)).dtype == np.float64
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused(value, library):
-    for position in ((0, 0), (1, 0)):
-        plain = np.eye(3)
-        plain[position] = value
-        assert not is_finite(library.asarray(plain))
-        with pytest.raises(ValueError, match="K contains NaN or infinity"):
-            repair(library.asarray(plain))
-    assert is_finite(library.asarray(np.eye(3)))
+def test_what_is_not_finite_is_refused(each, library):
+    for value in each([np.nan, np.inf, -np.inf]):
+        for position in ((0, 0), (1, 0)):
+            plain = np.eye(3)
+            plain[position] = value
+            assert not is_finite(library.asarray(plain))
+            with pytest.raises(ValueError, match="K contains NaN or infinity"):
+                repair(library.asarray(plain))
+        assert is_finite(library.asarray(np.eye(3)))
 
 
-@pytest.mark.parametrize("shape", [(0, 0), (2, 3), (4,), (2, 2, 2)])
-def test_what_is_not_square_is_refused(shape):
-    for function in (repair, symmetrized, asymmetry):
-        with pytest.raises(KernelError, match=r"K must be square with at least one row, found shape \("):
-            function(np.ones(shape))
+def test_what_is_not_square_is_refused(each):
+    for shape in each([(0, 0), (2, 3), (4,), (2, 2, 2)]):
+        for function in (repair, symmetrized, asymmetry):
+            with pytest.raises(KernelError, match=r"K must be square with at least one row, found shape \("):
+                function(np.ones(shape))
 
 
 def test_unknown_options_are_refused():

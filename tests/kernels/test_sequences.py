@@ -26,6 +26,7 @@ from dyadlearn.kernels.sequences import (
     smith_waterman,
     spectrum_kernel,
 )
+from sweeps import every, lines, over
 
 alignment = sys.modules["dyadlearn.kernels._alignment"]
 LETTERS = alignment.LETTERS
@@ -77,15 +78,15 @@ def slow_score(a: str, b: str, score, gap_open: float, gap_extend: float) -> flo
     return float(best.max())
 
 
-@pytest.mark.parametrize(
-    ("matrix", "gap_open", "gap_extend"),
-    [
+@over(
+    lines(
+        "matrix gap_open gap_extend",
         ("BLOSUM62", 10, 0.5),
         ("BLOSUM62", 2.25, 0.1),
         ("BLOSUM50", 1, 1),
         ("BLOSUM90", 3, 0),
         ("BLOSUM62", 65536, 65536),
-    ],
+    )
 )
 def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
     score = score_of_letters(matrix)
@@ -163,16 +164,16 @@ def test_a_bar_is_shown_to_those_who_watch(any_engine, capfd):
     assert "Aligning" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+@over(
+    lines(
+        "parameters message",
         ({"matrix": "PAM250"}, "matrix must be one of 'BLOSUM45', .* found 'PAM250'"),
         ({"gap_open": -1}, "gap_open must be a finite number of at least 0, found -1"),
         ({"gap_extend": math.nan}, "gap_extend must be a finite number of at least 0, found nan"),
         ({"gap_extend": "1"}, "gap_extend must be a finite number of at least 0, found '1'"),
         ({"gap_open": 1 / 3}, "gap_open must have at most two decimals, found 0.333"),
         ({"gap_open": 1, "gap_extend": 2}, "gap_extend must not exceed gap_open, found 2 and 1"),
-    ],
+    )
 )
 def test_bad_scoring_is_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
@@ -214,9 +215,7 @@ def test_without_a_library_it_says_what_to_install(monkeypatch):
     assert spectrum_kernel(["WWW"])[0].tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize(
-    ("k", "alphabet", "unknown"), [(1, AMINO_ACIDS, "BXZ*"), (3, AMINO_ACIDS, "BXZ*"), (2, "TGCA", "N")]
-)
+@over(lines("k alphabet unknown", (1, AMINO_ACIDS, "BXZ*"), (3, AMINO_ACIDS, "BXZ*"), (2, "TGCA", "N")))
 def test_words_are_counted(k, alphabet, unknown):
     texts = [*random_sequences(5, 50, seed=k, letters=alphabet + unknown), alphabet[0], alphabet[:k]]
     features, ids = kmer_counts(texts, k=k, alphabet=alphabet, unknown=unknown)
@@ -247,9 +246,9 @@ def test_spectrum_kernel():
     assert_allclose(spectrum_kernel([text[::-1] for text in proteins])[0], K, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+@over(
+    lines(
+        "parameters message",
         ({"k": 0}, "k must be a whole number of at least 1, found 0"),
         ({"k": 10**9}, "k must be at most 24, .*, found 1000000000"),
         ({"k": 10**9, "alphabet": "A", "unknown": ""}, "k must be at most 24"),
@@ -260,7 +259,7 @@ def test_spectrum_kernel():
         ({"alphabet": "ACGT", "unknown": "TN"}, "must hold different letters, found 'ACGT' and 'TN'"),
         ({"alphabet": "acgt"}, "alphabet must be a text of capital letters, found 'acgt'"),
         ({"unknown": None}, "unknown must be a text of capital letters, found None"),
-    ],
+    )
 )
 def test_bad_words_are_refused(parameters, message):
     for refusing in (
@@ -280,16 +279,17 @@ def test_a_frame_of_too_many_words_is_refused():
             KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
 
 
-@pytest.mark.parametrize("step", [KmerCounts(), SmithWaterman()], ids=lambda step: type(step).__name__)
-@pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_set_params,
-        estimator_checks.check_estimator_repr,
-    ],
+@over(
+    every(
+        step=[KmerCounts(), SmithWaterman()],
+        check=[
+            estimator_checks.check_parameters_default_constructible,
+            estimator_checks.check_no_attributes_set_in_init,
+            estimator_checks.check_get_params_invariance,
+            estimator_checks.check_set_params,
+            estimator_checks.check_estimator_repr,
+        ],
+    )
 )
 def test_scikit_learn_accepts_them(step, check):
     # Those of its checks that need no data: the others hand in numbers.
@@ -365,7 +365,7 @@ def test_alignments_are_refitted_in_each_fold(any_engine):
 FASTA = "; a comment\n>P1 first protein\r\nMKV\r\nlla\n\n>P2|x\n  MK VLA \n"
 
 
-@pytest.mark.parametrize("compress", [lambda data: data, gzip.compress])
+@over(every(compress=[lambda data: data, gzip.compress]))
 def test_fasta_files(tmp_path, compress):
     path = tmp_path / "proteins.fasta"
     path.write_bytes(compress(b"\xef\xbb\xbf" + FASTA.encode()))
@@ -378,9 +378,9 @@ def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
     assert read_fasta(path) == {"a": "MKV", "b\u2028c": "LLA", "e\x1c": "MK"}
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "message"),
-    [
+@over(
+    lines(
+        "data error message",
         (b"", ValueError, "holds no sequences"),
         (b"MKV\n>P1\nMKV", ValueError, "is no FASTA file: its first line must begin with '>', found 'MKV'"),
         (b">P1\nMKV\n> \nMK", ValueError, "line 3 of .* is a header without an id"),
@@ -391,7 +391,7 @@ def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
             "is damaged or no FASTA file .Compressed file ended",
         ),
         (b">P1\n\xff\xfe", ValueError, "is damaged or no FASTA file in UTF-8 .*decode"),
-    ],
+    )
 )
 def test_bad_fasta_files_are_refused(tmp_path, data, error, message):
     path = tmp_path / "proteins.fasta"

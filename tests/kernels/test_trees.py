@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import Tree, brownian_kernel, graph_distance_kernel, normalize, read_newick, tree_distance_kernel
+from sweeps import every, lines, over
 
 APES = "((human:6,chimp:6):84,mouse:90);"
 
@@ -47,7 +48,7 @@ TREES = [
 ]
 
 
-@pytest.mark.parametrize("branches", [tree for tree, _ in TREES], ids=[name for _, name in TREES])
+@over(every(branches=[tree for tree, _ in TREES]))
 def test_equals_walking_along_all_paths(branches):
     tree = read_newick(newick(branches) + ";")
     path, length = paths(branches)
@@ -87,9 +88,9 @@ def test_order_of_branches_and_names_of_forks_make_no_difference():
     assert read_newick(turned).names == ("root", "mouse", "apes, two", "chimp", "human")
 
 
-@pytest.mark.parametrize(
-    ("text", "tips", "depths"),
-    [
+@over(
+    lines(
+        "text tips depths",
         ("A;", ("A",), (0,)),
         ("(A,B);", ("A", "B"), (0, 1, 1)),
         ("((A,B),(C,D));", ("A", "B", "C", "D"), (0, 1, 2, 2, 1, 2, 2)),
@@ -98,7 +99,7 @@ def test_order_of_branches_and_names_of_forks_make_no_difference():
         ("('it''s: (A)':1,'''':2,'b c':3);", ("it's: (A)", "'", "b c"), (0, 1, 2, 3)),
         ("[&R](A[a [nested] one]:[x]1[y],[z]B_b:2)[;];[end]", ("A", "B_b"), (0, 1, 2)),
         ("(((A:1):1):1);", ("A",), (0, 1, 2, 3)),
-    ],
+    )
 )
 def test_notation(text, tips, depths):
     if depths is None:
@@ -117,9 +118,9 @@ def test_trees_can_be_deep():
     assert_array_equal(K, [[n, n - 1, 0, n / 2], [n - 1, n, 0, n / 2], [0, 0, 1, 0], [n / 2, n / 2, 0, n / 2 + 1]])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+@over(
+    lines(
+        "text message",
         ("", "ends without a semicolon: is the text cut off"),
         ("((human:6,chimp:6):84,mou", r"ends without a semicolon: is the text cut off\?, at character 26"),
         ("((human,chimp),mouse;", r"has 1 parentheses that are not closed, at character 21 \(near"),
@@ -138,7 +139,7 @@ def test_trees_can_be_deep():
         ("(human[an ape,chimp);", "has a comment that is not closed"),
         ("(human,chimp); (mouse,rat);", "goes on after the semicolon: give one tree at a time"),
         ("((human:6,chimp):84,mouse:90);", "1 of the 4 branches of the tree have no length"),
-    ],
+    )
 )
 def test_what_is_no_tree_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
@@ -160,7 +161,7 @@ def test_names_that_repeat_or_are_not_there_are_named():
         read_newick(3)
 
 
-@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf, "10", True])
+@over(every(scale=[0, -1.0, np.nan, np.inf, "10", True]))
 def test_a_scale_that_is_not_positive_is_refused(scale):
     with pytest.raises(ValueError, match="scale must be a positive number, found"):
         tree_distance_kernel(APES, scale=scale)

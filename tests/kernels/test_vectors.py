@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -75,67 +77,67 @@ KERNELS = {
 DENSE_ONLY = ("additive_chi2", "chi2", "chi2-default")
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("n_a", "n_b", "d"), SHAPES)
-def test_equals_a_loop_over_pairs(name, n_a, n_b, d, library):
-    kernel, params, of_pair = KERNELS[name]
-    A, B = counts(n_a, d, seed=1), counts(n_b, d, seed=2)
-    B[0] = A[0]
-    found = kernel(library.asarray(A), library.asarray(B), **params)
-    assert type(found) is type(library.asarray(A))
-    assert found.dtype == library.asarray(A).dtype
-    rtol = 1e-5 if library.dtype == "float32" else 1e-12
-    assert_allclose(library.to_numpy(found), loop(A, B, of_pair), rtol=rtol, atol=rtol)
-    alone = kernel(library.asarray(A), **params)
-    assert_allclose(library.to_numpy(alone), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+def test_equals_a_loop_over_pairs(each, library):
+    for (n_a, n_b, d), name in each(product(SHAPES, KERNELS)):
+        kernel, params, of_pair = KERNELS[name]
+        A, B = counts(n_a, d, seed=1), counts(n_b, d, seed=2)
+        B[0] = A[0]
+        found = kernel(library.asarray(A), library.asarray(B), **params)
+        assert type(found) is type(library.asarray(A))
+        assert found.dtype == library.asarray(A).dtype
+        rtol = 1e-5 if library.dtype == "float32" else 1e-12
+        assert_allclose(library.to_numpy(found), loop(A, B, of_pair), rtol=rtol, atol=rtol)
+        alone = kernel(library.asarray(A), **params)
+        assert_allclose(library.to_numpy(alone), loop(A, A, of_pair), rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("name", [name for name in KERNELS if name not in DENSE_ONLY])
-@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.coo_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_sparse_equals_a_loop_over_pairs(name, container, dtype):
-    kernel, params, of_pair = KERNELS[name]
-    A, B = counts(5, 9, seed=3), counts(4, 9, seed=4)
-    B[0] = A[0]
-    expected = loop(A, B, of_pair)
-    rtol = 1e-5 if dtype is np.float32 else 1e-12
-    sparse_A, sparse_B = container(A.astype(dtype)), container(B.astype(dtype))
-    for left, right in [(sparse_A, sparse_B), (sparse_A, B.astype(dtype)), (A.astype(dtype), sparse_B)]:
-        found = kernel(left, right, **params)
-        assert type(found) is np.ndarray
-        assert found.dtype == dtype
-        assert_allclose(found, expected, rtol=rtol, atol=rtol)
-    assert_allclose(kernel(sparse_A, **params), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+def test_sparse_equals_a_loop_over_pairs(each):
+    containers = [sparse.csr_matrix, sparse.csr_array, sparse.coo_array]
+    names = [name for name in KERNELS if name not in DENSE_ONLY]
+    for dtype, container, name in each(product([np.float64, np.float32], containers, names)):
+        kernel, params, of_pair = KERNELS[name]
+        A, B = counts(5, 9, seed=3), counts(4, 9, seed=4)
+        B[0] = A[0]
+        expected = loop(A, B, of_pair)
+        rtol = 1e-5 if dtype is np.float32 else 1e-12
+        sparse_A, sparse_B = container(A.astype(dtype)), container(B.astype(dtype))
+        for left, right in [(sparse_A, sparse_B), (sparse_A, B.astype(dtype)), (A.astype(dtype), sparse_B)]:
+            found = kernel(left, right, **params)
+            assert type(found) is np.ndarray
+            assert found.dtype == dtype
+            assert_allclose(found, expected, rtol=rtol, atol=rtol)
+        assert_allclose(kernel(sparse_A, **params), loop(A, A, of_pair), rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_torch_keeps_single_precision(name):
+def test_torch_keeps_single_precision(each):
     torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
-    kernel, params, of_pair = KERNELS[name]
-    A, B = counts(5, 8, seed=5), counts(6, 8, seed=6)
-    found = kernel(torch.as_tensor(A, dtype=torch.float32), torch.as_tensor(B, dtype=torch.float32), **params)
-    assert found.dtype == torch.float32
-    assert_allclose(found.numpy(), loop(A, B, of_pair), rtol=1e-5, atol=1e-5)
+    for name in each(KERNELS):
+        kernel, params, of_pair = KERNELS[name]
+        A, B = counts(5, 8, seed=5), counts(6, 8, seed=6)
+        found = kernel(torch.as_tensor(A, dtype=torch.float32), torch.as_tensor(B, dtype=torch.float32), **params)
+        assert found.dtype == torch.float32
+        assert_allclose(found.numpy(), loop(A, B, of_pair), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_blocks_make_no_difference(name, library, monkeypatch):
-    kernel, params, _ = KERNELS[name]
-    A, B = library.asarray(counts(9, 5, seed=7)), library.asarray(counts(8, 5, seed=8))
-    whole = library.to_numpy(kernel(A, B, **params))
-    alone = library.to_numpy(kernel(A, **params))
+def test_blocks_make_no_difference(each, library, monkeypatch):
     asked = []
 
     def tiny_blocks(n_rows, row_bytes, limit=0):
         asked.append(n_rows)
         return (slice(start, min(start + 2, n_rows)) for start in range(0, n_rows, 2))
 
-    monkeypatch.setattr(vectors, "row_blocks", tiny_blocks)
+    A, B = library.asarray(counts(9, 5, seed=7)), library.asarray(counts(8, 5, seed=8))
     rtol = 1e-5 if library.dtype == "float32" else 1e-12
-    assert_allclose(library.to_numpy(kernel(A, B, **params)), whole, rtol=rtol, atol=rtol)
-    assert_allclose(library.to_numpy(kernel(A, **params)), alone, rtol=rtol, atol=rtol)
-    if name in ("tanimoto", "minmax"):
-        assert asked
+    for name in each(KERNELS):
+        kernel, params, _ = KERNELS[name]
+        whole = library.to_numpy(kernel(A, B, **params))
+        alone = library.to_numpy(kernel(A, **params))
+        asked.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(vectors, "row_blocks", tiny_blocks)
+            assert_allclose(library.to_numpy(kernel(A, B, **params)), whole, rtol=rtol, atol=rtol)
+            assert_allclose(library.to_numpy(kernel(A, **params)), alone, rtol=rtol, atol=rtol)
+        assert asked or name not in ("tanimoto", "minmax")
 
 
 def test_broadcasts_stay_small(monkeypatch):
@@ -169,11 +171,11 @@ def test_tanimoto_takes_negative_entries_and_is_positive_semidefinite():
     assert np.linalg.eigvalsh(K).min() > -1e-12
 
 
-@pytest.mark.parametrize("kernel", [vectors.tanimoto, vectors.minmax])
-def test_diagonal_is_exactly_one(kernel, library):
-    A = np.random.default_rng(0).random((30, 17))
-    A[3] = 0
-    assert_array_equal(np.diag(library.to_numpy(kernel(library.asarray(A)))), np.ones(30))
+def test_diagonal_is_exactly_one(each, library):
+    for kernel in each([vectors.tanimoto, vectors.minmax]):
+        A = np.random.default_rng(0).random((30, 17))
+        A[3] = 0
+        assert_array_equal(np.diag(library.to_numpy(kernel(library.asarray(A)))), np.ones(30))
 
 
 def test_minmax_is_never_below_zero(library):
@@ -196,13 +198,13 @@ def test_delta_sees_through_storage():
     assert_array_equal(vectors.delta(A, np.nextafter(A, 9)), np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("kernel", [vectors.minmax, vectors.laplacian, vectors.rbf, vectors.delta])
-def test_sparse_features_may_have_long_indices(kernel):
-    A = counts(6, 5, seed=9)
-    long = sparse.csr_array(A)
-    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
-    assert_allclose(kernel(long), kernel(A), rtol=1e-12)
-    assert long.indices.dtype == np.int64
+def test_sparse_features_may_have_long_indices(each):
+    for kernel in each([vectors.minmax, vectors.laplacian, vectors.rbf, vectors.delta]):
+        A = counts(6, 5, seed=9)
+        long = sparse.csr_array(A)
+        long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+        assert_allclose(kernel(long), kernel(A), rtol=1e-12)
+        assert long.indices.dtype == np.int64
 
 
 def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
@@ -229,27 +231,27 @@ def test_integers_lists_and_frames_are_features():
     assert vectors.linear(np.ones((1, 2), dtype=np.float32), np.ones((1, 2))).dtype == np.float64
 
 
-@pytest.mark.parametrize("kernel", [vectors.minmax, vectors.chi2, vectors.additive_chi2])
-def test_negative_entries_are_refused(kernel, library):
-    good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[1.0, -2.0]])
-    with pytest.raises(ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"):
-        kernel(bad)
-    with pytest.raises(ValueError, match="B contains negative entries"):
-        kernel(good, bad)
-    if kernel is vectors.minmax:
-        with pytest.raises(ValueError, match="A contains negative entries"):
-            kernel(sparse.csr_array([[0.0, -2.0]]))
+def test_negative_entries_are_refused(each, library):
+    for kernel in each([vectors.minmax, vectors.chi2, vectors.additive_chi2]):
+        good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[1.0, -2.0]])
+        with pytest.raises(ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"):
+            kernel(bad)
+        with pytest.raises(ValueError, match="B contains negative entries"):
+            kernel(good, bad)
+        if kernel is vectors.minmax:
+            with pytest.raises(ValueError, match="A contains negative entries"):
+                kernel(sparse.csr_array([[0.0, -2.0]]))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_features_that_are_not_finite_are_refused(value, library):
-    good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[value, 2.0]])
-    with pytest.raises(ValueError, match="A contains NaN or infinity"):
-        vectors.delta(bad)
-    with pytest.raises(ValueError, match="B contains NaN or infinity"):
-        vectors.tanimoto(good, bad)
-    with pytest.raises(ValueError, match="A contains NaN or infinity"):
-        vectors.tanimoto(sparse.csr_array([[0.0, value]]))
+def test_features_that_are_not_finite_are_refused(each, library):
+    for value in each([np.nan, np.inf, -np.inf]):
+        good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[value, 2.0]])
+        with pytest.raises(ValueError, match="A contains NaN or infinity"):
+            vectors.delta(bad)
+        with pytest.raises(ValueError, match="B contains NaN or infinity"):
+            vectors.tanimoto(good, bad)
+        with pytest.raises(ValueError, match="A contains NaN or infinity"):
+            vectors.tanimoto(sparse.csr_array([[0.0, value]]))
 
 
 def test_features_that_do_not_fit_are_refused():
@@ -274,9 +276,8 @@ def test_mixed_libraries_are_refused():
             vectors.tanimoto(strict.asarray(A), other)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "params"),
-    [
+def test_senseless_parameters_are_refused(each):
+    cases = [
         (vectors.rbf, {"gamma": -1}),
         (vectors.rbf, {"gamma": "scale"}),
         (vectors.laplacian, {"gamma": np.nan}),
@@ -286,9 +287,8 @@ def test_mixed_libraries_are_refused():
         (vectors.polynomial, {"coef0": None}),
         (vectors.sigmoid, {"gamma": -0.1}),
         (vectors.sigmoid, {"coef0": np.inf}),
-    ],
-)
-def test_senseless_parameters_are_refused(kernel, params):
-    (name,) = params
-    with pytest.raises(KernelError, match=f"{name} of kernel '{kernel.__name__}' must be a number"):
-        kernel(np.ones((2, 2)), **params)
+    ]
+    for kernel, params in each(cases):
+        (name,) = params
+        with pytest.raises(KernelError, match=f"{name} of kernel '{kernel.__name__}' must be a number"):
+            kernel(np.ones((2, 2)), **params)

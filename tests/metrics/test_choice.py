@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 
 from dyadlearn.metrics.choice import as_good, best_point
+from sweeps import lines, over
 
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    ("scores", "alphas", "place"),
-    [
+@over(
+    lines(
+        "scores alphas place",
         ([0.1, 0.7, 0.3], [1.0, 2.0, 3.0], 1),
         ([0.5, 0.5, 0.5], [1.0, 100.0, 10.0], 1),
-        ([-1.0, -1.0 - 1e-15, -1.0 - 1e-9], [1.0, 2.0, 3.0], 1),  # equal but for rounding, and not equal
+        ([-1.0, -1.0 - 1e-15, -1.0 - 1e-9], [1.0, 2.0, 3.0], 1),
         ([0.0, 0.0, -1e-30], [1.0, 2.0, 3.0], 1),
         ([NAN, 0.2, NAN], [3.0, 1.0, 2.0], 1),
         ([0.4, 0.4], [0.0, 1e-320], 1),
         ([-np.inf, -3.0, -np.inf], [1.0, 2.0, 3.0], 1),
         ([-np.inf, -np.inf], [1.0, 2.0], 1),
         ([np.inf, 3.0], [1.0, 2.0], 0),
-    ],
+    )
 )
 def test_one_regularisation(scores, alphas, place):
     assert best_point(np.array(scores), alphas) == (place,)

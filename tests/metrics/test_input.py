@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -47,51 +49,46 @@ def test_predictions_are_left_as_they_are():
     assert (given == F).all()
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize(("labels", "found"), [(np.arange(6).reshape(2, 3), 6), (np.ones((2, 3)), 1)])
-def test_labels_must_be_two(name, labels, found):
-    with pytest.raises(ValueError, match=f"labels of exactly two values.*found {found} in Y.*concordance index"):
-        getattr(metrics, name)(labels, F)
+def test_labels_must_be_two(each):
+    for (labels, found), name in each(product([(np.arange(6).reshape(2, 3), 6), (np.ones((2, 3)), 1)], BINARY)):
+        with pytest.raises(ValueError, match=f"labels of exactly two values.*found {found} in Y.*concordance index"):
+            getattr(metrics, name)(labels, F)
 
 
-@pytest.mark.parametrize(
-    ("name", "labels", "message"),
-    [
+def test_undefined_everywhere(each):
+    cases = [
         ("roc_auc", [[1, 1, 1], [0, 0, 0]], "ROC curve is undefined here.*no row of Y has"),
         ("concordance_index", [[1, 1, 1], [0, 0, 0]], "concordance index is undefined here.*no row of Y has"),
         ("r2", [[1, 1, 1], [0, 0, 0]], "R² is undefined here.*no row of Y has"),
         ("mean_squared_error", np.full((2, 3), np.nan), "mean squared error is undefined here.*no row of Y has"),
         ("ndcg_at_k", np.zeros((2, 3)), "NDCG is undefined here.*a label above 0.*no row of Y has"),
-    ],
-)
-def test_undefined_everywhere(name, labels, message):
-    with pytest.raises(ValueError, match=message):
-        getattr(metrics, name)(labels, F, average="instance")
-    transposed = np.transpose(labels)
-    with pytest.raises(ValueError, match=message.replace("no row", "no column")):
-        getattr(metrics, name)(transposed, F.T, average="task")
+    ]
+    for name, labels, message in each(cases):
+        with pytest.raises(ValueError, match=message):
+            getattr(metrics, name)(labels, F, average="instance")
+        transposed = np.transpose(labels)
+        with pytest.raises(ValueError, match=message.replace("no row", "no column")):
+            getattr(metrics, name)(transposed, F.T, average="task")
 
 
-@pytest.mark.parametrize("name", ["concordance_index", "r2"])
-def test_undefined_for_equal_labels_altogether(name):
-    with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
-        getattr(metrics, name)(np.ones((2, 3)), F)
-    with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
-        getattr(metrics, name)(np.full((2, 3), np.nan), F)
+def test_undefined_for_equal_labels_altogether(each):
+    for name in each(["concordance_index", "r2"]):
+        with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
+            getattr(metrics, name)(np.ones((2, 3)), F)
+        with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
+            getattr(metrics, name)(np.full((2, 3), np.nan), F)
 
 
-@pytest.mark.parametrize("average", ["micro", "instance", "task"])
-@pytest.mark.parametrize(
-    "name", ["roc_auc", "average_precision", "concordance_index", "mean_squared_error", "r2", "enrichment_factor"]
-)
-def test_nan_among_the_predictions(name, average, library):
-    real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
-    labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]]) if name in BINARY else real
-    for cell in [(0, 0), (0, 2), (1, 1), (2, 2)]:
-        holed = np.concatenate([F, F[:1]])
-        holed[cell] = np.nan
-        with pytest.raises(ValueError, match="F contains NaN where Y is observed"):
-            getattr(metrics, name)(library.asarray(labels), library.asarray(holed), average=average)
+def test_nan_among_the_predictions(each, library):
+    cases = ["roc_auc", "average_precision", "concordance_index", "mean_squared_error", "r2", "enrichment_factor"]
+    for name, average in each(product(cases, ["micro", "instance", "task"])):
+        real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
+        labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]]) if name in BINARY else real
+        for cell in [(0, 0), (0, 2), (1, 1), (2, 2)]:
+            holed = np.concatenate([F, F[:1]])
+            holed[cell] = np.nan
+            with pytest.raises(ValueError, match="F contains NaN where Y is observed"):
+                getattr(metrics, name)(library.asarray(labels), library.asarray(holed), average=average)
 
 
 def test_shapes_must_agree():
@@ -125,14 +122,14 @@ def test_average_and_setting():
         roc_auc(Y, F, setting="E")
 
 
-@pytest.mark.parametrize("name", ["precision_at_k", "recall_at_k", "ndcg_at_k"])
-def test_k_is_a_number_of_places(name):
-    metric = getattr(metrics, name)
-    with pytest.raises(ValueError, match="k must be at least 1, found 0"):
-        metric(Y, F, 0)
-    for k in (2.0, True, "2"):
-        with pytest.raises(TypeError, match="k must be an integer"):
-            metric(Y, F, k)
+def test_k_is_a_number_of_places(each):
+    for name in each(["precision_at_k", "recall_at_k", "ndcg_at_k"]):
+        metric = getattr(metrics, name)
+        with pytest.raises(ValueError, match="k must be at least 1, found 0"):
+            metric(Y, F, 0)
+        for k in (2.0, True, "2"):
+            with pytest.raises(TypeError, match="k must be an integer"):
+                metric(Y, F, k)
 
 
 def test_fraction():

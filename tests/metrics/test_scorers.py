@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold, cross_val_score
 
 from dyadlearn import IndependentTaskRidge, metrics
 from dyadlearn.metrics import Scorer, scorer
+from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
 Y = (RNG.random((6, 5)) < 0.4).astype(float)
@@ -20,9 +21,9 @@ Y[:, 0], Y[:2] = 1, 0
 STACK = RNG.normal(size=(2, 3, 6, 5))
 
 
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
+@over(
+    lines(
+        "name function",
         ("roc_auc", metrics.roc_auc),
         ("average_precision", metrics.average_precision),
         ("concordance_index", metrics.concordance_index),
@@ -33,7 +34,7 @@ STACK = RNG.normal(size=(2, 3, 6, 5))
         ("ndcg_at_2", lambda Y, F, **options: metrics.ndcg_at_k(Y, F, 2, **options)),
         ("ndcg_at_k", metrics.ndcg_at_k),
         ("enrichment_factor", metrics.enrichment_factor),
-    ],
+    )
 )
 def test_names(name, function):
     score = scorer(name)
@@ -104,13 +105,13 @@ def test_threads_share_a_prepared_scorer():
         assert list(pool.map(prepared, grids)) == [prepared(F) for F in grids]
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
+@over(
+    lines(
+        "name hint",
         ("roc-auc", "Did you mean 'roc_auc'?"),
         ("mean_squared_error", "Did you mean 'neg_mean_squared_error'?"),
         ("precison_at_5", "Did you mean 'precision_at_"),
-    ],
+    )
 )
 def test_unknown_names(name, hint):
     with pytest.raises(ValueError, match=f"Unknown scoring {name!r}: expected one of roc_auc, ") as found:
@@ -137,7 +138,7 @@ def test_a_scorer_of_scikit_learn_is_refused_with_what_to_give_instead():
     assert scorer(lambda *grids: 1.0)(Y, STACK[0, 0]) == 1.0
 
 
-@pytest.mark.parametrize("setting", ["A", "B", "C"])
+@over(every(setting=["A", "B", "C"]))
 def test_the_metrics_are_scorers_of_scikit_learn(setting):
     """Their own name "roc_auc" wants a classifier; the metric itself takes grids."""
     rng = np.random.default_rng(0)

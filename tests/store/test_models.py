@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -191,20 +188,6 @@ def test_parts_that_are_one_stay_one(round_trip):
     assert loaded._task_side is loaded._side
     assert loaded._fitted_problem.spectrum is loaded._fitted_problem.task_spectrum is loaded._side.spectrum
     assert loaded._fitted_problem.Y is loaded._grid.values
-
-
-def test_another_process_predicts_the_same(tmp_path):
-    model = fitted("two-step features")
-    save(model, tmp_path / "model.dyad")
-    np.save(tmp_path / "rows.npy", X)
-    script = (
-        "import sys, numpy as np, dyadlearn\n"
-        "folder = sys.argv[1]\n"
-        "model, rows = dyadlearn.load(folder + '/model.dyad'), np.load(folder + '/rows.npy')\n"
-        "np.save(folder + '/found.npy', model.predict(rows))\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), model.predict(X.copy()))
 
 
 def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):

@@ -65,7 +65,7 @@ def exact(value):
     return type(value), value
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(labels=st.lists(IDS, min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
 @example(labels=[np.str_("a\x00"), "a", np.str_("b")], name=None)
 def test_ids_come_back_exactly(labels, name, round_trip):
@@ -77,7 +77,7 @@ def test_ids_come_back_exactly(labels, name, round_trip):
     assert found.name == name
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(value=PARAMETERS)
 def test_parameters_come_back_exactly(value, round_trip):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})

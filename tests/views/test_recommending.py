@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, recommend
 from dyadlearn.exceptions import IdError
+from sweeps import every, over
 
 
 def make(m=9, q=7, seed=0):
@@ -16,9 +17,9 @@ def make(m=9, q=7, seed=0):
     return X, T, (X @ rng.normal(size=(3, 2)) @ T.T + 0.3 * rng.normal(size=(m, q)) > 0.4).astype(float)
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)])
-@pytest.mark.parametrize("setting", ["A", "B", "C", "D"])
-@pytest.mark.parametrize("side", ["instance", "task"])
+@over(
+    every(model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting=["A", "B", "C", "D"], side=["instance", "task"])
+)
 def test_zeros_by_their_held_out_predictions(model, setting, side):
     X, T, Y = make()
     model.fit(X, Y, tasks=T)

@@ -8,9 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
-from dyadlearn.labels import LabelGrid, to_long
+from dyadlearn._tables import Table
+from dyadlearn.labels import to_long
 from dyadlearn.settings import Setting
 from dyadlearn.views.screening import contradictions, screened
+from sweeps import every, over
 
 
 def slow_contradiction(Y, F, i, j):
@@ -30,10 +32,11 @@ def make(m, q, labels, seed=0):
     return X, T, {"real": Y, "binary": (Y > 0).astype(float), "signs": np.where(Y > 0.5, 2.0, -1.0)}[labels]
 
 
-@pytest.mark.parametrize("labels", ["real", "binary", "signs"])
-@pytest.mark.parametrize("shape", [(9, 6), (4, 11)])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("setting", ["A", "D"])
+@over(
+    every(
+        labels=["real", "binary", "signs"], shape=[(9, 6), (4, 11)], dtype=[np.float64, np.float32], setting=["A", "D"]
+    )
+)
 def test_all_cells_in_their_order(labels, shape, dtype, setting):
     X, T, Y = (part.astype(dtype) for part in make(*shape, labels))
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
@@ -63,7 +66,7 @@ def test_the_mean_is_one_minus_the_auc():
     assert_allclose(found[Y == 0].mean(), 1 - auc)
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()])
+@over(every(model=[TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()]))
 def test_a_slip_of_the_pen_is_found(model):
     X, T, Y = make(40, 25, "real")
     Y = (X[:, :2] @ T.T > 0).astype(float)
@@ -117,7 +120,7 @@ def test_a_pair_of_a_network_is_listed_once():
 
 
 def listed(Y, F):
-    found = screened(LabelGrid(np.array(Y)), np.array(F), "", Setting.A)
+    found = screened(Table(np.array(Y)), np.array(F), "", Setting.A)
     return list(zip(found.instances, found.tasks, strict=True)), found.contradictions
 
 
