@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -27,9 +28,8 @@ pytest.importorskip("pandas")
 
 
 def make_data(m=9, q=7):
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(m, 4)), rng.normal(size=(q, 3))
-    Y = np.where(X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(m, q)) > 1, 1.0, 0.0)
+    X, Y, T = problems.data(m, q)
+    Y = np.where(Y > 1, 1.0, 0.0)
     Y[2], Y[:, 3] = 0, 0
     return X, Y, T
 
@@ -215,11 +215,7 @@ def test_a_regularisation_for_every_task():
 
 def make_holes():
     """Return data with so many labels that single pairs are left out in folds."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(45, 4)), rng.normal(size=(32, 3))
-    Y = X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(45, 32))
-    Y[rng.random(Y.shape) < 0.2] = np.nan
-    return X, Y, T
+    return problems.data(45, 32, missing=0.2)
 
 
 @over(

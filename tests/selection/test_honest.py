@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import problems
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
@@ -20,9 +21,7 @@ quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning
 
 
 def make_data(m=13, q=10, d=9, r=7, seed=0):
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, d)) / np.sqrt(d), rng.normal(size=(q, r)) / np.sqrt(r)
-    return X, X @ rng.normal(size=(d, r)) @ T.T + 0.5 * rng.normal(size=(m, q)), T
+    return problems.data(m, q, d, r, noise=0.5, scale=None, seed=seed)
 
 
 def make_search(cls, **options):

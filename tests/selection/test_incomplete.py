@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -40,10 +41,7 @@ every_setting = {"letter": "ABCD"}
 
 
 def make_data(m=12, q=9, share=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 5)) / 2, rng.normal(size=(q, 4)) / 2
-    Y = X @ rng.normal(size=(5, 4)) @ T.T + 0.5 * rng.normal(size=(m, q))
-    return X, np.where(rng.random((m, q)) < share, np.nan, Y), T
+    return problems.data(m, q, 5, 4, noise=0.5, scale=2.0, missing=share, seed=seed)
 
 
 def kernels(cls, kernel="rbf"):

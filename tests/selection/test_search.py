@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -31,9 +32,7 @@ MODELS = {"two_step": (TwoStepRidgeCV, TwoStepRidge), "kronecker": (KroneckerRid
 
 def make_data(m=14, q=11, d=20, r=15, noise=1.0, seed=0):
     """Return features and labels that want some, not all, regularisation on both sides."""
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, d)) / np.sqrt(d), rng.normal(size=(q, r)) / np.sqrt(r)
-    return X, X @ rng.normal(size=(d, r)) @ T.T + noise * rng.normal(size=(m, q)), T
+    return problems.data(m, q, d, r, noise=noise, scale=None, seed=seed)
 
 
 def search_for(name, **options):
