@@ -55,6 +55,33 @@ def residual_of(K: np.ndarray, alpha: float) -> np.ndarray:
     return alpha * np.linalg.inv(K + alpha * np.eye(len(K)))
 
 
+# --- features and labels -------------------------------------------------------------------------------------
+
+
+def data(
+    m: int,
+    q: int,
+    d: int = 4,
+    r: int = 3,
+    *,
+    noise: float = 1.0,
+    scale: float | None = 1.0,
+    missing: float = 0.0,
+    n_new: int = 0,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features X (m, d), labels Y (m, q) that are bilinear but for their noise, and features T (q, r).
+
+    `n_new` more rows stand at the end of each side. Features are divided by `scale`, None for the root of their
+    number; a share of the labels may be `missing`.
+    """
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m + n_new, d)), rng.normal(size=(q + n_new, r))
+    X, T = (side / (side.shape[1] ** 0.5 if scale is None else scale) for side in (X, T))
+    Y = X[:m] @ rng.normal(size=(d, r)) @ T[:q].T + noise * rng.normal(size=(m, q))
+    return X, np.where(rng.random((m, q)) < missing, np.nan, Y), T
+
+
 # --- holes -----------------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from sweeps import every, lines, over
 
 MATRIX = np.arange(12.0).reshape(4, 3)
 
@@ -39,7 +40,7 @@ def test_kinds_of_arrays(library):
     assert _array.library(array) == owner
 
 
-@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+@over(every(container=[sparse.csr_array, sparse.csr_matrix, sparse.coo_array]))
 def test_sparse_matrices_count_as_numpy(container):
     matrix = container(MATRIX)
     assert is_sparse(matrix)
@@ -49,7 +50,7 @@ def test_sparse_matrices_count_as_numpy(container):
     assert namespace(matrix, MATRIX) is namespace(MATRIX)
 
 
-@pytest.mark.parametrize("value", [None, [[1.0]], "text", 3.0])
+@over(every(value=[None, [[1.0]], "text", 3.0]))
 def test_what_is_no_array_is_not_foreign(value):
     assert not is_foreign(value)
     assert not is_sparse(value)
@@ -130,7 +131,7 @@ def test_zeros_are_like_their_model(library):
     assert_array_equal(to_numpy(empty), np.zeros((2, 5)))
 
 
-@pytest.mark.parametrize("diagonal", [7.0, [1.0, 2.0, 3.0]])
+@over(every(diagonal=[7.0, [1.0, 2.0, 3.0]]))
 def test_with_diagonal(library, diagonal):
     square = np.arange(9.0).reshape(3, 3)
     expected = square.copy()
@@ -142,8 +143,11 @@ def test_with_diagonal(library, diagonal):
     assert_array_equal(to_numpy(with_diagonal(library.asarray(square).T, given)), expected.T)
 
 
-@pytest.mark.parametrize("left", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("right", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@over(
+    every(
+        left=[np.asarray, sparse.csr_array, sparse.csr_matrix], right=[np.asarray, sparse.csr_array, sparse.csr_matrix]
+    )
+)
 def test_products_are_dense(left, right):
     product = matmul(left(MATRIX), right(MATRIX.T))
     assert type(product) is np.ndarray
@@ -176,16 +180,23 @@ def test_take_rows(library):
     assert_array_equal(to_numpy(take_rows(array[:, 0], index)), MATRIX[[3, 0, 0], 0])
 
 
-@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+@over(every(container=[sparse.csr_array, sparse.csr_matrix]))
 def test_take_rows_of_sparse_matrices(container):
     taken = take_rows(container(MATRIX), np.array([3, 0, 0]))
     assert is_sparse(taken)
     assert_array_equal(taken.toarray(), MATRIX[[3, 0, 0]])
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "row_bytes", "limit", "step"),
-    [(10, 8, 24, 3), (9, 8, 24, 3), (2, 8, 24, 3), (5, 100, 24, 1), (5, 0, 24, 24), (0, 8, 24, 3)],
+@over(
+    lines(
+        "n_rows row_bytes limit step",
+        (10, 8, 24, 3),
+        (9, 8, 24, 3),
+        (2, 8, 24, 3),
+        (5, 100, 24, 1),
+        (5, 0, 24, 24),
+        (0, 8, 24, 3),
+    )
 )
 def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
     blocks = list(row_blocks(n_rows, row_bytes, limit))

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
+from sweeps import covering, every, lines, over
 
 FILTERS = [
     Tikhonov(),
@@ -21,7 +22,7 @@ FILTERS = [
     Landweber(1),
     Landweber(20),
 ]
-filters = pytest.mark.parametrize("filter", FILTERS, ids=repr)
+filters = {"filter": FILTERS}
 
 LARGEST = 1e3
 EIGENVALUES = np.array(
@@ -69,7 +70,7 @@ def assert_digits(found: float, exact: mpmath.mpf, tolerance: float, what: str) 
     assert error <= tolerance, f"{what}: relative error {error:.1e}"
 
 
-@filters
+@over(every(**filters))
 def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
     """Each of φ, f and 1 − f has a relative error of at most 1e-13 against 50 digits of mpmath.
 
@@ -93,7 +94,7 @@ def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
                 assert_digits(phi[i], inverse, 1e-13, f"φ {where}")
 
 
-@filters
+@over(every(**filters))
 def test_the_three_formulas_agree(filter):
     for alpha in ALPHAS:
         shrinkage = filter.shrinkage(EIGENVALUES, alpha)
@@ -101,7 +102,7 @@ def test_the_three_formulas_agree(filter):
         assert_allclose(shrinkage + filter.residual(EIGENVALUES, alpha), 1.0, rtol=1e-14)
 
 
-@filters
+@over(every(**filters))
 def test_every_library_computes_the_same(filter, library):
     values = np.array([0.0, 1e-3, 0.5, 1.0, 4.0, 4.0, 10.0])
     for alpha in (1e-2, 1.0, 30.0):
@@ -113,7 +114,7 @@ def test_every_library_computes_the_same(filter, library):
             assert_allclose(library.to_numpy(found), expected, rtol=library.rtol, atol=1e-30)
 
 
-@pytest.mark.parametrize("filter", [f for f in FILTERS if f.uses_alpha()], ids=repr)
+@over(every(filter=[f for f in FILTERS if f.uses_alpha()]))
 def test_without_regularisation_a_filter_is_the_pseudo_inverse(filter):
     values = np.array([0.0, 1e-20, 0.25, 8.0])
     assert_allclose(filter.phi(values, 0.0), np.append(0.0, 1 / values[1:]), rtol=0, atol=0)
@@ -121,14 +122,14 @@ def test_without_regularisation_a_filter_is_the_pseudo_inverse(filter):
     assert_array_equal(filter.residual(values, 0.0), [1.0, 0.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("filter", [f for f in FILTERS if f.uses_alpha()], ids=repr)
+@over(every(filter=[f for f in FILTERS if f.uses_alpha()]))
 def test_the_pseudo_inverse_is_the_limit_of_vanishing_regularisation(filter):
     values = np.array([0.25, 1.0, 8.0])
     assert_allclose(filter.phi(values, 1e-12), filter.phi(values, 0.0), rtol=1e-11)
     assert_allclose(filter.residual(values, 1e-12), 0.0, atol=1e-11)
 
 
-@filters
+@over(every(**filters))
 def test_a_null_space_is_never_fitted(filter):
     for values in (np.zeros(3), np.array([0.0, 2.0])):
         for alpha in (0.0, 1e-12, 1.0, 1e12):
@@ -137,7 +138,7 @@ def test_a_null_space_is_never_fitted(filter):
             assert np.isfinite(filter.phi(values, alpha)).all()
 
 
-@filters
+@over(every(**filters))
 def test_an_empty_spectrum_stays_empty(filter):
     for alpha in (0.0, 1.0):
         for values in (filter.phi, filter.shrinkage, filter.residual):
@@ -179,7 +180,7 @@ def test_landweber_descends_the_squared_error():
         assert_allclose(Landweber(n_iter).phi(values, 1.0) * labels, coefficients, rtol=1e-14)
 
 
-@pytest.mark.parametrize("filter", [Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(3)], ids=repr)
+@over(every(filter=[Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(3)]))
 def test_vanishing_residual_is_the_limit_up_to_scale(filter):
     values = np.array([0.5, 1.0, 6.0])
     limit = filter.vanishing_residual(values)
@@ -187,13 +188,12 @@ def test_vanishing_residual_is_the_limit_up_to_scale(filter):
     assert_allclose(limit / limit[0], small / small[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("filter", [SpectralCutoff(), Landweber(), Landweber(3)], ids=repr)
+@over(every(filter=[SpectralCutoff(), Landweber(), Landweber(3)]))
 def test_no_vanishing_residual_where_there_is_no_limit(filter):
     assert filter.vanishing_residual(np.array([0.5, 1.0])) is None
 
 
-@pytest.mark.parametrize("n_iter", [0, -1, 1.5, 2.0, True, "3"])
-@pytest.mark.parametrize("filter", [IteratedTikhonov, Landweber])
+@over(every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber]))
 def test_a_bad_number_of_iterations_is_refused(filter, n_iter):
     with pytest.raises(ValueError, match=f"n_iter must be a whole number of at least 1, found {n_iter!r}"):
         filter(n_iter)
@@ -204,7 +204,7 @@ def test_iterated_tikhonov_needs_a_number_of_iterations():
         IteratedTikhonov(None)
 
 
-@pytest.mark.parametrize("filter", [IteratedTikhonov, Landweber])
+@over(every(filter=[IteratedTikhonov, Landweber]))
 def test_whole_numbers_of_numpy_are_whole_numbers(filter):
     values = np.array([0.5, 2.0])
     assert_array_equal(filter(np.int64(3)).residual(values, 0.7), filter(3).residual(values, 0.7))
@@ -243,14 +243,14 @@ ADMISSIBLE = {
     # Rounding σ_max/λ up to whole steps costs the factor 2; (1 − σ/σ_max)^t ≤ exp(−σ/λ).
     Landweber(): (2.0, lambda nu: (nu / math.e) ** nu),
 }
-admissible = pytest.mark.parametrize("filter", list(ADMISSIBLE), ids=repr)
+admissible = {"filter": list(ADMISSIBLE)}
 
 
 def qualified_supremum(filter: SpectralFilter, nu: float, alpha: float) -> float:
     return float(np.max((SIGMAS / alpha) ** nu * np.abs(filter.residual(SIGMAS, alpha))))
 
 
-@admissible
+@over(every(**admissible))
 def test_bounds_d_b_and_gamma(filter):
     bound, _ = ADMISSIBLE[filter]
     for alpha in LAMBDAS:
@@ -259,15 +259,14 @@ def test_bounds_d_b_and_gamma(filter):
         assert np.max(np.abs(filter.phi(SIGMAS, alpha))) <= bound / alpha * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("filter", [Tikhonov(), IteratedTikhonov(2), IteratedTikhonov(5)], ids=repr)
+@over(every(filter=[Tikhonov(), IteratedTikhonov(2), IteratedTikhonov(5)]))
 def test_bound_b_is_attained(filter):
     for alpha in LAMBDAS:
         attained = alpha * np.max(filter.phi(SIGMAS, alpha))
         assert_allclose(attained, ADMISSIBLE[filter][0], rtol=1e-3)
 
 
-@admissible
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 1.0])
+@over(covering(**admissible, share=[0.01, 0.3, 0.5, 0.9, 1.0]))
 def test_gamma_nu_does_not_depend_on_lambda_up_to_the_qualification(filter, share):
     nu = share * min(filter.qualification, 20.0)
     gamma = ADMISSIBLE[filter][1](nu)
@@ -277,8 +276,7 @@ def test_gamma_nu_does_not_depend_on_lambda_up_to_the_qualification(filter, shar
     assert_allclose(suprema[-6:], gamma, rtol=1e-2)
 
 
-@pytest.mark.parametrize("filter", [f for f in ADMISSIBLE if math.isfinite(f.qualification)], ids=repr)
-@pytest.mark.parametrize("excess", [0.1, 0.5, 2.0])
+@over(covering(filter=[f for f in ADMISSIBLE if math.isfinite(f.qualification)], excess=[0.1, 0.5, 2.0]))
 def test_beyond_the_qualification_every_bound_is_exceeded(filter, excess):
     """The supremum grows as (κ²/λ)^(ν − ν̄), without end as λ → 0."""
     nu = filter.qualification + excess
@@ -287,15 +285,15 @@ def test_beyond_the_qualification_every_bound_is_exceeded(filter, excess):
     assert_allclose(suprema[-6:], (KAPPA_SQUARED / LAMBDAS[-6:]) ** excess, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("filter", "qualification"),
-    [
+@over(
+    lines(
+        "filter qualification",
         (Tikhonov(), 1.0),
         (IteratedTikhonov(1), 1.0),
         (IteratedTikhonov(4), 4.0),
         (SpectralCutoff(), math.inf),
         (Landweber(), math.inf),
-    ],
+    )
 )
 def test_qualification(filter, qualification):
     assert filter.qualification == qualification
@@ -331,7 +329,7 @@ def two_step_supremum(a: float, b: float, nu: float, alpha: float) -> float:
     return max(float(np.max(weight * residual)) for _, _, residual in two_step_values(a, b, alpha))
 
 
-@pytest.mark.parametrize(("a", "b"), FACTORIZATION_BOUNDS)
+@over(lines("a b", *FACTORIZATION_BOUNDS))
 def test_two_step_bounds_d_b_and_gamma(a, b):
     for alpha in LAMBDAS:
         for phi, shrinkage, residual in two_step_values(a, b, alpha):
@@ -341,14 +339,14 @@ def test_two_step_bounds_d_b_and_gamma(a, b):
             assert np.max(np.abs(residual)) <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(("a", "b"), FACTORIZATION_BOUNDS)
-@pytest.mark.parametrize("nu", [0.01, 0.25, 0.4, 0.5])
+@over(lines("a b", *FACTORIZATION_BOUNDS))
+@over(every(nu=[0.01, 0.25, 0.4, 0.5]))
 def test_two_step_gamma_nu_is_at_most_2ab_up_to_one_half(a, b, nu):
     for alpha in LAMBDAS:
         assert two_step_supremum(a, b, nu, alpha) <= 2 * a * b * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("a", "b"), FACTORIZATION_BOUNDS)
+@over(lines("a b", *FACTORIZATION_BOUNDS))
 def test_two_step_gamma_at_one_half_is_attained(a, b):
     """At ν = ½ the supremum tends to ab + 1/(ab), which is 2ab for balanced factorizations (a = b = 1).
 
@@ -363,8 +361,8 @@ def test_two_step_gamma_at_one_half_is_attained(a, b):
     assert relaxed.max() < 2 * a * b
 
 
-@pytest.mark.parametrize(("a", "b"), FACTORIZATION_BOUNDS)
-@pytest.mark.parametrize("nu", [0.6, 0.75, 1.0])
+@over(lines("a b", *FACTORIZATION_BOUNDS))
+@over(every(nu=[0.6, 0.75, 1.0]))
 def test_two_step_qualification_is_one_half(a, b, nu):
     """Beyond ν = ½ the supremum grows as (κ²/λ)^(ν − ½), though each factor alone has qualification 1."""
     suprema = np.array([two_step_supremum(a, b, nu, alpha) for alpha in LAMBDAS])

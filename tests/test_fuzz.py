@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sweeps import every, over
+
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
 
@@ -70,7 +72,7 @@ def test_there_is_a_break_for_every_generator(rooms):
     assert set(BREAKS) == set(rooms["campaign"].GENERATORS)
 
 
-@pytest.mark.parametrize("name", BREAKS)
+@over(every(name=list(BREAKS)))
 def test_a_wrong_answer_is_seen(rooms, name):
     room, path, replacement = BREAKS[name]
     play = rooms["campaign"].play
@@ -127,7 +129,7 @@ def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys
     assert "--only impatient --seed 1 --cases 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["independent", "two_step", "network"])
+@over(every(kind=["independent", "two_step", "network"]))
 def test_the_two_readings_of_ridge_regression_agree(rooms, kind):
     """Refitting, and a fixed penalty with what is left out imputed, are the same for one round of iterated ridge."""
     dense, refits = rooms["dense"], rooms["refits"]

@@ -12,6 +12,7 @@ from dyadlearn import spectrum as room
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, lines, over
 
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(4)]
 
@@ -52,7 +53,7 @@ def primal_sparse_low_rank() -> tuple[Spectrum, np.ndarray]:
 
 
 SPECTRA = [full_rank, singular, primal, primal_low_rank, primal_sparse, primal_sparse_low_rank]
-spectra = pytest.mark.parametrize("make", SPECTRA)
+spectra = {"make": SPECTRA}
 
 
 def training_block(spectrum: Spectrum, K: np.ndarray) -> np.ndarray:
@@ -84,7 +85,7 @@ def dense_hat(K: np.ndarray, filter, alpha: float) -> np.ndarray:
     )
 
 
-@spectra
+@over(every(**spectra))
 def test_the_kernel_is_put_together_again(make):
     spectrum, K = make()
     n, k = spectrum.vectors.shape
@@ -95,7 +96,7 @@ def test_the_kernel_is_put_together_again(make):
     assert_allclose((spectrum.vectors * spectrum.values) @ spectrum.vectors.T, K, atol=1e-11)
 
 
-@spectra
+@over(every(**spectra))
 def test_rank_truncation_and_singularity(make):
     spectrum, K = make()
     rank = np.linalg.matrix_rank(K)
@@ -104,7 +105,7 @@ def test_rank_truncation_and_singularity(make):
     assert spectrum.is_truncated == (make not in (full_rank, singular))
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+@over(every(container=[np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_array]))
 def test_features_are_put_together_again(container):
     features = whole_features(9, 4)
     spectrum = Spectrum.from_features(container(features))
@@ -112,7 +113,7 @@ def test_features_are_put_together_again(container):
     assert_allclose(rebuilt, features, atol=1e-12)
 
 
-@spectra
+@over(every(**spectra))
 def test_rotate_is_multiplication_with_the_transposed_vectors(make):
     spectrum, K = make()
     Y = np.random.default_rng(1).normal(size=(len(K), 3))
@@ -144,8 +145,7 @@ def test_eigenvalues_below_the_rank_threshold_are_exactly_zero():
         assert Spectrum.from_features(container(features)).values.shape == (2,)
 
 
-@spectra
-@pytest.mark.parametrize("null_weight", [0.0, 1.0, 2.5])
+@over(covering(**spectra, null_weight=[0.0, 1.0, 2.5]))
 def test_apply_is_a_function_of_the_kernel(make, null_weight):
     spectrum, K = make()
     Y = np.random.default_rng(2).normal(size=(len(K), 2))
@@ -157,8 +157,7 @@ def test_apply_is_a_function_of_the_kernel(make, null_weight):
     assert_array_equal(Y, before)
 
 
-@spectra
-@pytest.mark.parametrize("block", [1000, 2], ids=["whole", "in blocks"])
+@over(every(**spectra, block={"whole": 1000, "in blocks": 2}))
 def test_matrix_and_its_diagonal(monkeypatch, make, block):
     monkeypatch.setattr(room, "row_blocks", lambda n, _: [slice(i, min(i + block, n)) for i in range(0, n, block)])
     spectrum, K = make()
@@ -174,7 +173,7 @@ def test_matrix_and_its_diagonal(monkeypatch, make, block):
     assert_allclose(spectrum.outside, np.diag(np.eye(n) - U @ U.T), atol=1e-13)
 
 
-@spectra
+@over(every(**spectra))
 def test_training_rows_predict_on_the_training_block(make):
     """Coefficients of one or two rows, times the kernel (dual) or the transposed features (primal)."""
     spectrum, K = make()
@@ -183,39 +182,38 @@ def test_training_rows_predict_on_the_training_block(make):
     assert_allclose(spectrum.training_rows(product), product @ block.T, atol=1e-11)
 
 
-@spectra
+@over(every(**spectra))
 def test_expanding_takes_spectral_to_training_rows(make):
     spectrum, _ = make()
     product = np.random.default_rng(4).normal(size=(2, spectrum.values.shape[0]))
     assert_allclose(spectrum.expand(product), product @ spectrum.vectors.T, atol=1e-11)
 
 
-@spectra
+@over(every(**spectra))
 def test_the_basis_turns_spectral_into_model_coefficients(make):
     """The training block times the basis is the kernel times U, in the dual as in the primal."""
     spectrum, K = make()
     assert_allclose(training_block(spectrum, K) @ spectrum.basis, K @ spectrum.vectors, atol=1e-11)
 
 
-@pytest.mark.parametrize("make", [singular, primal, primal_sparse])
-@pytest.mark.parametrize(
-    ("filter", "alpha", "expected"),
-    [
+@over(
+    lines(
+        "filter alpha expected",
         (Tikhonov(), 0.5, lambda largest: 2.0),
         (Tikhonov(), 0.0, lambda largest: 0.0),
         (SpectralCutoff(), 0.5, lambda largest: 0.0),
         (IteratedTikhonov(3), 0.5, lambda largest: 6.0),
         (Landweber(), 0.5, lambda largest: np.ceil(largest / 0.5) / largest),
         (Landweber(4), 0.5, lambda largest: 4 / largest),
-    ],
-    ids=lambda value: repr(value) if isinstance(value, float) or hasattr(value, "phi") else "",
+    )
 )
+@over(every(make=[singular, primal, primal_sparse]))
 def test_null_phi_is_the_filter_at_zero(make, filter, alpha, expected):
     spectrum, _ = make()
     assert_allclose(spectrum.smoother(filter, alpha).null_phi, expected(spectrum.values.max()), rtol=1e-13)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@over(every(container=[np.asarray, sparse.csr_array]))
 def test_features_of_zeros_have_an_empty_spectrum(container):
     spectrum = Spectrum.from_features(container(np.zeros((4, 2))))
     assert spectrum.vectors.shape == (4, 0)
@@ -224,9 +222,7 @@ def test_features_of_zeros_have_an_empty_spectrum(container):
     assert_array_equal(spectrum.smoother(Tikhonov(), 0.5).residual(), np.eye(4))
 
 
-@spectra
-@pytest.mark.parametrize("filter", FILTERS, ids=repr)
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 30.0, 1e4])
+@over(covering(**spectra, filter=FILTERS, alpha=[1e-3, 1.0, 30.0, 1e4]))
 def test_smoother_against_its_dense_twin(make, filter, alpha):
     spectrum, K = make()
     side = spectrum.smoother(filter, alpha)
@@ -237,7 +233,7 @@ def test_smoother_against_its_dense_twin(make, filter, alpha):
     assert_allclose(side.slack, 1 - np.diag(H), atol=1e-11)
 
 
-@spectra
+@over(every(**spectra))
 def test_smoother_without_regularisation_is_the_projector(make):
     spectrum, K = make()
     side = spectrum.smoother(Tikhonov(), 0.0)
@@ -247,9 +243,7 @@ def test_smoother_without_regularisation_is_the_projector(make):
     assert_allclose(side.slack, 1 - np.diag(projector), atol=1e-11)
 
 
-@spectra
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 30.0, 1e4])
-@pytest.mark.parametrize("n_labels", [2, 20], ids=["few labels", "many labels"])
+@over(covering(**spectra, alpha=[1e-3, 1.0, 30.0, 1e4], n_labels={"few labels": 2, "many labels": 20}))
 def test_smoothing_against_its_dense_twin(make, alpha, n_labels):
     """Many columns of labels are multiplied with the matrix itself, few with its factors."""
     spectrum, K = make()
@@ -277,9 +271,7 @@ def leave_one_out_twin(K: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray
     return predicted
 
 
-@spectra
-@pytest.mark.parametrize("alpha", [1e-4, 1.0, 1e6])
-@pytest.mark.parametrize("n_labels", [2, 20], ids=["few labels", "many labels"])
+@over(covering(**spectra, alpha=[1e-4, 1.0, 1e6], n_labels={"few labels": 2, "many labels": 20}))
 def test_leave_one_out_is_refitting_without_each_row(make, alpha, n_labels):
     spectrum, K = make()
     Y = np.random.default_rng(7).normal(size=(len(K), n_labels))
@@ -290,7 +282,7 @@ def test_leave_one_out_is_refitting_without_each_row(make, alpha, n_labels):
     assert_allclose(found, expected, rtol=0, atol=tolerance * abs(expected).max())
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-10])
+@over(every(alpha=[0.0, 1e-10]))
 def test_leave_one_out_of_an_interpolating_model(alpha):
     """With full rank nothing is left of the residual at λ = 0, but its direction is known."""
     spectrum, K = full_rank()
@@ -328,7 +320,7 @@ def largest_relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     return max(float(abs(mpmath.mpf(float(a)) / b - 1)) for a, b in zip(found.ravel(), exact.ravel(), strict=True))
 
 
-@pytest.mark.parametrize("alpha", [1e-10, 1e-4, 1.0, 1e6, 1e10])
+@over(every(alpha=[1e-10, 1e-4, 1.0, 1e6, 1e10]))
 def test_twelve_digits_of_leverage_and_slack(alpha):
     K = whole_features(6, 12) @ whole_features(6, 12).T
     side = Spectrum.from_gram(K).smoother(Tikhonov(), alpha)
@@ -440,15 +432,15 @@ def test_both_flaws_are_told_in_one_warning():
     assert "repair='error'" in message
 
 
-@pytest.mark.parametrize(
-    ("K", "sentence"),
-    [
+@over(
+    lines(
+        "K sentence",
         ([[2.0, 0.75], [0.5, 2.0]], "The drug kernel is not symmetric: the largest gap .* is 0.25"),
         (
             [[1.0, 1.5], [1.5, 1.0]],
             "The drug kernel is not positive semi-definite: 1 of its 2 eigenvalues .* -0.5 ",
         ),
-    ],
+    )
 )
 def test_a_flaw_can_be_refused(K, sentence):
     with pytest.raises(KernelError, match=sentence):

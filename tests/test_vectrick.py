@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import vectrick
 from dyadlearn.vectrick import sandwich, sandwich_at
+from sweeps import covering, every, over
 
 # (a, m, q, b): left (a, m), middle (m, q), right (b, q)
 SHAPES = [(2, 3, 4, 5), (7, 3, 4, 2), (1, 6, 2, 9), (9, 2, 6, 1), (4, 4, 4, 4), (1, 1, 1, 1), (5, 8, 1, 3)]
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+shapes = {"shape": SHAPES}
 
 CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
@@ -32,9 +32,7 @@ def kronecker_twin(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> n
     return stacked.reshape((len(left), len(right)), order="F")
 
 
-@shapes
-@pytest.mark.parametrize("left_container", CONTAINERS.values(), ids=CONTAINERS)
-@pytest.mark.parametrize("right_container", CONTAINERS.values(), ids=CONTAINERS)
+@over(covering(**shapes, left_container=CONTAINERS, right_container=CONTAINERS))
 def test_sandwich_is_the_kronecker_product(shape, left_container, right_container):
     left, middle, right = operands(shape)
     found = sandwich(left_container(left), middle, right_container(right))
@@ -42,7 +40,7 @@ def test_sandwich_is_the_kronecker_product(shape, left_container, right_containe
     assert_allclose(found, kronecker_twin(left, middle, right), atol=1e-13)
 
 
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@over(every(container=CONTAINERS))
 def test_sandwich_without_a_right_operand(container):
     left, middle, _ = operands((2, 3, 4, 5))
     found = sandwich(container(left), middle, None)
@@ -70,10 +68,11 @@ def test_sandwich_takes_the_cheaper_order(monkeypatch):
     assert first_products[0] == (1, 6)  # right first
 
 
-@shapes
-@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
-@pytest.mark.parametrize("left_container", CONTAINERS.values(), ids=CONTAINERS)
-@pytest.mark.parametrize("right_container", CONTAINERS.values(), ids=CONTAINERS)
+@over(
+    covering(
+        **shapes, gather_cost={"gathered": 0, "whole": 10**9}, left_container=CONTAINERS, right_container=CONTAINERS
+    )
+)
 def test_sandwich_at_samples_the_product(monkeypatch, shape, gather_cost, left_container, right_container):
     monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
     left, middle, right = operands(shape)
@@ -105,7 +104,7 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
     assert right_shapes == [(3, 4), (4, 20)]
 
 
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@over(every(container=CONTAINERS))
 def test_gathered_pairs_run_in_blocks(monkeypatch, container):
     monkeypatch.setattr(vectrick, "_GATHER_COST", 0)
     monkeypatch.setattr(vectrick, "row_blocks", lambda n, _: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
@@ -115,7 +114,7 @@ def test_gathered_pairs_run_in_blocks(monkeypatch, container):
     assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
 
 
-@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
+@over(every(gather_cost={"gathered": 0, "whole": 10**9}))
 def test_no_pairs_give_no_values(monkeypatch, gather_cost):
     monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
     left, middle, right = operands((7, 3, 4, 6))
@@ -123,7 +122,7 @@ def test_no_pairs_give_no_values(monkeypatch, gather_cost):
     assert sandwich_at(left, middle, right, none, none).shape == (0,)
 
 
-@pytest.mark.parametrize("gather_cost", [0, 10**9], ids=["gathered", "whole"])
+@over(every(gather_cost={"gathered": 0, "whole": 10**9}))
 def test_every_library_computes_the_same(monkeypatch, library, gather_cost):
     monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
     for shape in SHAPES:

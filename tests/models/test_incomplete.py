@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
@@ -33,9 +34,7 @@ every_kernel = {"kernel": ["linear", "rbf", "precomputed"]}
 
 def make_data(m=M, q=Q, n_new=3, seed=0):
     """Return features of m + n_new instances and q + n_new tasks, and labels (m, q)."""
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m + n_new, 4)), rng.normal(size=(q + n_new, 3))
-    return X, X[:m] @ rng.normal(size=(4, 3)) @ T[:q].T + rng.normal(size=(m, q)), T
+    return problems.data(m, q, n_new=n_new, seed=seed)
 
 
 def with_holes(Y: np.ndarray, pattern: str, seed: int = 1) -> np.ndarray:

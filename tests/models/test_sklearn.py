@@ -9,12 +9,10 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 
 ESTIMATORS = [
     IndependentTaskRidge(),
-    IndependentTaskRidge(kernel="rbf"),
     IndependentTaskRidge(kernel="precomputed"),
     KroneckerRidge(),
     KroneckerRidge(kernel="precomputed"),
     TwoStepRidge(),
-    TwoStepRidge(kernel="rbf"),
     TwoStepRidge(kernel="precomputed"),
 ]
 

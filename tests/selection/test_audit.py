@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import audit
+from sweeps import every, lines, over
 
 
 def slow_settings(train, test):
@@ -83,9 +84,9 @@ def test_tables_may_be_of_different_forms():
     assert audit(np.array([[2**53, 0]]), np.array([[2**53 + 1, 0]], dtype=np.uint64)).settings.tolist() == ["B"]
 
 
-@pytest.mark.parametrize(
-    ("test", "setting", "message"),
-    [
+@over(
+    lines(
+        "test setting message",
         ([(1, 1)], None, "The setting of 1 test pair is A."),
         ([(1, 1), (2, 2)], None, "The setting of 2 test pairs is mixed (1 A, 1 D)."),
         ([(0, 0), (1, 0), (1, 1)], None, "The setting of 3 test pairs is A: 2 are in training too."),
@@ -115,7 +116,7 @@ def test_tables_may_be_of_different_forms():
             "Setting A does not hold for all 3 test pairs (1 A, 1 B, 1 C): 2 are harder, the instance or task being "
             "new.",
         ),
-    ],
+    )
 )
 def test_the_verdict_is_one_sentence(test, setting, message):
     assert audit([(0, 0), (0, 1), (1, 0)], test, setting).message == message
@@ -134,9 +135,9 @@ def test_what_is_shown():
     ]
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "message"),
-    [
+@over(
+    lines(
+        "train test message",
         ([], [(1, 1)], "train is empty"),
         ([(1, 1)], [], "test is empty"),
         (np.zeros((2, 2), dtype=bool), np.ones((2, 2), dtype=bool), "train is empty"),
@@ -145,7 +146,7 @@ def test_what_is_shown():
         (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"a mask of the same grid"),
         ([(1, 1, 1)], [(1, 1)], "train must have two columns"),
         ([(1, 1), (1, 2)], [(1, 1), (1, None)], "train or test has a missing value in row 1"),
-    ],
+    )
 )
 def test_splits_that_are_none(train, test, message):
     with pytest.raises(ValueError, match=message):
@@ -178,15 +179,15 @@ def test_a_network_is_audited_by_edges_and_nodes(train, test):
         assert ("does not hold" in report.message) == bool(report.leaks or report.harder)
 
 
-@pytest.mark.parametrize(
-    ("test", "setting", "words"),
-    [
+@over(
+    lines(
+        "test setting words",
         ([("b", "a")], "A", "1 leaks, being in training"),
         ([("b", "c")], "B", "1 leaks, both nodes being in training"),
         ([("x", "y")], "C", "1 is harder, both nodes being new"),
         ([("x", "a"), ("a", "c")], "D", "2 leak, 1 by one node in training, 1 by both"),
         ([("x", "a")], "A", "1 is harder, a node being new"),
-    ],
+    )
 )
 def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
     report = audit([("a", "b"), ("c", "a")], test, setting, network=True)
@@ -194,7 +195,7 @@ def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
     assert "both nodes" in str(report)
 
 
-@pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame, lambda mask: pl.DataFrame(mask)])
+@over(every(make=[np.asarray, np.ndarray.tolist, pd.DataFrame, lambda mask: pl.DataFrame(mask)]))
 def test_booleans_throughout_are_a_mask_however_they_come(make):
     train = np.array([[True, True], [True, True], [True, False]])
     expected, found = audit(train, ~train, "A"), audit(make(train), make(~train), "A")
@@ -214,13 +215,13 @@ def test_masks_in_frames_are_matched_by_their_ids():
         audit(train, test.astype("boolean").where(train, pd.NA))
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "words"),
-    [
+@over(
+    lines(
+        "train test words",
         (np.array([[1, 2]]), np.array([["1", "9"]]), r"^Instances of train and test differ.*1 and '1'.*alike"),
         ([("a", 2.0)], [("b", "2")], r"^Tasks of train and test differ in type or blanks only, such as 2\.0 and '2'"),
         ([("a", "x ")], [("b", "x")], r"^Tasks .*'x ' and 'x'"),
-    ],
+    )
 )
 def test_ids_that_differ_in_type_or_blanks_only_are_no_strangers(train, test, words):
     with pytest.raises(IdError, match=words):

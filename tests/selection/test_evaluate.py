@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -21,14 +22,14 @@ from dyadlearn import (
     save,
 )
 from dyadlearn.metrics import Scorer, scorer
+from sweeps import covering, every, over
 
 pytest.importorskip("pandas")
 
 
 def make_data(m=9, q=7):
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(m, 4)), rng.normal(size=(q, 3))
-    Y = np.where(X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(m, q)) > 1, 1.0, 0.0)
+    X, Y, T = problems.data(m, q)
+    Y = np.where(Y > 1, 1.0, 0.0)
     Y[2], Y[:, 3] = 0, 0
     return X, Y, T
 
@@ -37,11 +38,20 @@ def worst(Y, F):
     return -float(abs(Y - F).sum(axis=0).max())
 
 
-@pytest.mark.parametrize(
-    "scoring",
-    ["neg_mean_squared_error", "r2", "roc_auc", "average_precision", "concordance_index", "precision_at_3", worst],
+@over(
+    covering(
+        scoring=[
+            "neg_mean_squared_error",
+            "r2",
+            "roc_auc",
+            "average_precision",
+            "concordance_index",
+            "precision_at_3",
+            worst,
+        ],
+        model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7), TwoStepRidge(1.0, 1.0, kernel="rbf")],
+    )
 )
-@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7), TwoStepRidge(1.0, 1.0, kernel="rbf")])
 def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
@@ -98,7 +108,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@pytest.mark.parametrize("kind", ["arrays", "pandas", "polars"])
+@over(every(kind=["arrays", "pandas", "polars"]))
 def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
     X, Y, T = make_data()
     names = [f"t{j}" for j in range(7)]
@@ -205,15 +215,12 @@ def test_a_regularisation_for_every_task():
 
 def make_holes():
     """Return data with so many labels that single pairs are left out in folds."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(45, 4)), rng.normal(size=(32, 3))
-    Y = X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(45, 32))
-    Y[rng.random(Y.shape) < 0.2] = np.nan
-    return X, Y, T
+    return problems.data(45, 32, missing=0.2)
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], ids=repr)
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@over(
+    every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], scoring=["neg_mean_squared_error", "concordance_index"])
+)
 def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
     X, Y, T = make_holes()
     model.fit(X, Y, tasks=T)
@@ -232,7 +239,7 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
     assert list(five["method"]) == ["5 folds, solved again"]
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], ids=repr)
+@over(every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)]))
 def test_few_pairs_are_left_out_exactly(model):
     X, Y, T = make_holes()
     model.fit(X[:12], Y[:12, :10], tasks=T[:10])
@@ -266,7 +273,7 @@ def test_weights_are_for_fitting_only():
     assert_allclose(evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
 
 
-@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+@over(every(symmetry=["symmetric", "antisymmetric"]))
 def test_networks_with_holes_leave_out_edges_both_ways(symmetry):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(36, 4)), rng.normal(size=(36, 36))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import problems
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -24,6 +25,7 @@ from dyadlearn import (
 )
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
+from sweeps import covering, every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -33,16 +35,13 @@ PLAIN = {
     KroneckerRidgeCV: KroneckerRidge,
     IndependentTaskRidgeCV: IndependentTaskRidge,
 }
-every_search = pytest.mark.parametrize("Search", PLAIN)
-pair_searches = pytest.mark.parametrize("Search", [TwoStepRidgeCV, KroneckerRidgeCV])
-every_setting = pytest.mark.parametrize("letter", "ABCD")
+every_search = {"Search": list(PLAIN)}
+pair_searches = {"Search": [TwoStepRidgeCV, KroneckerRidgeCV]}
+every_setting = {"letter": "ABCD"}
 
 
 def make_data(m=12, q=9, share=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 5)) / 2, rng.normal(size=(q, 4)) / 2
-    Y = X @ rng.normal(size=(5, 4)) @ T.T + 0.5 * rng.normal(size=(m, q))
-    return X, np.where(rng.random((m, q)) < share, np.nan, Y), T
+    return problems.data(m, q, 5, 4, noise=0.5, scale=2.0, missing=share, seed=seed)
 
 
 def kernels(cls, kernel="rbf"):
@@ -81,26 +80,23 @@ def in_folds(Search, params, data, splits, kernel="rbf"):
 
 def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", rtol=1e-6, kernel="rbf"):
     """Compare the landscape, and what was chosen from it, with that of fresh models."""
-    splits, Y, expected = list(splits), data[1], np.empty_like(search.landscape_)
+    splits, Y, expected, held_out = list(splits), data[1], np.empty_like(search.landscape_), {}
     for place, params in points(type(search)):
-        F = in_folds(type(search), params, data, splits, kernel)
-        expected[place] = scorer(scoring)(Y, F, setting=search.setting)
+        held_out[place] = in_folds(type(search), params, data, splits, kernel)
+        expected[place] = scorer(scoring)(Y, held_out[place], setting=search.setting)
     assert_allclose(search.landscape_, expected, rtol=rtol)
-    best = np.unravel_index(expected.argmax(), expected.shape)
-    chosen = dict(points(type(search)))[tuple(int(index) for index in best)]
+    best = tuple(int(index) for index in np.unravel_index(expected.argmax(), expected.shape))
+    chosen, F = dict(points(type(search)))[best], held_out[best]
     assert search.alpha_ == chosen["alpha"]
     assert getattr(search, "task_alpha_", None) == chosen.get("task_alpha")
     assert search.best_score_ == search.landscape_[best]
-    F = in_folds(type(search), chosen, data, splits, kernel)
     assert_allclose(search.holdout_, F, rtol=0, atol=rtol * np.abs(F).max())
 
 
 # --- folds that are solved again -----------------------------------------------------------------
 
 
-@pair_searches
-@every_setting
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@over(covering(**pair_searches, **every_setting, kernel=["rbf", "linear"]))
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
     monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
     data = make_data()
@@ -110,9 +106,13 @@ def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch
     assert search.holdout_method_ == f"{'5×5' if letter == 'D' else 5} folds, solved again"
 
 
-@every_search
-@pytest.mark.parametrize("scoring", ["concordance_index", "r2"])
-@pytest.mark.parametrize("cv", [3, SettingKFold("B", 4, random_state=5), np.int64(2)], ids=["3", "SettingKFold", "2"])
+@over(
+    covering(
+        **every_search,
+        scoring=["concordance_index", "r2"],
+        cv={"3": 3, "SettingKFold": SettingKFold("B", 4, random_state=5), "2": np.int64(2)},
+    )
+)
 def test_folds_that_are_asked_for(Search, scoring, cv):
     data = make_data()
     search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
@@ -121,8 +121,7 @@ def test_folds_that_are_asked_for(Search, scoring, cv):
     assert search.holdout_method_ == f"{folds.n_splits} folds, solved again"
 
 
-@pair_searches
-@pytest.mark.parametrize("letter", "BCD")
+@over(every(**pair_searches, letter="BCD"))
 def test_groups_stay_together(Search, letter):
     data = make_data()
     groups = np.arange(12) // 2 if letter in "BD" else None
@@ -136,7 +135,7 @@ def test_groups_stay_together(Search, letter):
     assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 2} folds, solved again"
 
 
-@pair_searches
+@over(every(**pair_searches))
 def test_iterations_that_stop_early_choose_the_same(Search):
     """More cells than are solved for directly: 1e-5 in the search, compared with 1e-10."""
     data = make_data(72, 40, 0.78)
@@ -146,7 +145,7 @@ def test_iterations_that_stop_early_choose_the_same(Search):
     assert_equals_loop(search, data, SettingKFold("B", 2, random_state=0).split_grid(72, 40), rtol=1e-4)
 
 
-@every_search
+@over(every(**every_search))
 def test_the_model_is_that_of_the_best_regularisation(Search):
     X, Y, T = make_data()
     search = make_search(Search, "A").fit(X, Y, tasks=T)
@@ -192,13 +191,13 @@ def nothing_is_solved_again(monkeypatch):
 @pytest.mark.usefixtures("nothing_is_solved_again")
 @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
 class TestShortcuts:
-    @pytest.mark.parametrize("letter", "AB")
+    @over(every(letter="AB"))
     def test_independent_tasks(self, letter, scoring):
         data = make_data()
         search = make_search(IndependentTaskRidgeCV, letter, scoring=scoring).fit(data[0], data[1])
         assert_equals_holdout(search, data)
 
-    @pair_searches
+    @over(every(**pair_searches))
     def test_few_pairs(self, Search, scoring):
         data = make_data()
         search = make_search(Search, "A", scoring=scoring).fit(data[0], data[1], tasks=data[2])
@@ -211,7 +210,7 @@ class TestShortcuts:
         search = make_search(TwoStepRidgeCV, "A", scoring=scoring).fit(X, Y, tasks=T)
         assert_equals_holdout(search, (X, Y, T))
 
-    @every_setting
+    @over(every(**every_setting))
     def test_rows_and_columns_without_labels(self, letter, scoring):
         X, Y, T = make_data(share=0.0)
         Y[[1, 7]], Y[:, 3] = np.nan, np.nan
@@ -245,8 +244,7 @@ class TestShortcuts:
 # --- folds on complete labels --------------------------------------------------------------------
 
 
-@pair_searches
-@every_setting
+@over(every(**pair_searches, **every_setting))
 def test_folds_of_complete_labels_are_exact(Search, letter):
     data = make_data(share=0.0)
     search = make_search(Search, letter, cv=3).fit(data[0], data[1], tasks=data[2])
@@ -314,7 +312,7 @@ def test_kernels_are_searched_too():
 # --- forms and libraries -------------------------------------------------------------------------
 
 
-@pair_searches
+@over(every(**pair_searches))
 def test_frames(Search):
     X, Y, T = make_data()
     rows, columns = [f"i{i}" for i in range(12)], [f"t{j}" for j in range(9)]
@@ -328,8 +326,7 @@ def test_frames(Search):
     assert_allclose(framed.landscape_, plain.landscape_)
 
 
-@every_search
-@pytest.mark.parametrize("letter", "AB")
+@over(every(**every_search, letter="AB"))
 def test_array_libraries(Search, letter, library):
     X, Y, T = make_data()
     expected = make_search(Search, letter).fit(X, Y, tasks=T)
@@ -344,20 +341,18 @@ def test_array_libraries(Search, letter, library):
 # --- bad input -----------------------------------------------------------------------------------
 
 
-@every_search
-@pytest.mark.parametrize("holes", [0.0, 0.3], ids=["complete", "holes"])
-@pytest.mark.parametrize(
-    ("cv", "error", "message"),
-    [
+@over(
+    lines(
+        "cv error message",
         (SettingKFold("D"), ValueError, r"^cv makes folds for setting D, but the setting is B\.$"),
         (True, TypeError, r"^cv must be a number of folds or a SettingKFold, found True\.$"),
         ("5", TypeError, r"^cv must be a number of folds or a SettingKFold, found '5'\.$"),
         (2.5, TypeError, r"^cv must be a number of folds or a SettingKFold, found 2\.5\.$"),
         (1, ValueError, r"^n_splits must be a whole number of at least 2, found 1\.$"),
         (13, ValueError, r"n_splits=13 folds need at least as many instances .* found 12: use fewer folds"),
-    ],
-    ids=str,
+    )
 )
+@over(every(**every_search, holes={"complete": 0.0, "holes": 0.3}))
 def test_wrong_folds(Search, holes, cv, error, message):
     X, Y, T = make_data(share=holes)
     search = make_search(Search, cv=cv)
@@ -367,7 +362,7 @@ def test_wrong_folds(Search, holes, cv, error, message):
         search.predict(X)
 
 
-@every_search
+@over(every(**every_search))
 def test_free_regularisations_need_complete_labels(Search, nothing_is_solved_again):
     X, Y, T = make_data()
     message = r'^alphas="auto" needs complete labels without weights or cv: give alphas as numbers\.$'
@@ -377,7 +372,7 @@ def test_free_regularisations_need_complete_labels(Search, nothing_is_solved_aga
         Search("auto", cv=3, **kernels(Search)).fit(X, np.nan_to_num(Y), tasks=T)
 
 
-@every_search
+@over(every(**every_search))
 def test_grids_without_labels(Search):
     X, Y, T = make_data()
     search = make_search(Search, cv=2).fit(X, Y, tasks=T)
@@ -396,14 +391,14 @@ def test_one_regularisation_for_each_task_takes_no_folds():
         make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
 
 
-@pair_searches
+@over(every(**pair_searches))
 def test_a_search_weighs_all_cells_alike(Search):
     X, Y, T = make_data()
     with pytest.raises(TypeError, match="sample_weight"):
         make_search(Search).fit(X, Y, tasks=T, sample_weight=np.ones(12))
 
 
-@pair_searches
+@over(every(**pair_searches))
 def test_folds_without_a_label_to_learn_from(Search):
     X, Y, T = make_data()
     Y[1:] = np.nan
@@ -411,7 +406,7 @@ def test_folds_without_a_label_to_learn_from(Search):
         make_search(Search, cv=3).fit(X, Y + 0.0, tasks=T)
 
 
-@pair_searches
+@over(every(**pair_searches))
 def test_iterations_that_do_not_converge_are_told(Search):
     X, Y, T = make_data(72, 40, 0.78)
     search = make_search(Search, cv=2, max_iter=1)
@@ -432,8 +427,7 @@ def test_iterations_that_do_not_converge_are_told(Search):
     assert told[0].filename == __file__
 
 
-@pytest.mark.parametrize("metric", [mean_squared_error, concordance_index, roc_auc])
-@pytest.mark.parametrize("average", ["micro", "instance", "task"])
+@over(every(metric=[mean_squared_error, concordance_index, roc_auc], average=["micro", "instance", "task"]))
 def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average):
     Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
     F = np.random.default_rng(0).normal(size=(3, 3))

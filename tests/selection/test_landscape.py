@@ -19,6 +19,7 @@ from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
 from dyadlearn.spectrum import Spectrum
 from problems import posed
+from sweeps import covering, every, lines, over
 
 SHAPES = {"tall": (9, 5), "wide": (5, 9), "square": (6, 6)}
 EXTREME = [1e-10, 1e-3, 0.7, 1e3, 1e10]
@@ -83,26 +84,28 @@ def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options
     return found
 
 
-@pytest.mark.parametrize("scoring", SCORINGS)
-@pytest.mark.parametrize("letters", SETTINGS)
-@pytest.mark.parametrize("shape", SHAPES)
+@over(covering(scoring=list(SCORINGS), letters=SETTINGS, shape=list(SHAPES)))
 def test_two_step_equals_every_grid_point(shape, letters, scoring):
     labels = binary if scoring == "auc" else None
     problem = make_problem("two_step", SHAPES[shape], labels=labels)
     compare(problem, EXTREME, [1e-10, 0.2, 5.0, 1e10], letters, SCORINGS[scoring])
 
 
-@pytest.mark.parametrize("scoring", SCORINGS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", ["kronecker", "independent", "network"])
-def test_models_of_one_regularisation_equal_every_grid_point(method, shape, scoring):
+@over(
+    covering(
+        scoring=list(SCORINGS),
+        shape=list(SHAPES),
+        method=["kronecker", "independent", "network"],
+        letters=["ABCD", "B", "AD", "BA"],
+        where=lambda method, letters, **others: letters != ("AD" if method == "independent" else "BA"),
+    )
+)
+def test_models_of_one_regularisation_equal_every_grid_point(method, shape, scoring, letters):
     problem = make_problem(method, SHAPES[shape], labels=binary if scoring == "auc" else None)
-    for letters in ("ABCD", "B", "AD") if method != "independent" else ("ABCD", "B", "BA"):
-        compare(problem, EXTREME, EXTREME[:2], letters, SCORINGS[scoring])
+    compare(problem, EXTREME, EXTREME[:2], letters, SCORINGS[scoring])
 
 
-@pytest.mark.parametrize("letters", SETTINGS)
-@pytest.mark.parametrize("kind", ["singular", "primal"])
+@over(every(letters=SETTINGS, kind=["singular", "primal"]))
 def test_kernels_with_a_null_space(kind, letters):
     rng = np.random.default_rng(0)
     problem = make_problem("two_step", (9, 5), rank=6)
@@ -113,38 +116,47 @@ def test_kernels_with_a_null_space(kind, letters):
         compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, rtol=1e-8)
 
 
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", "roc_auc"])
-@pytest.mark.parametrize("letters", ["A", "CD", "ABCD"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_groups(shape, letters, scoring):
+@over(
+    covering(
+        scoring=["neg_mean_squared_error", "r2", "roc_auc"],
+        letters=["A", "CD", "ABCD"],
+        shape=list(SHAPES),
+        sides=[("groups",), ("task_groups",), ("groups", "task_groups")],
+    )
+)
+def test_groups(shape, letters, scoring, sides):
     m, q = SHAPES[shape]
     problem = make_problem("two_step", (m, q), labels=binary if scoring == "roc_auc" else None)
     groups, task_groups = np.arange(m) % 4, np.array(list("uvwxyzuvw"))[:q]
     task_groups[1] = task_groups[0]
-    for given in ({"groups": groups}, {"task_groups": task_groups}, {"groups": groups, "task_groups": task_groups}):
-        compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, **given)
+    given = {name: labels for name, labels in (("groups", groups), ("task_groups", task_groups)) if name in sides}
+    compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, **given)
 
 
-@pytest.mark.parametrize("method", ["kronecker", "independent"])
+@over(every(method=["kronecker", "independent"]))
 def test_groups_of_models_of_one_regularisation(method):
     problem = make_problem(method, (8, 6))
     groups, task_groups = np.arange(8) // 2, [0, 0, 1, 1, 2, 2]
     compare(problem, [1e-4, 0.5, 1e4], [1.0], "ABCD", "r2", groups=groups, task_groups=task_groups)
 
 
-@pytest.mark.parametrize("method", ["two_step", "kronecker", "independent"])
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "roc_auc", "callable"])
-@pytest.mark.parametrize("shape", ["tall", "wide"])
-def test_array_libraries(library, shape, scoring, method):
+@over(
+    covering(
+        method=["two_step", "kronecker", "independent"],
+        scoring=["neg_mean_squared_error", "roc_auc", "callable"],
+        shape=["tall", "wide"],
+        is_grouped=[False, True],
+    )
+)
+def test_array_libraries(library, shape, scoring, method, is_grouped):
     problem = make_problem(method, SHAPES[shape], labels=binary, put=library.asarray)
     scoring = worst if scoring == "callable" and "numpy" in library.name else scoring
     scoring = "r2" if scoring == "callable" else scoring
-    groups = np.arange(SHAPES[shape][0]) % 3
-    for options in ({}, {"groups": groups}):
-        compare(problem, [1e-2, 0.5, 1e2], [1e-2, 5.0], "ABCD", scoring, rtol=library.rtol, **options)
+    options = {"groups": np.arange(SHAPES[shape][0]) % 3} if is_grouped else {}
+    compare(problem, [1e-2, 1e2], [1e-2, 5.0], "ABCD", scoring, rtol=library.rtol, **options)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@over(every(shape=list(SHAPES)))
 def test_one_product_for_all_settings_keeps_the_digits(shape):
     """Setting by setting there is no other product to be derived from."""
     problem = make_problem("two_step", SHAPES[shape])
@@ -160,9 +172,7 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
         assert_allclose(scores, expected, rtol=1e-11, err_msg=letter)
 
 
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
-@pytest.mark.parametrize("method", ["two_step", "kronecker"])
-@pytest.mark.parametrize("shape", SHAPES)
+@over(covering(scoring=["neg_mean_squared_error", "r2"], method=["two_step", "kronecker"], shape=list(SHAPES)))
 def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
     problem = make_problem(method, SHAPES[shape])
     whole = landscape(problem, EXTREME, EXTREME[1:], "ABCD", scoring)
@@ -196,9 +206,7 @@ def test_stacks_stay_within_the_memory():
     assert sum(sizes) == 2 * len(EXTREME) * 2
 
 
-@pytest.mark.parametrize("letters", ["A", "C", "DB", "ABCD"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
+@over(covering(letters=["A", "C", "DB", "ABCD"], shape=list(SHAPES), scoring=["neg_mean_squared_error", "r2"]))
 def test_no_regularisation_at_all(scoring, shape, letters):
     problem = make_problem("two_step", SHAPES[shape])
     compare(problem, [0.0, 0.5], [0.5, 0.0], letters, scoring)
@@ -227,7 +235,7 @@ def make_isolated(n, rng):
     return Spectrum.from_gram(isolated)
 
 
-@pytest.mark.parametrize("letters", ["A", "AB"])
+@over(every(letters=["A", "AB"]))
 def test_interpolation_of_both_sides_is_refused(letters):
     rng = np.random.default_rng(1)
     spectrum = make_isolated(6, rng)
@@ -236,10 +244,14 @@ def test_interpolation_of_both_sides_is_refused(letters):
         landscape(problem, [0.0], [0.0], letters, "r2")
 
 
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
-@pytest.mark.parametrize("method", ["two_step", "kronecker", "independent"])
-@pytest.mark.parametrize("shape", [(8, 6), (6, 8)], ids=["tall", "wide"])
-@pytest.mark.parametrize("is_grouped", [False, True])
+@over(
+    covering(
+        scoring=["neg_mean_squared_error", "r2"],
+        method=["two_step", "kronecker", "independent"],
+        shape={"tall": (8, 6), "wide": (6, 8)},
+        is_grouped=[False, True],
+    )
+)
 def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     """Some regularisations interpolate: they are NaN and named, and all others are scored as ever."""
     rng = np.random.default_rng(1)
@@ -267,20 +279,22 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
         landscape(problem, [0.0], grids[1], "B", scoring, groups=groups)
 
 
-@pytest.mark.parametrize("filter", [SpectralCutoff(), IteratedTikhonov(3), Landweber()], ids=repr)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_filters(shape, filter):
-    problem = make_problem("two_step", SHAPES[shape], filter=filter)
-    for letters in ("ABCD", "C"):
-        for scoring in ("neg_mean_squared_error", "r2"):
-            compare(problem, [0.3, 1.0, 4.0], [0.01, 1.0], letters, scoring)
-    flipped = make_problem("two_step", SHAPES[shape], task_filter=filter)
-    compare(flipped, [0.01, 1.0], [0.3, 1.0, 4.0], "ABCD", "r2")
+@over(
+    covering(
+        filter=[SpectralCutoff(), IteratedTikhonov(3), Landweber()],
+        shape=list(SHAPES),
+        letters=["ABCD", "C"],
+        scoring=["neg_mean_squared_error", "r2"],
+        side=["filter", "task_filter"],
+    )
+)
+def test_filters(shape, filter, letters, scoring, side):
+    problem = make_problem("two_step", SHAPES[shape], **{side: filter})
+    grids = [0.3, 1.0, 4.0], [0.01, 1.0]
+    compare(problem, *(grids if side == "filter" else grids[::-1]), letters, scoring)
 
 
-@pytest.mark.parametrize("put", [np.float64, np.float32])
-@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3])
-@pytest.mark.parametrize("letter", "BCD")
+@over(covering(put=[np.float64, np.float32], noise=[0.0, 1e-9, 1e-3], letter="BCD"))
 def test_squared_errors_near_zero(letter, noise, put):
     """Labels that the kernels explain all but completely: the closed form cancels, and is not believed."""
     rng = np.random.default_rng(0)
@@ -321,7 +335,7 @@ def test_shapes_and_defaults():
         assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("AB", (3,))
 
 
-@pytest.mark.parametrize("cls", [TwoStepRidge, KroneckerRidge])
+@over(every(cls=[TwoStepRidge, KroneckerRidge]))
 def test_a_fitted_model_and_its_problem_agree(cls):
     """Its own regularisation does not matter."""
     rng = np.random.default_rng(0)
@@ -356,9 +370,9 @@ def test_groups_are_aligned_by_id():
         assert_allclose(found[letter], [[expected]])
 
 
-@pytest.mark.parametrize(
-    ("problem", "options", "message"),
-    [
+@over(
+    lines(
+        "problem options message",
         ("two_step", {"alphas": []}, "alphas is empty"),
         ("two_step", {"task_alphas": []}, "task_alphas is empty"),
         ("kronecker", {"alphas": []}, "alphas is empty"),
@@ -371,7 +385,7 @@ def test_groups_are_aligned_by_id():
         ("two_step", {"task_groups": [1, 2]}, "task_groups must give one label for each of 5 rows"),
         ("independent", {"settings": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
         ("network", {"groups": [0] * 7, "settings": "B"}, "A network leaves out one edge or vertex at a time"),
-    ],
+    )
 )
 def test_bad_input(problem, options, message):
     with pytest.raises(ValueError, match=message):
@@ -386,8 +400,7 @@ def test_steps_that_ignore_alpha_have_no_landscape():
         landscape(make_problem("two_step", (7, 5), task_filter=Landweber(n_iter=3)))
 
 
-@pytest.mark.parametrize("shape", ["tall", "wide"])
-@pytest.mark.parametrize("method", ["two_step", "kronecker"])
+@over(every(shape=["tall", "wide"], method=["two_step", "kronecker"]))
 def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
     problem = make_problem(method, SHAPES[shape])
     landscape(problem, [1.0, 2.0], [1.0], "AD", "r2")

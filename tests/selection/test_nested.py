@@ -9,19 +9,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+import problems
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.nested import Interval, bootstrap_interval, nested_score
+from sweeps import covering, every, lines, over
 
 GRID = [1e-4, 0.03, 1.0, 30.0, 1e4]
 quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 
 def make_data(m=13, q=10, d=9, r=7, seed=0):
-    rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, d)) / np.sqrt(d), rng.normal(size=(q, r)) / np.sqrt(r)
-    return X, X @ rng.normal(size=(d, r)) @ T.T + 0.5 * rng.normal(size=(m, q)), T
+    return problems.data(m, q, d, r, noise=0.5, scale=None, seed=seed)
 
 
 def make_search(cls, **options):
@@ -61,9 +61,9 @@ def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=No
 
 
 @quiet
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
-@pytest.mark.parametrize("letter", "BCD")
-@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV])
+@over(
+    every(scoring=["neg_mean_squared_error", "concordance_index"], letter="BCD", cls=[TwoStepRidgeCV, KroneckerRidgeCV])
+)
 def test_nested_equals_a_loop(cls, letter, scoring):
     X, Y, T = make_data()
     search = make_search(cls, setting=letter, scoring=scoring)
@@ -89,9 +89,13 @@ def with_holes(Y, share=0.3, seed=1):
 
 
 @quiet
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
-@pytest.mark.parametrize("holes", [False, True], ids=["complete", "holes"])
-@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV])
+@over(
+    every(
+        scoring=["neg_mean_squared_error", "concordance_index"],
+        holes={"complete": False, "holes": True},
+        cls=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV],
+    )
+)
 def test_nested_pairs_equal_a_loop(cls, holes, scoring):
     """In setting A the cells of a fold are hidden in the grid, and the search fills it."""
     X, Y, T = make_data()
@@ -113,8 +117,7 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
 
 
 @quiet
-@pytest.mark.parametrize("shape", [(8, 2), (2, 8)], ids=["rows", "columns"])
-@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV])
+@over(every(shape={"rows": (8, 2), "columns": (2, 8)}, cls=[TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV]))
 def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
     """It stays in the grid without labels: predicted from its features, or 0 if its task is on its own."""
     rng = np.random.default_rng(2)
@@ -156,8 +159,7 @@ def test_nested_pairs_of_frames_and_libraries(library):
 
 
 @quiet
-@pytest.mark.parametrize("letter", "BCD")
-@pytest.mark.parametrize("cls", [TwoStepRidgeCV, KroneckerRidgeCV])
+@over(every(letter="BCD", cls=[TwoStepRidgeCV, KroneckerRidgeCV]))
 def test_nested_scores_of_incomplete_labels(cls, letter):
     X, Y, T = make_data()
     Y = with_holes(Y)
@@ -170,8 +172,7 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
 
 
 @quiet
-@pytest.mark.parametrize("per_task", [False, True])
-@pytest.mark.parametrize("with_tasks", [False, True])
+@over(every(per_task=[False, True], with_tasks=[False, True]))
 def test_nested_independent_tasks(with_tasks, per_task):
     X, Y, T = make_data()
     search = make_search(IndependentTaskRidgeCV, alpha_per_task=per_task)
@@ -184,7 +185,7 @@ def test_nested_independent_tasks(with_tasks, per_task):
 
 
 @quiet
-@pytest.mark.parametrize("letter", "BCD")
+@over(every(letter="BCD"))
 def test_nested_cuts_kernels(letter):
     X, Y, T = make_data()
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
@@ -198,7 +199,7 @@ def test_nested_cuts_kernels(letter):
 
 
 @quiet
-@pytest.mark.parametrize("letter", "BCD")
+@over(every(letter="BCD"))
 def test_nested_respects_groups(letter):
     X, Y, T = make_data()
     groups = np.arange(13) // 2 if letter in "BD" else None
@@ -210,7 +211,7 @@ def test_nested_respects_groups(letter):
 
 
 @quiet
-@pytest.mark.parametrize("letter", "ABCD")
+@over(every(letter="ABCD"))
 def test_held_out_labels_have_no_say(letter):
     """Whatever the labels of a fold are, what is predicted for it and chosen without it stays."""
     X, Y, T = make_data()
@@ -241,7 +242,7 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
 
 
 @quiet
-@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+@over(every(kernel=["linear", "precomputed"]))
 def test_nested_frames_are_aligned_by_id(kernel):
     pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
@@ -376,9 +377,9 @@ def test_the_nested_score_is_not_optimistic():
     assert abs(np.mean(nested) - 0.5) < 0.02
 
 
-@pytest.mark.parametrize(
-    ("search", "given", "error", "message"),
-    [
+@over(
+    lines(
+        "search given error message",
         (TwoStepRidgeCV(setting="A"), {"groups": np.arange(13)}, ValueError, "setting A leaves none out"),
         (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
         (TwoStepRidge(), {}, TypeError, "such as TwoStepRidgeCV, found TwoStepRidge"),
@@ -391,7 +392,7 @@ def test_the_nested_score_is_not_optimistic():
         (TwoStepRidgeCV(), {"n_splits": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
         (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),
         (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must give one label for each of 13 rows"),
-    ],
+    )
 )
 def test_nested_bad_input(search, given, error, message):
     X, Y, T = make_data()
@@ -407,9 +408,13 @@ def draws(random, m, q, over, n_resamples):
         yield rows, columns
 
 
-@pytest.mark.parametrize("over", ["instances", "tasks", "both"])
-@pytest.mark.parametrize("average", ["micro", "instance", "task"])
-@pytest.mark.parametrize("scoring", ["roc_auc", "neg_mean_squared_error", "r2", "precision_at_2", "callable"])
+@over(
+    covering(
+        over=["instances", "tasks", "both"],
+        average=["micro", "instance", "task"],
+        scoring=["roc_auc", "neg_mean_squared_error", "r2", "precision_at_2", "callable"],
+    )
+)
 def test_interval_equals_a_loop(scoring, average, over):
     rng = np.random.default_rng(0)
     Y = (rng.random((7, 6)) < 0.3).astype(float)
@@ -434,13 +439,13 @@ def test_undefined_resamples_are_counted():
     Y = np.zeros((4, 5))
     Y[0, :2] = 1
     F = np.random.default_rng(0).normal(size=(4, 5))
-    for average, over in (("micro", "instances"), ("instance", "instances"), ("instance", "both"), ("task", "tasks")):
-        found = bootstrap_interval(Y, F, "roc_auc", average=average, over=over, n_resamples=50, random_state=0)
+    for average, drawn in (("micro", "instances"), ("instance", "instances"), ("instance", "both"), ("task", "tasks")):
+        found = bootstrap_interval(Y, F, "roc_auc", average=average, over=drawn, n_resamples=50, random_state=0)
         assert 0 < found.n_undefined < 50
         assert found.n_undefined + found.n_resamples == 50
 
 
-@pytest.mark.parametrize(("letter", "average"), [("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")])
+@over(lines("letter average", ("A", "micro"), ("B", "instance"), ("C", "task"), ("D", "micro")))
 def test_the_setting_chooses_the_average(letter, average):
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6))
@@ -487,9 +492,9 @@ def test_how_an_interval_reads():
     assert str(Interval(0.87021, 0.85, 0.88123, 0.95, 1000, 0)) == "0.8702 (95 % interval 0.85 … 0.8812)"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+@over(
+    lines(
+        "given message",
         ({"over": "cells"}, "over must be one of 'instances', 'tasks', 'both', found 'cells'"),
         ({"n_resamples": 0}, "n_resamples must be a whole number of at least 1, found 0"),
         ({"n_resamples": 2.5}, "n_resamples must be a whole number"),
@@ -501,7 +506,7 @@ def test_how_an_interval_reads():
         ({"setting": "B", "average": "micro"}, "Give average or setting, not both"),
         ({"scoring": "roc_auc", "Y": np.ones((4, 5))}, "labels of exactly two values"),
         ({"scoring": lambda Y, F: float("nan")}, "undefined in all 1000 resamples"),
-    ],
+    )
 )
 def test_interval_bad_input(given, message):
     with pytest.raises(ValueError, match=message):

@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_valid
 from dyadlearn import IndependentTaskRidgeCV, load, save
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import audit
+from sweeps import covering, every, lines, over
 
 
 def full_table(m, q):
@@ -39,9 +40,8 @@ def forbidden(setting, pair, test):
     }[setting]
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize(("m", "q", "n_splits"), [(7, 5, 2), (6, 6, 3), (5, 9, 5)])
+@over(lines("m q n_splits", (7, 5, 2), (6, 6, 3), (5, 9, 5)))
+@over(every(setting="ABCD", shuffle=[True, False]))
 def test_training_is_all_that_the_setting_allows(setting, shuffle, m, q, n_splits):
     pairs = full_table(m, q)
     folds = SettingKFold(setting, n_splits, shuffle=shuffle, random_state=1 if shuffle else None)
@@ -59,7 +59,7 @@ def test_training_is_all_that_the_setting_allows(setting, shuffle, m, q, n_split
     assert all(count > 0 for count in unused) == (setting == "D")
 
 
-@pytest.mark.parametrize("setting", "ABC")
+@over(every(setting="ABC"))
 def test_folds_are_even(setting):
     m, q, n_splits = 8, 7, 5
     sizes = []
@@ -69,7 +69,7 @@ def test_folds_are_even(setting):
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_a_grid_is_split_as_the_table_of_its_cells(setting):
     m, q = 6, 5
     folds = SettingKFold(setting, 3, random_state=3)
@@ -111,7 +111,7 @@ def test_every_row_is_tested_once_and_the_audit_finds_no_leak(setting, n_splits,
     assert_array_equal(tested, 1)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_an_int_seed_repeats_itself_and_another_does_not(setting):
     pairs = random_table(300, 20, 15)
 
@@ -169,8 +169,7 @@ def as_torch(pairs):
     return torch.tensor(pairs)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("form", [np.array, as_pandas, as_polars, as_torch, tuple])
+@over(covering(setting="ABCD", form=[np.array, as_pandas, as_polars, as_torch, tuple]))
 def test_every_form_of_a_table_gives_the_same_splits(setting, form):
     pairs = random_table(80, 7, 6).tolist()
     folds = SettingKFold(setting, 2, random_state=0)
@@ -179,7 +178,7 @@ def test_every_form_of_a_table_gives_the_same_splits(setting, form):
         assert_array_equal(expected[1], found[1])
 
 
-@pytest.mark.parametrize("form", [list, as_pandas, as_polars, lambda pairs: np.array(pairs, dtype=object)])
+@over(every(form=[list, as_pandas, as_polars, lambda pairs: np.array(pairs, dtype=object)]))
 def test_ids_are_text_on_one_side_and_numbers_on_the_other(form):
     numbers = random_table(80, 7, 6).tolist()
     named = [(f"node {i}", j) for i, j in numbers]
@@ -197,7 +196,7 @@ def test_ids_are_any_hashable_values():
 # -- groups -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [list, np.array, lambda labels: pytest.importorskip("pandas").Series(labels)])
+@over(every(form=[list, np.array, lambda labels: pytest.importorskip("pandas").Series(labels)]))
 def test_groups_are_held_out_together(form):
     pairs = random_table(200, 12, 10)
     groups = [f"family {i % 4}" for i in pairs[:, 0]]
@@ -257,8 +256,7 @@ class MeanOfKnown(RegressorMixin, BaseEstimator):
         )
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("form", [list, as_pandas, as_polars])
+@over(every(setting="ABCD", form=[list, as_pandas, as_polars]))
 def test_scikit_learn_takes_it_as_cv(setting, form):
     pairs = full_table(6, 5)
     y = np.random.default_rng(0).normal(size=len(pairs))
@@ -306,14 +304,14 @@ def test_it_shows_its_parameters():
 # -- bad input ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("setting", "n_splits", "message"),
-    [
+@over(
+    lines(
+        "setting n_splits message",
         ("A", 13, "n_splits=13 folds need at least as many distinct pairs in setting A, found 12"),
         ("B", 4, "n_splits=4 folds need at least as many instances or groups of them in setting B, found 3"),
         ("C", 5, "n_splits=5 folds need at least as many tasks or groups of them in setting C, found 4"),
         ("D", 4, "n_splits=4 folds need at least as many instances or groups of them in setting D, found 3"),
-    ],
+    )
 )
 def test_more_folds_than_things_to_deal_out(setting, n_splits, message):
     folds = SettingKFold(setting, n_splits)
@@ -323,7 +321,7 @@ def test_more_folds_than_things_to_deal_out(setting, n_splits, message):
         next(folds.split_grid(3, 4))
 
 
-@pytest.mark.parametrize("n_splits", [1, 0, 2.0, True, "3"])
+@over(every(n_splits=[1, 0, 2.0, True, "3"]))
 def test_a_number_of_folds_is_a_whole_number_from_two(n_splits):
     with pytest.raises(ValueError, match="n_splits must be a whole number of at least 2"):
         SettingKFold("A", n_splits)
@@ -336,9 +334,9 @@ def test_an_unknown_setting_and_a_seed_without_a_shuffle():
         SettingKFold("A", shuffle=False, random_state=0)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "error", "message"),
-    [
+@over(
+    lines(
+        "pairs error message",
         ([], ValueError, "pairs is empty"),
         (np.empty((0, 2)), ValueError, "pairs is empty"),
         (np.zeros((4, 3)), ValueError, r"two columns \(instance, task\), found shape \(4, 3\)"),
@@ -350,14 +348,14 @@ def test_an_unknown_setting_and_a_seed_without_a_shuffle():
         ([(1, 2), (None, 2)], ValueError, "missing value in row 1"),
         (np.array([(1, 2), (1, 3), (1, np.nan)]), ValueError, "missing value in row 2"),
         ([(1, 2), ([], 2)], TypeError, "cannot serve as an id"),
-    ],
+    )
 )
 def test_tables_that_are_none(pairs, error, message):
     with pytest.raises(error, match=message):
         next(SettingKFold("A", 2).split(pairs))
 
 
-@pytest.mark.parametrize("form", [as_pandas, as_polars])
+@over(every(form=[as_pandas, as_polars]))
 def test_frames_that_are_no_tables_of_pairs(form):
     with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
         next(SettingKFold("A", 2).split(form([("a", "x"), (None, "y")])))
@@ -366,7 +364,7 @@ def test_frames_that_are_no_tables_of_pairs(form):
         next(SettingKFold("A", 2).split(frame[["who"]]))
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "string", "category", "float64"])
+@over(every(dtype=["Int64", "string", "category", "float64"]))
 def test_missing_ids_of_pandas(dtype):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"who": [1, 2, 3], "what": pd.Series(["1", "2", None]).astype(dtype)})
@@ -374,9 +372,9 @@ def test_missing_ids_of_pandas(dtype):
         next(SettingKFold("A", 2).split(frame))
 
 
-@pytest.mark.parametrize(
-    ("setting", "labels", "message"),
-    [
+@over(
+    lines(
+        "setting labels message",
         ("A", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting A leaves none out"),
         ("C", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting C leaves none out"),
         ("B", {"task_groups": [0, 1, 0, 1]}, "groups of left-out tasks, and setting B leaves none out"),
@@ -386,7 +384,7 @@ def test_missing_ids_of_pandas(dtype):
         ("B", {"groups": [0, 1, 1, 1]}, r"same in all rows of one instance, found two groups for 'a' .*row 0"),
         ("D", {"task_groups": [0, 0, 0, 1]}, r"same in all rows of one task, found two groups for 2 .*row 1"),
         ("B", {"groups": [0, 0, 0, 0]}, "n_splits=2 folds need .* found 1"),
-    ],
+    )
 )
 def test_groups_that_are_none(setting, labels, message):
     pairs = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
@@ -409,8 +407,7 @@ def edges_of(n, seed, both_ways):
     return pairs + [(j, i) for i, j in pairs if i != j] if both_ways else pairs
 
 
-@pytest.mark.parametrize("setting", "ABCD")
-@pytest.mark.parametrize("both_ways", [True, False])
+@over(every(setting="ABCD", both_ways=[True, False]))
 def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
     pairs = edges_of(9, 0, both_ways)
     folds = SettingKFold(setting, 3, random_state=0, network=True)
@@ -439,7 +436,7 @@ def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
     assert folds.get_n_splits() == (6 if setting == "D" else 3)
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@over(every(setting="ABCD"))
 def test_the_grid_of_a_network_is_cut_like_its_table(setting):
     cells = np.argwhere(np.ones((6, 6), dtype=bool))
     folds = SettingKFold(setting, 3, random_state=0, network=True)

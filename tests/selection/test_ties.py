@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, evaluate, landscape
 from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import average_precision, concordance_index, precision_at_k, roc_auc
+from sweeps import every, lines, over
 
 ALPHAS = [1e-3, 0.1, 1.0, 10.0, 1e6]
 
@@ -33,16 +34,15 @@ def refitted(model, setting):
     return np.round(found / np.abs(found).max(), 12) + 0.0
 
 
-@pytest.mark.parametrize("twins", [False, True])
-@pytest.mark.parametrize(
-    ("model", "settings"),
-    [
+@over(
+    lines(
+        "model settings",
         (IndependentTaskRidge(kernel="precomputed"), "AB"),
         (TwoStepRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
         (KroneckerRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
-    ],
-    ids=["independent", "two-step", "kronecker"],
+    )
 )
+@over(every(twins=[False, True]))
 def test_areas_are_those_of_models_fitted_again(model, settings, twins):
     rng = np.random.default_rng(3)
     K, G, Y = gram(rng, 6, twins), gram(rng, 8, twins), sparse_labels(rng, 6, 8)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.metrics import roc_auc, scorer
+from sweeps import every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -28,16 +29,15 @@ def of_a_function(Y, F):
     return roc_auc(Y, F)
 
 
-@pytest.mark.parametrize(
-    ("labels", "scoring"),
-    [
+@over(
+    lines(
+        "labels scoring",
         (EMPTY, "neg_mean_squared_error"),
         (EMPTY, lambda Y, F: -float(np.nanmean(abs(Y - F)))),
         (ONE_CLASS, "roc_auc"),
         (ONE_CLASS, of_a_function),
         (CONSTANT, "r2"),
-    ],
-    ids=["empty", "empty, a function", "one class", "one class, a function", "constant"],
+    )
 )
 def test_a_task_without_a_score_takes_what_is_best_for_the_others(labels, scoring):
     search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring)
@@ -65,21 +65,21 @@ def test_tasks_without_a_score_are_called_by_their_ids():
         IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, labels)
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", of_a_function, lambda Y, F: float("nan")])
+@over(every(scoring=["roc_auc", of_a_function, lambda Y, F: float("nan")]))
 def test_no_task_has_a_score(scoring):
     with pytest.raises(ValueError, match="is undefined for every task|needs labels of exactly two values"):
         IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, np.zeros((20, 4)))
 
 
-@pytest.mark.parametrize(
-    "search",
-    [
-        IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed"),
-        IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True),
-        KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B"),
-        TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B"),
-    ],
-    ids=repr,
+@over(
+    every(
+        search=[
+            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed"),
+            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True),
+            KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B"),
+            TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B"),
+        ]
+    )
 )
 def test_a_regularisation_without_a_score_is_not_chosen(search):
     with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
@@ -121,9 +121,9 @@ def test_holes_and_a_regularisation_without_a_score():
     assert_allclose(search.landscape_, [np.nan, *twin])
 
 
-@pytest.mark.parametrize(
-    ("search", "shape", "groups", "message"),
-    [
+@over(
+    lines(
+        "search shape groups message",
         (TwoStepRidgeCV(), (1, 3), None, "each instance .* only 1 sample with labels"),
         (KroneckerRidgeCV(setting="D"), (1, 3), None, "only 1 sample with labels"),
         (TwoStepRidgeCV(setting="C"), (3, 1), None, "each task .* only 1 task with labels"),
@@ -132,7 +132,7 @@ def test_holes_and_a_regularisation_without_a_score():
         (IndependentTaskRidgeCV(alpha_per_task=True), (1, 3), None, "only 1 sample with labels"),
         (TwoStepRidgeCV(), (4, 3), [0, 0, 0, 0], "only 1 group of instances with labels"),
         (IndependentTaskRidgeCV(alpha_per_task=True), (4, 3), [7, 7, 7, 7], "only 1 group of instances"),
-    ],
+    )
 )
 def test_something_must_be_left_to_learn_from(search, shape, groups, message):
     m, q = shape
@@ -152,7 +152,7 @@ def test_a_single_row_is_enough_where_pairs_are_left_out():
     assert np.isfinite(landscape(search, settings="AC")["C"]).all()
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e-170])
+@over(every(scale=[1e160, 1e-170]))
 def test_labels_whose_squares_are_no_numbers_are_refused(scale):
     for search in (
         TwoStepRidgeCV(GRID, GRID, setting="D"),

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.labels import LabelGrid
+from dyadlearn._tables import Table
 from dyadlearn.views.grid import grid_of_labels
 
 
 def grid_of(values, **more):
-    return grid_of_labels(LabelGrid(np.asarray(values, dtype=float)), **more)
+    return grid_of_labels(Table(np.asarray(values, dtype=float)), **more)
 
 
 def test_degrees_count_positive_labels_of_two_values():

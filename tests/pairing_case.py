@@ -1,0 +1,243 @@
+"""One case for all models of pairs: give it an estimator and its dense twin, get its tests.
+
+The twin knows matrices alone: the pairwise kernel P of all cells of the grid (ravelled row by row, with Kronecker
+products written out) and its ridge c. What is hidden leaves the system (P_oo + c/w) a = y_o, and P a predicts it. A
+model whose kernel of pairs does not change when rows and columns leave needs no more than `pairs`; one that is fitted
+anew to those that stay writes its own `fitted`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import problems
+from sweeps import covering, every, over
+
+M, Q, NEW = 6, 5, 3
+SHAPES = {"tall": (M, 4), "wide": (4, M), "square": (Q, Q)}
+KINDS = [("full", "full"), ("singular", "full"), ("full", "thin"), ("primal", "singular")]
+ALPHAS = [(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)]
+GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2]), np.array(list("aabba"))
+# Two folds of cells, of which each leaves something in every row and column.
+CELLS = np.add.outer(np.arange(M), np.arange(Q)) % 3
+
+
+class PairingCase:
+    """Fit, hold-out, groups, holes, weights, both ends of λ, null spaces and precisions of one model of pairs.
+
+    Attributes
+    ----------
+    settings : str
+        The settings that have a meaning for the model; all others must be refused.
+    settings_with_holes : str
+        Those it can leave out where labels are missing.
+    takes_groups : bool
+        Whether groups and folds of cells can be left out together.
+    takes_weights : bool
+        Whether labels may weigh more or less.
+    knows_tasks : bool
+        Whether it predicts for tasks it has not seen.
+    """
+
+    settings = "ABCD"
+    settings_with_holes = "ABCD"
+    takes_groups = True
+    takes_weights = True
+    knows_tasks = True
+
+    # --- what a model has to give ------------------------------------------------------------------------------
+
+    def estimator(self, alpha: float, task_alpha: float, **options: Any) -> Any:
+        """Return the estimator, on precomputed kernels."""
+        raise NotImplementedError
+
+    def pairs(self, K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float) -> tuple[np.ndarray, float]:
+        """Return the pairwise kernel (mq, mq) and the ridge."""
+        raise NotImplementedError
+
+    # --- what some do otherwise --------------------------------------------------------------------------------
+
+    def fitted(
+        self,
+        K: np.ndarray,
+        G: np.ndarray,
+        Y: np.ndarray,
+        alphas: tuple[float, float],
+        weights: Any,
+        seen: Any,
+        known: Any,
+    ) -> np.ndarray:
+        """Return predictions (m, q) of a model that saw the labels Y, NaN where hidden, of some rows and columns."""
+        P, ridge = self.pairs(K, G, *alphas)
+        at = np.flatnonzero(~np.isnan(np.where(np.outer(seen, known), Y, np.nan)))
+        inverse = 1.0 if weights is None else 1.0 / weights.ravel()[at]
+        system = P[np.ix_(at, at)] + ridge * inverse * np.eye(at.size)
+        return (P[:, at] @ np.linalg.solve(system, Y.ravel()[at])).reshape(Y.shape)
+
+    def labels(self, rng: np.random.Generator, m: int, q: int) -> np.ndarray:
+        return rng.normal(size=(m, q))
+
+    def shape(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape
+
+    def leaves(self, letter: str, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return hidden cells, and which rows and columns stay, where those of a fold leave (both in A: its cells)."""
+        hidden = np.outer(rows, columns) if letter == "A" else np.zeros((rows.size, columns.size), dtype=bool)
+        return hidden, ~rows if letter in "BD" else rows | True, ~columns if letter in "CD" else columns | True
+
+    # --- problems ------------------------------------------------------------------------------------------------
+
+    def sides(self, shape: tuple[int, int], kinds: tuple[str, str], seed: int = 0) -> tuple[np.ndarray, ...]:
+        """Return kernels of both sides, with some new rows at the end of each, and labels."""
+        rng = np.random.default_rng([seed, *shape])
+        m, q = self.shape(shape)
+        K, G = (x @ x.T for x in (problems.features(k, n + NEW, rng) for k, n in zip(kinds, (m, q), strict=True)))
+        return K, G, self.labels(rng, m, q)
+
+    def fit(self, K: np.ndarray, G: np.ndarray, Y: np.ndarray, alphas: tuple[float, float], weights: Any = None) -> Any:
+        m, q = Y.shape
+        given = {} if weights is None else {"sample_weight": weights}
+        return self.estimator(*alphas).fit(K[:m, :m], Y, tasks=G[:q, :q], **given)
+
+    def expected(self, letter: str, K: Any, G: Any, Y: Any, alphas: Any, weights: Any, folds: Any) -> np.ndarray:
+        """Return what models say that were fitted without each fold, a list of (rows, columns)."""
+        m, q = Y.shape
+        result = np.full((m, q), np.nan)
+        for rows, columns in folds:
+            hidden, seen, known = self.leaves(letter, rows, columns)
+            labels = np.where(hidden, np.nan, Y)
+            grid = self.fitted(K[:m, :m], G[:q, :q], labels, alphas, weights, seen, known)
+            asked = np.outer(rows, columns)
+            result[asked] = grid[asked]
+        return result
+
+    def check(self, found: Any, expected: np.ndarray, rtol: float, message: str = "") -> None:
+        known = ~np.isnan(expected)
+        assert known.any()
+        scale = np.abs(expected[known]).max()
+        assert_allclose(np.asarray(found)[known], expected[known], rtol=0, atol=rtol * scale, err_msg=message)
+
+    def singles(self, letter: str, shape: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return folds of one cell, row, column or pair each."""
+        rows, columns = (np.eye(n, dtype=bool) for n in shape)
+        whole = [np.ones((1, n), dtype=bool) for n in shape]
+        one = whole[0] if letter == "C" else rows
+        other = whole[1] if letter == "B" else columns
+        return [(i, j) for i in one for j in other]
+
+    # --- the tests -----------------------------------------------------------------------------------------------
+
+    @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS))
+    def test_predictions(self, shape, kinds, alphas):
+        """For rows and tasks that were seen, and for new ones, which are cells of a larger grid without labels."""
+        K, G, Y = self.sides(shape, kinds)
+        (m, q), model = Y.shape, self.fit(K, G, Y, alphas)
+        larger = np.full((m + NEW, q + NEW), np.nan)
+        larger[:m, :q] = Y
+        expected = self.fitted(K, G, larger, alphas, None, np.arange(m + NEW) < m, np.arange(q + NEW) < q)
+        self.check(model.predict(K[:, :m]), expected[:, :q], 1e-9)
+        if self.knows_tasks:
+            self.check(model.predict(K[:, :m], tasks=G[:, :q]), expected, 1e-9)
+
+    @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS, letter="ABCD"))
+    def test_holdout(self, shape, kinds, alphas, letter):
+        K, G, Y = self.sides(shape, kinds)
+        model = self.fit(K, G, Y, alphas)
+        if letter not in self.settings:
+            with pytest.raises(ValueError, match=f"Setting {letter}"):
+                model.holdout(letter)
+            return
+        folds = self.singles(letter, Y.shape)
+        self.check(model.holdout(letter), self.expected(letter, K, G, Y, alphas, None, folds), 1e-8)
+
+    def folds(self, letter: str, shape: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        rows = [g == GROUPS for g in np.unique(GROUPS)] if letter in "BD" else [np.ones(shape[0], dtype=bool)]
+        columns = (
+            [g == TASK_GROUPS for g in np.unique(TASK_GROUPS)] if letter in "CD" else [np.ones(shape[1], dtype=bool)]
+        )
+        return [(i, j) for i in rows for j in columns]
+
+    def grouping(self, letter: str) -> dict[str, np.ndarray]:
+        return ({"groups": GROUPS} if letter in "BD" else {}) | ({"task_groups": TASK_GROUPS} if letter in "CD" else {})
+
+    @over(covering(letter="BCD", kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    def test_groups(self, letter, kinds, alphas, missing, weighted):
+        if not self.takes_groups or letter not in (self.settings_with_holes if missing else self.settings):
+            return
+        K, G, Y = self.sides((M, Q), kinds)
+        Y, weights = self.with_holes(Y, missing), self.weights(Y.shape) if weighted and self.takes_weights else None
+        found = self.fit(K, G, Y, alphas, weights).holdout(letter, **self.grouping(letter))
+        expected = self.expected(letter, K, G, Y, alphas, weights, self.folds(letter, Y.shape))
+        self.check(found, expected if not missing else np.where(np.isnan(Y), np.nan, expected), 1e-7)
+
+    @over(covering(kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    def test_cells(self, kinds, alphas, missing, weighted):
+        if not self.takes_groups:
+            return
+        K, G, Y = self.sides((M, Q), kinds)
+        Y, weights = self.with_holes(Y, missing), self.weights(Y.shape) if weighted and self.takes_weights else None
+        found = self.fit(K, G, Y, alphas, weights).holdout("A", cells=CELLS)
+        whole = np.ones(M, dtype=bool), np.ones(Q, dtype=bool)
+        for fold in np.unique(CELLS):
+            labels = np.where(fold == CELLS, np.nan, Y)
+            expected = self.fitted(K[:M, :M], G[:Q, :Q], labels, alphas, weights, *whole)
+            self.check(found, np.where((fold == CELLS) & ~np.isnan(Y), expected, np.nan), 1e-7, f"fold {fold}")
+
+    def with_holes(self, Y: np.ndarray, missing: bool = True) -> np.ndarray:
+        return np.where(problems.pattern("30%", Y.shape, np.random.default_rng(3)) | (not missing), Y, np.nan)
+
+    def weights(self, shape: tuple[int, int]) -> np.ndarray:
+        return np.random.default_rng(4).uniform(0.2, 3.0, size=shape)
+
+    @over(covering(kinds=KINDS, alphas=ALPHAS, weighted=[False, True]))
+    def test_holes(self, kinds, alphas, weighted):
+        """What is missing is predicted by what is there, and each observed cell by all the others."""
+        K, G, Y = self.sides((M, Q), kinds)
+        Y = self.with_holes(Y)
+        (m, q), weights = Y.shape, self.weights(Y.shape) if weighted and self.takes_weights else None
+        model = self.fit(K, G, Y, alphas, weights)
+        whole = np.ones(m, dtype=bool), np.ones(q, dtype=bool)
+        self.check(model.predict(K[:m, :m]), self.fitted(K[:m, :m], G[:q, :q], Y, alphas, weights, *whole), 1e-7)
+        expected = self.expected("A", K, G, Y, alphas, weights, self.singles("A", Y.shape))
+        self.check(model.holdout("A"), np.where(np.isnan(Y), np.nan, expected), 1e-7)
+
+    @over(every(alphas=[(1e-7, 1e-7), (1e7, 1e7), (1e-7, 1e7)], letter="ABCD"))
+    def test_both_ends(self, alphas, letter):
+        """The twin is as good as its system is conditioned: at small λ on kernels of full rank it is."""
+        if letter in self.settings:
+            K, G, Y = self.sides((Q, 4), ("full", "full"))
+            folds = self.singles(letter, Y.shape)
+            found = self.fit(K, G, Y, alphas).holdout(letter)
+            self.check(found, self.expected(letter, K, G, Y, alphas, None, folds), 1e-7)
+
+    @over(every(letter="ABCD"))
+    def test_without_regularisation_it_is_the_limit(self, letter):
+        if letter in self.settings:
+            K, G, Y = self.sides((Q, 4), ("full", "full"))
+            limit, nearly = (self.fit(K, G, Y, (alpha, alpha)) for alpha in (0.0, 1e-9))
+            self.check(limit.predict(K[:, : len(Y)]), nearly.predict(K[:, : len(Y)]), 1e-6)
+            self.check(limit.holdout(letter), nearly.holdout(letter), 1e-5)
+
+    @over(covering(kinds=KINDS, letter="ABCD"))
+    def test_single_precision(self, kinds, letter):
+        if letter in self.settings:
+            K, G, Y = self.sides((M, Q), kinds)
+            double = self.fit(K, G, Y, (0.5, 0.2))
+            single = self.fit(*(array.astype(np.float32) for array in (K, G, Y)), (0.5, 0.2))
+            held_out = single.holdout(letter)
+            assert held_out.dtype == single.predict(K[:, : len(Y)].astype(np.float32)).dtype == np.float32
+            self.check(held_out, double.holdout(letter), 1e-3)
+
+    @over(every(letter="ABCD"))
+    def test_predictions_ignore_what_they_hold_out(self, letter):
+        if letter in self.settings and self.takes_groups:
+            K, G, Y = self.sides((M, Q), ("full", "full"))
+            other = Y.copy()
+            other[3, 2] += 100.0
+            one, another = (self.fit(K, G, labels, (0.5, 0.2)).holdout(letter) for labels in (Y, other))
+            assert abs(one[3, 2] - another[3, 2]) < 1e-9
+            assert np.abs(one - another).max() > 0.1
