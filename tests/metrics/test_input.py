@@ -128,7 +128,7 @@ def test_k_is_a_number_of_places(each):
         with pytest.raises(ValueError, match="k must be at least 1, found 0"):
             metric(Y, F, 0)
         for k in (2.0, True, "2"):
-            with pytest.raises(TypeError, match="k must be an integer"):
+            with pytest.raises(TypeError, match="k must be a whole number of at least 1"):
                 metric(Y, F, k)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import KFold, cross_val_score
 
-from dyadlearn import IndependentTaskRidge, metrics
+from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, metrics
 from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics.cells import METRICS, Metric
 from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
@@ -45,6 +47,37 @@ def test_names(name, function):
         prepared = score.prepare(Y, **options)
         assert_array_equal(prepared(STACK), expected)
         assert prepared(STACK[1, 2]) == expected[1, 2]
+
+
+def test_a_metric_is_found_once_its_class_is_declared():
+    with patch.dict(METRICS):
+
+        class Share(Metric):
+            title = "The share of cells above a threshold"
+            scoring = "share_above_at_k"
+
+            def __init__(self, Y, *, k, **options):
+                self._k = k
+                super().__init__(Y, **options)
+
+            def _defined(self, cells):
+                return cells.counts > 0
+
+            def _prepare(self):
+                pass
+
+            def _score(self, F):
+                return (self._cells.arrange(F) > self._k).mean(axis=-1)
+
+        grid = IndependentTaskRidgeCV(scoring="share_above_at_0").fit(np.eye(6), Y)
+        assert_allclose(scorer("share_above_at_1")(Y, STACK, setting="B"), (STACK > 1).mean(axis=(-1, -2)), rtol=1e-14)
+        assert_allclose(grid.best_score_, (grid.holdout("B") > 0).mean())
+        with pytest.raises(ValueError, match="share_above_at_k needs k.*'share_above_at_10'"):
+            scorer("share_above_at_k")
+        with pytest.raises(ValueError, match="Did you mean 'share_above_at_10'"):
+            scorer("share_above_10")
+    with pytest.raises(ValueError, match="Unknown scoring 'share_above_at_1'"):
+        scorer("share_above_at_1")
 
 
 def test_options():
@@ -114,7 +147,7 @@ def test_threads_share_a_prepared_scorer():
     )
 )
 def test_unknown_names(name, hint):
-    with pytest.raises(ValueError, match=f"Unknown scoring {name!r}: expected one of roc_auc, ") as found:
+    with pytest.raises(ValueError, match=f"Unknown scoring {name!r}: expected one of average_precision, ") as found:
         scorer(name)
     assert hint in str(found.value)
 

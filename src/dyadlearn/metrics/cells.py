@@ -17,7 +17,10 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Cells", "Metric", "as_average", "read_cells", "read_stack"]
+__all__ = ["METRICS", "Cells", "Metric", "as_average", "read_cells", "read_stack"]
+
+#: The metrics that `scoring` knows, by their names; each enters when its class is declared.
+METRICS: dict[str, type[Metric]] = {}
 
 _AVERAGES = ("micro", "instance", "task")
 
@@ -250,6 +253,13 @@ class Metric(ABC):
     #: What messages call the metric, and what a row must have for it.
     title: ClassVar[str]
     needs: ClassVar[str] = "an observed label"
+    #: What `scoring` calls it, where greater is better. A name that ends in ``_at_k`` stands for any number too.
+    scoring: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "scoring" in vars(cls):
+            METRICS[cls.scoring] = cls
 
     def __init__(
         self,
@@ -270,21 +280,24 @@ class Metric(ABC):
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
 
-    def __call__(self, F: Any) -> Any:
+    def __call__(self, F: Any, return_undefined: bool = False) -> Any:
         """Return the metric of predictions.
 
         Parameters
         ----------
         F : array of shape (…, m, q)
+        return_undefined : bool, default=False
+            Also return `n_undefined`.
 
         Returns
         -------
         float, or array of shape (…) for a stack
+            With `return_undefined`, a pair of this and an int.
         """
         scores = self.each(F)
-        xp = namespace(scores)
-        mean = xp.mean(scores, axis=-1)
-        return mean if mean.ndim else float(mean)
+        mean = namespace(scores).mean(scores, axis=-1)
+        score = mean if mean.ndim else float(mean)
+        return (score, self.n_undefined) if return_undefined else score
 
     def each(self, F: Any) -> Array:
         """Return the metric of every row or column where it is defined.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dyadlearn._array import Array, namespace
 from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
+from dyadlearn.settings import Setting
 
-__all__ = ["R2", "NegSquaredLoss", "SquaredLoss"]
+__all__ = ["R2", "NegSquaredLoss", "SquaredLoss", "mean_squared_error", "r2"]
 
 
 def _check_squares(labels: np.ndarray, values: Array) -> None:
@@ -52,14 +55,59 @@ class SquaredLoss(Metric):
 class NegSquaredLoss(SquaredLoss):
     """Minus the mean squared error, so that greater is better."""
 
+    scoring = "neg_mean_squared_error"
+
     def _score(self, F: Array) -> Array:
         return -super()._score(F)
+
+
+def mean_squared_error(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the mean squared error over the observed cells.
+
+    .. math:: \frac1n \sum_i (y_i - f_i)^2
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells; the mean over the rows; the mean over the columns. They differ only where
+        labels are missing. Rows or columns without an observed label are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import mean_squared_error
+    >>> Y, F = np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([[1.0, 4.0], [2.0, 9.0]])
+    >>> mean_squared_error(Y, F, average="instance")
+    1.5
+    """
+    return SquaredLoss(Y, average=average, setting=setting)(F, return_undefined)
 
 
 class R2(SquaredLoss):
     """The coefficient of determination; see `r2`."""
 
     title = "R²"
+    scoring = "r2"
     needs = "two observed labels that differ"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -74,3 +122,44 @@ class R2(SquaredLoss):
 
     def _score(self, F: Array) -> Array:
         return 1 - super()._score(F)
+
+
+def r2(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
+
+    .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together, with their common mean; the mean over the rows; the mean over the
+        columns. Rows or columns of equal labels are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import r2
+    >>> r2(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 3.0]]))
+    0.8
+    """
+    return R2(Y, average=average, setting=setting)(F, return_undefined)

@@ -14,8 +14,18 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.labels import distinct_labels, is_binary
 from dyadlearn.metrics.cells import Cells, Metric
+from dyadlearn.settings import Setting
 
-__all__ = ["AveragePrecision", "ConcordanceIndex", "Ranked", "RocAuc", "positives"]
+__all__ = [
+    "AveragePrecision",
+    "ConcordanceIndex",
+    "OfPositives",
+    "Ranked",
+    "RocAuc",
+    "average_precision",
+    "concordance_index",
+    "roc_auc",
+]
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
@@ -124,27 +134,31 @@ class Ranked(Metric):
         return xp.sum(self._by_row(values), axis=-1)
 
 
-def positives(cells: Cells, title: str) -> np.ndarray:
-    """Tell which cells (R, n) are positive, refusing labels of other than two values."""
-    distinct = distinct_labels(cells.labels[cells.observed])
-    if distinct.size != 2:
-        raise ValueError(
-            f"{title} needs labels of exactly two values, the larger being the positive class; found {distinct.size} "
-            "in Y. For real labels use the concordance index, or compare Y with a threshold."
-        )
-    return np.asarray(cells.labels == distinct[1])
+class OfPositives(Ranked):
+    """What metrics have in common whose labels are of two values, the larger being the positive class."""
+
+    needs = "a positive label"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        distinct = distinct_labels(cells.labels[cells.observed])
+        if distinct.size != 2:
+            raise ValueError(
+                f"{self.title} needs labels of exactly two values, the larger being the positive class; found "
+                f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
+            )
+        self._positive = np.asarray(cells.labels == distinct[1])
+        return np.asarray(self._positive.any(axis=1))
 
 
-class RocAuc(Ranked):
+class RocAuc(OfPositives):
     """The area under the ROC curve; see `roc_auc`."""
 
     title = "The area under the ROC curve"
+    scoring = "roc_auc"
     needs = "a positive and a negative label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._positive = positives(cells, self.title)
-        count = self._positive.sum(axis=1)
-        return np.asarray((count > 0) & (count < cells.counts))
+        return np.asarray(super()._defined(cells) & (self._positive.sum(axis=1) < cells.counts))
 
     def _prepare(self) -> None:
         positive, observed = self._positive[self.rows], self._cells.observed
@@ -167,15 +181,64 @@ class RocAuc(Ranked):
         return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
 
 
-class AveragePrecision(Ranked):
+def roc_auc(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
+
+    With P positives and N negatives, and a tie counted as half,
+
+    .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
+        without a positive or without a negative are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import roc_auc
+    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
+    >>> F = np.array([[0.9, 0.1, 0.2], [0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    >>> round(roc_auc(Y, F), 4)
+    0.6944
+    >>> roc_auc(Y, F, setting="B", return_undefined=True)
+    (0.625, 1)
+    >>> roc_auc(Y, np.stack([F, -F]), setting="B")
+    array([0.625, 0.375])
+    """
+    return RocAuc(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+
+
+class AveragePrecision(OfPositives):
     """The average precision; see `average_precision`."""
 
     title = "The average precision"
-    needs = "a positive label"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        self._positive = positives(cells, self.title)
-        return np.asarray(self._positive.any(axis=1))
+    scoring = "average_precision"
 
     def _prepare(self) -> None:
         positive = self._positive[self.rows]
@@ -195,6 +258,53 @@ class AveragePrecision(Ranked):
         return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
 
 
+def average_precision(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the average precision: the precision at the place of each positive, averaged over them.
+
+    .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
+        without a positive are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import average_precision
+    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
+    >>> F = np.array([[0.9, 0.1, 0.2], [0.4, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    >>> round(average_precision(Y, F, average="instance"), 4)
+    0.9167
+    """
+    return AveragePrecision(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+
+
 class ConcordanceIndex(Metric):
     r"""The concordance index; see `concordance_index`.
 
@@ -207,6 +317,7 @@ class ConcordanceIndex(Metric):
     """
 
     title = "The concordance index"
+    scoring = "concordance_index"
     needs = "two observed labels that differ"
 
     def __init__(self, Y: Any, **options: Any) -> None:
@@ -266,6 +377,55 @@ class ConcordanceIndex(Metric):
             if bit:
                 ranks = _take_along_rows(ranks, xp.argsort(xp.astype(one, xp.uint8), axis=-1, stable=True))
         return total
+
+
+def concordance_index(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
+
+    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
+    it is the area under the ROC curve.
+
+    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
+        in the same column, then the mean over the columns. Those of equal labels only are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import concordance_index
+    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
+    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
+    0.7
+    """
+    return ConcordanceIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
 
 
 def _take_along_rows(rows: Array, order: Array) -> Array:

@@ -14,25 +14,10 @@ import numpy as np
 from dyadlearn._array import as_array_of, namespace, to_numpy
 from dyadlearn._tables import Table
 from dyadlearn.labels import is_binary, read_labels
-from dyadlearn.metrics.cells import Metric, as_average, read_stack
-from dyadlearn.metrics.errors import R2, NegSquaredLoss
-from dyadlearn.metrics.ranks import AveragePrecision, ConcordanceIndex, RocAuc
-from dyadlearn.metrics.top import EnrichmentFactor, NdcgAtK, PrecisionAtK, RecallAtK
+from dyadlearn.metrics.cells import METRICS, Metric, as_average, read_stack
 from dyadlearn.settings import Setting
 
 __all__ = ["PreparedScorer", "Scorer", "scorer", "usual_scoring"]
-
-_METRICS: dict[str, type[Metric]] = {
-    "roc_auc": RocAuc,
-    "average_precision": AveragePrecision,
-    "concordance_index": ConcordanceIndex,
-    "neg_mean_squared_error": NegSquaredLoss,
-    "r2": R2,
-    "precision_at_k": PrecisionAtK,
-    "recall_at_k": RecallAtK,
-    "ndcg_at_k": NdcgAtK,
-    "enrichment_factor": EnrichmentFactor,
-}
 
 
 class PreparedScorer(Protocol):
@@ -225,14 +210,19 @@ def usual_scoring(Y: Any) -> str:
 
 
 def _named(name: str, options: dict[str, Any]) -> Scorer:
-    known, at = name, re.fullmatch(r"(precision|recall|ndcg)_at_(\d+)", name)
+    """Return the scorer of a metric that says this name, or, of a metric at k, the name with a number for k."""
+    known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
-        known, options = f"{at[1]}_at_k", {"k": int(at[2]), **options}
-    if known not in _METRICS:
-        close = difflib.get_close_matches(name, [*_METRICS, "precision_at_10", "recall_at_10", "ndcg_at_10"], n=1)
+        known, options = f"{at[1]}k", {"k": int(at[2]), **options}
+    if known not in METRICS:
+        names = sorted(METRICS)
+        numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
+        close = difflib.get_close_matches(name, names + numbered, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(_METRICS)}, or a function.{hint}")
-    if known in ("precision_at_k", "recall_at_k") and "k" not in options:
+        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(names)}, or a function.{hint}")
+    metric = METRICS[known]
+    wants_k = [p for p in inspect.signature(metric).parameters.values() if p.name == "k" and p.default is p.empty]
+    if wants_k and "k" not in options:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
     # What is called so in a table has to tell the number too.
-    return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, _METRICS[known], options)
+    return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)

@@ -11,16 +11,27 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace
+from dyadlearn._validation import check_count
 from dyadlearn.metrics.cells import Cells
-from dyadlearn.metrics.ranks import Ranked, positives
+from dyadlearn.metrics.ranks import OfPositives, Ranked
+from dyadlearn.settings import Setting
 
-__all__ = ["EnrichmentFactor", "NdcgAtK", "PrecisionAtK", "RecallAtK"]
+__all__ = [
+    "EnrichmentFactor",
+    "NdcgAtK",
+    "PrecisionAtK",
+    "RecallAtK",
+    "enrichment_factor",
+    "ndcg_at_k",
+    "precision_at_k",
+    "recall_at_k",
+]
 
 
 class Top(Ranked):
@@ -38,14 +49,8 @@ class Top(Ranked):
         return worth / xp.astype(up_to - below, xp.float64)
 
 
-class Hits(Top):
+class Hits(OfPositives, Top):
     """What metrics have in common that count the positives among the best of each row."""
-
-    needs = "a positive label"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        self._positive = positives(cells, self.title)
-        return np.asarray(self._positive.any(axis=1))
 
     @abstractmethod
     def _best(self, counts: np.ndarray) -> np.ndarray:
@@ -70,20 +75,11 @@ class Hits(Top):
         return self._row_sums(self._mean_worth(F)) / self._divided_by
 
 
-def check_k(k: Any) -> int:
-    """Return a number of places, refusing what is not a positive integer."""
-    if isinstance(k, bool) or not isinstance(k, Integral):
-        raise TypeError(f"k must be an integer of at least 1, found {k!r}.")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, found {k}.")
-    return int(k)
-
-
 class HitsAtK(Hits):
     """What precision and recall at k have in common."""
 
     def __init__(self, Y: Any, *, k: int, **options: Any) -> None:
-        self._k = check_k(k)
+        self._k = check_count(k, "k")
         super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
@@ -94,6 +90,7 @@ class PrecisionAtK(HitsAtK):
     """The precision of the best k; see `precision_at_k`."""
 
     title = "The precision at k"
+    scoring = "precision_at_k"
     needs = "an observed label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -105,19 +102,123 @@ class PrecisionAtK(HitsAtK):
         return best
 
 
+def precision_at_k(
+    Y: Any,
+    F: Any,
+    k: int,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the share of positives among the k best ranked cells.
+
+    Cells that tie for the last places share them: each counts by its chance to be among the k. With
+    :math:`r_i` the place of cell i in a random order of ties,
+
+    .. math:: \frac1k \sum_{i \in +} \mathrm{P}(r_i \le k) .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    k : int
+        Of a row with fewer observed cells all are taken.
+    average : {"micro", "instance", "task"}, default="micro"
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the
+        mean over the columns. Those without an observed label are left out; without a positive the
+        precision is 0.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import precision_at_k
+    >>> precision_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.5, 0.1]]), k=2)
+    0.75
+    """
+    return PrecisionAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+
+
 class RecallAtK(HitsAtK):
     """The recall of the best k; see `recall_at_k`."""
 
     title = "The recall at k"
+    scoring = "recall_at_k"
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
         return positive
+
+
+def recall_at_k(
+    Y: Any,
+    F: Any,
+    k: int,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the share of the positives that are among the k best ranked cells.
+
+    Cells that tie for the last places share them: each counts by its chance to be among the k. With
+    :math:`r_i` the place of cell i in a random order of ties,
+
+    .. math:: \frac1P \sum_{i \in +} \mathrm{P}(r_i \le k) .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    k : int
+    average : {"micro", "instance", "task"}, default="micro"
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the
+        mean over the columns. Those without a positive are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import recall_at_k
+    >>> recall_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=2)
+    0.5
+    """
+    return RecallAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
 
 
 class EnrichmentFactor(Hits):
     """The enrichment factor; see `enrichment_factor`."""
 
     title = "The enrichment factor"
+    scoring = "enrichment_factor"
 
     def __init__(self, Y: Any, *, fraction: float = 0.01, **options: Any) -> None:
         if isinstance(fraction, bool) or not isinstance(fraction, Real):
@@ -135,14 +236,66 @@ class EnrichmentFactor(Hits):
         return np.asarray(best * positive / self._cells.counts)
 
 
+def enrichment_factor(
+    Y: Any,
+    F: Any,
+    fraction: float = 0.01,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return how many times more frequent positives are among the best ranked cells than among all.
+
+    With n cells, P of them positive, and k the given fraction of n, rounded up,
+
+    .. math:: \frac{\text{positives among the best } k}{k} \Big/ \frac{P}{n} .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    fraction : float in (0, 1], default=0.01
+        Cells that tie for the last places share them, as in `precision_at_k`.
+    average : {"micro", "instance", "task"}, default="micro"
+        The best of all cells; of each row, then the mean over the rows; of each column, then the
+        mean over the columns. Those without a positive are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import enrichment_factor
+    >>> enrichment_factor(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), fraction=0.25)
+    2.0
+    """
+    metric = EnrichmentFactor(Y, fraction=fraction, average=average, setting=setting, tie_tolerance=tie_tolerance)
+    return metric(F, return_undefined)
+
+
 class NdcgAtK(Top):
     """The normalised discounted cumulative gain; see `ndcg_at_k`."""
 
     title = "NDCG"
+    scoring = "ndcg_at_k"
     needs = "a label above 0"
 
     def __init__(self, Y: Any, *, k: int | None = None, **options: Any) -> None:
-        self._k = None if k is None else check_k(k)
+        self._k = None if k is None else check_count(k, "k")
         super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -170,3 +323,54 @@ class NdcgAtK(Top):
 
     def _score(self, F: Array) -> Array:
         return self._row_sums(self._gains * self._mean_worth(F)) / self._ideal
+
+
+def ndcg_at_k(
+    Y: Any,
+    F: Any,
+    k: int | None = None,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    tie_tolerance: float | None = 0.0,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the normalised discounted cumulative gain of the k best ranked cells.
+
+    The labels are the gains. With :math:`r_i` the place of cell i, ties sharing the mean of their
+    discounts, the sum is divided by the largest it could be:
+
+    .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of at least 0; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    k : int, default=None
+        All cells where not given.
+    average : {"micro", "instance", "task"}, default="micro"
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the
+        mean over the columns. Those without a label above 0 are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import ndcg_at_k
+    >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
+    0.9639
+    """
+    return NdcgAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
