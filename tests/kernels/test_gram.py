@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,8 +9,10 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
+from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import delta, gram, kernel_names, minmax, tanimoto
+from dyadlearn.kernels.gram import KERNELS, named
 
 OURS = {"delta": delta, "minmax": minmax, "tanimoto": tanimoto}
 PARAMS = [
@@ -31,6 +35,29 @@ def features():
 def test_names_are_those_of_scikit_learn_and_three_of_ours():
     assert sorted(kernel_names()) == list(kernel_names())
     assert set(kernel_names()) == {*PAIRWISE_KERNEL_FUNCTIONS, *OURS}
+
+
+def test_a_kernel_is_found_once_it_is_declared(features):
+    A, B = features
+    with patch.dict(KERNELS):
+
+        @named("triangle", "tent")
+        def triangle(A, B=None, *, width=1.0):
+            distances = np.abs(A[:, None, :] - (A if B is None else B)[None, :, :]).sum(axis=-1)
+            return np.maximum(0, 1 - distances / width)
+
+        assert {"triangle", "tent"} < set(kernel_names())
+        for name in ("triangle", "tent"):
+            assert_array_equal(gram(A, B, kernel=name, params={"width": 3.0}), triangle(A, B, width=3.0))
+        tasks, Y = np.random.default_rng(1).random((3, 5)), np.random.default_rng(2).random((7, 3))
+        model = TwoStepRidge(kernel="tent", kernel_params={"width": 3.0}, task_kernel="triangle")
+        assert model.fit(A, Y, tasks=tasks).predict(B).shape == (4, 3)
+        with pytest.raises(KernelError, match="kernel 'tent' takes no parameter 'gamma'; it takes width"):
+            gram(A, kernel="tent", params={"gamma": 1.0})
+        with pytest.raises(KernelError, match="Did you mean 'triangle'"):
+            gram(A, kernel="triangel")
+    with pytest.raises(KernelError, match="Unknown kernel 'tent'"):
+        gram(A, kernel="tent")
 
 
 def test_named_kernels_are_those_of_scikit_learn(each, features, library):

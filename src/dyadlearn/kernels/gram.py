@@ -5,34 +5,36 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels import vectors
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-__all__ = ["check_kernel", "gram", "kernel_names"]
+__all__ = ["KERNELS", "check_kernel", "gram", "kernel_names", "named"]
 
 # A name, or what computes the whole block kernel(A, B, **params).
 Kernel = str | Callable[..., Any]
 
-_KERNELS: dict[str, Callable[..., Array]] = {
-    "additive_chi2": vectors.additive_chi2,
-    "chi2": vectors.chi2,
-    "cosine": vectors.cosine,
-    "delta": vectors.delta,
-    "laplacian": vectors.laplacian,
-    "linear": vectors.linear,
-    "minmax": vectors.minmax,
-    "poly": vectors.polynomial,
-    "polynomial": vectors.polynomial,
-    "rbf": vectors.rbf,
-    "sigmoid": vectors.sigmoid,
-    "tanimoto": vectors.tanimoto,
-}
+#: The kernels that have a name for ``kernel="…"``; each enters when it is declared.
+KERNELS: dict[str, Callable[..., Array]] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Array])
+
+
+def named(*names: str) -> Callable[[_Function], _Function]:
+    """Return a decorator that gives a kernel its names for ``kernel="…"``.
+
+    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords.
+    """
+
+    def declare(kernel: _Function) -> _Function:
+        KERNELS.update(dict.fromkeys(names, kernel))
+        return kernel
+
+    return declare
 
 
 def kernel_names() -> tuple[str, ...]:
@@ -44,7 +46,7 @@ def kernel_names() -> tuple[str, ...]:
     >>> "tanimoto" in kernel_names()
     True
     """
-    return tuple(_KERNELS)
+    return tuple(sorted(KERNELS))
 
 
 def gram(
@@ -100,7 +102,7 @@ def gram(
     # Overflow and the like are told once, by the error below, not by warnings on the way.
     with np.errstate(all="ignore"):
         if isinstance(kernel, str):
-            K = _KERNELS[kernel](A, B, **params)
+            K = KERNELS[kernel](A, B, **params)
             K = average_transpose(K) if B is None else K
         else:
             K = _called(kernel, A, B, params)
@@ -130,13 +132,13 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
                 "kernel 'precomputed' says that a model is given the Gram matrix; "
                 "there is nothing to compute from features."
             )
-        if kernel not in _KERNELS:
-            close = difflib.get_close_matches(kernel, [*_KERNELS, "precomputed"], n=1)
+        if kernel not in KERNELS:
+            close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise KernelError(
-                f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(_KERNELS)}; models also take precomputed."
+                f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(kernel_names())}; models also take precomputed."
             )
-        known = inspect.signature(_KERNELS[kernel]).parameters.values()
+        known = inspect.signature(KERNELS[kernel]).parameters.values()
         names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         unknown = [name for name in params if name not in names]
         if unknown:
@@ -157,7 +159,9 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
                 f"with params {params}: {error}."
             ) from None
     else:
-        raise KernelError(f"kernel must be one of {', '.join(_KERNELS)}, or a callable, found {type(kernel).__name__}.")
+        raise KernelError(
+            f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {type(kernel).__name__}."
+        )
     return params
 
 

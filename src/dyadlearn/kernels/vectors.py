@@ -33,6 +33,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn.exceptions import KernelError
+from dyadlearn.kernels.gram import named
 
 __all__ = [
     "additive_chi2",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 
+@named("tanimoto")
 def tanimoto(A: Array, B: Array | None = None) -> Array:
     r"""Tanimoto similarity; for binary vectors it is Jaccard's.
 
@@ -88,6 +90,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     return K
 
 
+@named("minmax")
 def minmax(A: Array, B: Array | None = None) -> Array:
     r"""Min–max similarity (generalised Jaccard) of non-negative vectors such as counts.
 
@@ -129,6 +132,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     return K
 
 
+@named("delta")
 def delta(A: Array, B: Array | None = None) -> Array:
     r"""Return 1 where two rows are equal in every feature, 0 elsewhere.
 
@@ -165,6 +169,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
+@named("linear")
 def linear(A: Array, B: Array | None = None) -> Array:
     r"""Inner product.
 
@@ -182,6 +187,7 @@ def linear(A: Array, B: Array | None = None) -> Array:
     return A @ _other(A, B).T
 
 
+@named("poly", "polynomial")
 def polynomial(
     A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
 ) -> Array:
@@ -204,6 +210,7 @@ def polynomial(
     return (gamma * (A @ _other(A, B).T) + coef0) ** degree
 
 
+@named("sigmoid")
 def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coef0: float = 1) -> Array:
     r"""Sigmoid kernel, which is not positive semi-definite in general; `gamma` is 1/d where not given.
 
@@ -223,6 +230,7 @@ def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coe
     return namespace(A).tanh(gamma * (A @ _other(A, B).T) + coef0)
 
 
+@named("cosine")
 def cosine(A: Array, B: Array | None = None) -> Array:
     r"""Cosine of the angle between two vectors; 0 where one of them is zero.
 
@@ -241,6 +249,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     return directions @ (directions if B is None else _directions(B)).T
 
 
+@named("rbf")
 def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Gaussian kernel; `gamma` is 1/d where not given.
 
@@ -271,6 +280,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     return K
 
 
+@named("laplacian")
 def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Laplacian kernel; `gamma` is 1/d where not given.
 
@@ -289,6 +299,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
 
 
+@named("additive_chi2")
 def additive_chi2(A: Array, B: Array | None = None) -> Array:
     r"""Additive χ² kernel of non-negative vectors, only conditionally positive definite; 0/0 counts as 0.
 
@@ -303,6 +314,7 @@ def additive_chi2(A: Array, B: Array | None = None) -> Array:
     return _additive_chi2("additive_chi2", A, B)
 
 
+@named("chi2")
 def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
 
