@@ -17,7 +17,7 @@ from sklearn.utils import estimator_checks
 
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
-from dyadlearn.kernels import normalize
+from dyadlearn.kernels import normalize, sequences
 from dyadlearn.kernels.sequences import (
     KmerCounts,
     SmithWaterman,
@@ -28,8 +28,7 @@ from dyadlearn.kernels.sequences import (
 )
 from sweeps import every, lines, over
 
-alignment = sys.modules["dyadlearn.kernels._alignment"]
-LETTERS = alignment.LETTERS
+LETTERS = sequences.LETTERS
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 
 
@@ -38,14 +37,14 @@ def engine(request, monkeypatch):
     """Align by either library."""
     pytest.importorskip({"parasail": "parasail", "biopython": "Bio"}[request.param])
     if request.param == "biopython":
-        monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+        monkeypatch.setattr(sequences, "find_spec", lambda _: None)
     return request.param
 
 
 @pytest.fixture
 def any_engine():
     """Skip where there is none."""
-    if not any(alignment.find_spec(name) for name in ("parasail", "Bio")):
+    if not any(sequences.find_spec(name) for name in ("parasail", "Bio")):
         pytest.skip("neither parasail nor biopython is installed: alignments are not tested")
 
 
@@ -147,7 +146,7 @@ def test_processes_make_no_difference(monkeypatch):
     pytest.importorskip("Bio")
     texts = random_sequences(4, 20, seed=6)
     expected, _ = smith_waterman(texts)
-    monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+    monkeypatch.setattr(sequences, "find_spec", lambda _: None)
     assert_array_equal(smith_waterman(texts, n_jobs=2)[0], expected)
 
 
@@ -205,7 +204,7 @@ def test_invalid_letters_are_named(any_engine):
 
 
 def test_without_a_library_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(alignment, "find_spec", lambda _: None)
+    monkeypatch.setattr(sequences, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "Bio", None)
     message = r"This needs parasail or biopython, which is not installed: pip install dyadlearn\[bio\]"
     with pytest.raises(ImportError, match=message):
@@ -429,7 +428,7 @@ def test_real_proteins_are_similar_where_published_to_be(shared_data, any_engine
     some = np.random.default_rng(0).choice(len(texts), 70, replace=False)
     texts = {name: text for row, (name, text) in enumerate(texts.items()) if row in set(some)}
     published = published[np.ix_(np.sort(some), np.sort(some))]
-    if not alignment.find_spec("parasail"):
+    if not sequences.find_spec("parasail"):
         texts, published = dict(list(texts.items())[:25]), published[:25, :25]
     K, ids = smith_waterman(texts)
     assert ids == list(texts)

@@ -6,15 +6,16 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_choice, check_memory
 from dyadlearn._tables import Ids, make_ids, write_table
 
-__all__ = ["Strings", "optional_module", "read_strings", "shortened"]
+__all__ = ["Strings", "TextFeatures", "TextStep", "optional_module", "read_strings", "shortened"]
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,42 @@ def _read(texts: Any, what: str) -> Strings:
             )
         frame = frame.get_column(columns[0])
     return Strings(frame.to_list(), what, ids, str(frame.implementation.value))
+
+
+class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A step of a pipeline that takes text."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
+class TextFeatures(TextStep):
+    """A step of a pipeline that describes each text by itself, so that there is nothing to learn from them."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n texts
+        y : ignored
+        """
+        self._check_parameters()
+        return self
+
+    def _check_parameters(self) -> None:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
 
 def shortened(text: Any) -> str:

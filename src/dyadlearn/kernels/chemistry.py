@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.parallel import Parallel, delayed
 
 from dyadlearn._tables import Ids
-from dyadlearn.kernels._strings import Strings, optional_module, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, optional_module, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
 
@@ -100,7 +99,7 @@ def fingerprints(
     return features[kept], molecules.labels
 
 
-class MorganFingerprints(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MorganFingerprints(TextFeatures):
     r"""Turn SMILES into Morgan fingerprints, as the first step of a pipeline.
 
     A model behind it takes raw SMILES in `fit` and in `predict`, for new molecules too:
@@ -141,17 +140,6 @@ class MorganFingerprints(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.counts = counts
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn.
-
-        Parameters
-        ----------
-        X : sequence, series or one-column frame of n SMILES
-        y : ignored
-        """
-        _check_parameters(self.radius, self.n_bits)
-        return self
-
     def transform(self, X: Any) -> Any:
         """Return the fingerprints.
 
@@ -173,15 +161,8 @@ class MorganFingerprints(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the names of the features, (n_bits,)."""
         return np.array([f"bit_{bit}" for bit in range(self.n_bits)], dtype=object)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.requires_fit = False
-        return tags
+    def _check_parameters(self) -> None:
+        _check_parameters(self.radius, self.n_bits)
 
 
 def _check_parameters(radius: Any, n_bits: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from numbers import Real
 from typing import Any
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dyadlearn._array import Array, eigh, is_sparse, namespace, row_blocks, with_diagonal
+from dyadlearn._array import Array, eigh, is_foreign, is_sparse, namespace, row_blocks, to_numpy, with_diagonal
+from dyadlearn._tables import read_table, shown, write_table
 from dyadlearn._checks import check_alpha, check_choice, check_matrix, check_memory
-from dyadlearn._tables import read_table, write_table
-from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels._labels import listed, places
+from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose
 from dyadlearn.kernels.vectors import tanimoto
 
@@ -64,8 +64,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     """
     from scipy.sparse.csgraph import dijkstra
 
-    if not isinstance(scale, Real) or not 0 < scale < math.inf:
-        raise ValueError(f"scale must be a positive number, found {scale!r}.")
+    scale = check_scale(scale)
     tail, head, lengths, position = _columns(edges, "length")
     wanted = places(nodes, position, "nodes", "in no edge")
     # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
@@ -260,7 +259,7 @@ def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np
     import narwhals as nw
 
     frame: Any = nw.from_native(edges, eager_only=True, pass_through=True)
-    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else listed(edges)
+    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else _listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
     if widths != {2} and (number is None or widths != {3}):
         found = "no edges" if not rows else f"rows of width {', '.join(map(str, sorted(widths)))}"
@@ -280,3 +279,40 @@ def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np
     tail = np.array([position[row[0]] for row in rows])
     head = np.array([position[row[1]] for row in rows])
     return tail, head, numbers, position
+
+
+def check_scale(scale: Any) -> float:
+    """Return the distance over which a similarity falls by the factor e, refusing what is none."""
+    if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < float(scale) < math.inf:
+        raise ValueError(f"scale must be a positive number, found {scale!r}.")
+    return float(scale)
+
+
+def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: str) -> np.ndarray:
+    """Return where the labels `wanted` stand, (n,); those that repeat or are nowhere raise and are named.
+
+    Parameters
+    ----------
+    wanted : sequence of length n
+    place : mapping of label to position
+    what : str
+        What messages call the labels, such as "nodes".
+    absent : str
+        What messages say of an unknown one, such as "in no edge".
+    """
+    labels = _listed(wanted)
+    if not labels:
+        raise ValueError(f"{what} must hold at least one label, found none.")
+    unknown = [label for label in labels if label not in place]
+    if unknown:
+        raise IdError(f"{len(unknown)} of {len(labels)} {what} are {absent}: {shown(unknown)}.")
+    repeated = [label for label, count in Counter(labels).items() if count > 1]
+    if repeated:
+        raise IdError(f"{what} must be different, but {len(repeated)} are repeated: {shown(repeated)}.")
+    return np.array([place[label] for label in labels])
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return a list; out of an array come Python's own numbers and strings, or lists of them."""
+    array = is_foreign(values) or isinstance(values, np.ndarray)
+    return list(to_numpy(values).tolist()) if array else list(values)

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
+from dyadlearn._checks import check_choice
 from dyadlearn.exceptions import KernelError
 
 __all__ = [
@@ -171,7 +172,7 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
     (array([[1.   , 0.375],
            [0.375, 1.   ]]), 0.25)
     """
-    _check_option("symmetrize", symmetrize, ("mean", "error"))
+    check_choice(symmetrize, "symmetrize", ("mean", "error"))
     _side(K, name)
     if not is_finite(K):
         raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
@@ -282,7 +283,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[A
     >>> repaired_values(np.array([-0.5, 1e-20, 2.0]), "shift", n=3)
     (array([0. , 0.5, 2.5]), -0.5)
     """
-    _check_option("psd", psd, ("clip", "shift", "error"))
+    check_choice(psd, "psd", ("clip", "shift", "error"))
     xp = namespace(values)
     smallest = float(xp.min(values))
     tolerance = definiteness_tolerance(values, n)
@@ -347,8 +348,8 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
     >>> bool(np.linalg.eigvalsh(repair(K)).min() > -1e-12)
     True
     """
-    _check_option("symmetrize", symmetrize, ("mean", "error"))
-    _check_option("psd", psd, ("clip", "shift", "error"))
+    check_choice(symmetrize, "symmetrize", ("mean", "error"))
+    check_choice(psd, "psd", ("clip", "shift", "error"))
     if not is_foreign(K):
         K = np.asarray(refuse_mask(K, "K"))
     n = _side(K, "K")
@@ -371,9 +372,3 @@ def _side(K: Array, name: str) -> int:
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
         raise KernelError(f"{name} must be square with at least one row, found shape {tuple(K.shape)}.")
     return int(K.shape[0])
-
-
-def _check_option(option: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the `choices`."""
-    if value not in choices:
-        raise ValueError(f"{option} must be one of {', '.join(map(repr, choices))}, found {value!r}.")

@@ -7,28 +7,48 @@ alignment is made; everything else needs neither.
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from importlib.util import find_spec
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._files.packed import read_text
+from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
+from dyadlearn._checks import check_choice
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.kernels._alignment import LETTERS, Scoring, alignment_scores, self_scores
-from dyadlearn.kernels._strings import Strings, read_strings, shortened
-from dyadlearn.kernels._words import AMINO_ACIDS, UNKNOWN, check_words, count_words
+from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, optional_module, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
 from dyadlearn.kernels.gram import gram
 
 __all__ = ["KmerCounts", "SmithWaterman", "kmer_counts", "read_fasta", "smith_waterman", "spectrum_kernel"]
 
 _BLANKS = " \t\n"
+
+AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+#: Amino acids that are rare, or not known exactly, and a stop.
+UNKNOWN = "BJOUXZ*"
+
+# Beyond this many columns, matrix products spend more memory on counting columns than on the sequences.
+_MOST_COLUMNS = 2**24
+# The longest words of two letters that are so few; a larger k would take long merely to be raised to a power.
+_LONGEST = 24
+
+#: Amino acids, then B, Z and X for those not known exactly, and * for a stop: the rows of every BLOSUM matrix.
+LETTERS = "ARNDCQEGHILKMFPSTWYVBZX*"
+
+_MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 
 
 def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -156,9 +176,9 @@ def smith_waterman(
            [0.92, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    scoring = Scoring(matrix, gap_open, gap_extend)
+    scoring = _Scoring(matrix, gap_open, gap_extend)
     proteins = _valid(read_strings(sequences, "sequences", ids), LETTERS, on_error)
-    scores = alignment_scores(proteins.values, None, scoring, n_jobs=n_jobs, progress=progress)
+    scores = _alignment_scores(proteins.values, None, scoring, n_jobs=n_jobs, progress=progress)
     return normalize(scores) if normalized else scores, proteins.labels
 
 
@@ -210,9 +230,9 @@ def kmer_counts(
     array([[0, 2, 1, 0],
            [0, 0, 0, 2]])
     """
-    check_words(k, alphabet, unknown)
+    _check_words(k, alphabet, unknown)
     valid = _valid(read_strings(sequences, "sequences", ids), alphabet + unknown, on_error)
-    return count_words(valid.values, k, alphabet), valid.labels
+    return _count_words(valid.values, k, alphabet), valid.labels
 
 
 def spectrum_kernel(
@@ -258,17 +278,7 @@ def spectrum_kernel(
     return gram(features, kernel="cosine"), labels
 
 
-class _OfSequences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the steps of pipelines below share: they take text."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        return tags
-
-
-class KmerCounts(_OfSequences):
+class KmerCounts(TextFeatures):
     r"""Count the words of k letters in sequences, as the first step of a pipeline.
 
     With a model of ``kernel="cosine"`` behind it that is the spectrum kernel, also for new sequences:
@@ -300,17 +310,6 @@ class KmerCounts(_OfSequences):
         self.alphabet = alphabet
         self.unknown = unknown
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn.
-
-        Parameters
-        ----------
-        X : sequence, series or one-column frame of n sequences
-        y : ignored
-        """
-        check_words(self.k, self.alphabet, self.unknown)
-        return self
-
     def transform(self, X: Any) -> Any:
         """Return the counts.
 
@@ -323,10 +322,10 @@ class KmerCounts(_OfSequences):
         sparse array, or frame, of shape (n, len(alphabet) ** k)
             A frame or series gives a frame with the same ids, anything else a sparse array.
         """
-        check_words(self.k, self.alphabet, self.unknown)
+        self._check_parameters()
         valid = _valid(read_strings(X, "sequences"), self.alphabet + self.unknown, None)
         names = None if valid.kind is None else Ids(tuple(self.get_feature_names_out()))
-        return valid.write(count_words(valid.values, self.k, self.alphabet), names)
+        return valid.write(_count_words(valid.values, self.k, self.alphabet), names)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the words, (len(alphabet) ** k,)."""
@@ -335,16 +334,11 @@ class KmerCounts(_OfSequences):
             words = np.add.outer(words, np.array(list(self.alphabet), dtype=object)).ravel()
         return words
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
+    def _check_parameters(self) -> None:
+        _check_words(self.k, self.alphabet, self.unknown)
 
 
-class SmithWaterman(_OfSequences):
+class SmithWaterman(TextStep):
     r"""Align proteins with those of the training, as the first step of a pipeline.
 
     The model behind it has ``kernel="precomputed"``:
@@ -405,7 +399,7 @@ class SmithWaterman(_OfSequences):
         y : ignored
         """
         valid = _valid(read_strings(X, "sequences"), LETTERS, None)
-        self.self_scores_ = self_scores(valid.values, self._scoring())
+        self.self_scores_ = _self_scores(valid.values, self._scoring())
         self._keep(valid)
         return self
 
@@ -424,8 +418,8 @@ class SmithWaterman(_OfSequences):
         check_is_fitted(self)
         scoring = self._scoring()
         valid = _valid(read_strings(X, "sequences"), LETTERS, None)
-        scores = alignment_scores(valid.values, self.sequences_, scoring, n_jobs=self.n_jobs, progress=self.progress)
-        own = self_scores(valid.values, scoring)
+        scores = _alignment_scores(valid.values, self.sequences_, scoring, n_jobs=self.n_jobs, progress=self.progress)
+        own = _self_scores(valid.values, scoring)
         return valid.write(normalize(scores, own, self.self_scores_), self._column_ids)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -441,7 +435,7 @@ class SmithWaterman(_OfSequences):
         ndarray, or frame, of shape (n, n)
         """
         valid = _valid(read_strings(X, "sequences"), LETTERS, None)
-        scores = alignment_scores(valid.values, None, self._scoring(), n_jobs=self.n_jobs, progress=self.progress)
+        scores = _alignment_scores(valid.values, None, self._scoring(), n_jobs=self.n_jobs, progress=self.progress)
         self.self_scores_ = scores.diagonal().copy()
         self._keep(valid)
         return valid.write(normalize(scores), self._column_ids)
@@ -451,8 +445,8 @@ class SmithWaterman(_OfSequences):
         check_is_fitted(self)
         return np.array([str(label) for label in self.ids_], dtype=object)
 
-    def _scoring(self) -> Scoring:
-        return Scoring(self.matrix, self.gap_open, self.gap_extend)
+    def _scoring(self) -> _Scoring:
+        return _Scoring(self.matrix, self.gap_open, self.gap_extend)
 
     def _keep(self, sequences: Strings) -> None:
         self.sequences_ = sequences.values
@@ -478,3 +472,179 @@ def _valid(sequences: Strings, letters: str, on_error: str | None) -> Strings:
                 wrong[position] = "with " + ", ".join(map(repr, odd[:5]))
             values[-1] = values[-1].upper()
     return Strings(values, sequences.what, sequences.ids, sequences.kind).sift(wrong, on_error)[0]
+
+
+def _check_words(k: Any, alphabet: Any, unknown: Any) -> None:
+    """Refuse words that cannot be counted."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
+        raise ValueError(f"k must be a whole number of at least 1, found {k!r}.")
+    if int(k) > _LONGEST:
+        raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
+    for name, value in (("alphabet", alphabet), ("unknown", unknown)):
+        if not isinstance(value, str) or not value.isascii() or value != value.upper():
+            raise ValueError(f"{name} must be a text of capital letters, found {value!r}.")
+    if not alphabet or len(set(alphabet + unknown)) < len(alphabet + unknown):
+        raise ValueError(f"alphabet and unknown must hold different letters, found {alphabet!r} and {unknown!r}.")
+    if len(alphabet) ** int(k) > _MOST_COLUMNS:
+        raise ValueError(
+            f"{len(alphabet)} letters make {len(alphabet)}^{k} words, more than {_MOST_COLUMNS} can be counted: "
+            "use a smaller k."
+        )
+
+
+def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
+    """Count the words of k letters of the alphabet, (n, len(alphabet) ** k)."""
+    digit = np.full(256, -1)
+    digit[np.frombuffer(alphabet.encode(), dtype=np.uint8)] = np.arange(len(alphabet))
+    found: list[np.ndarray] = []
+    counts: list[np.ndarray] = []
+    for sequence in sequences:
+        digits = digit[np.frombuffer(sequence.encode(), dtype=np.uint8)]
+        n_words = max(len(digits) - k + 1, 0)
+        words, known = np.zeros(n_words, dtype=np.int64), np.ones(n_words, dtype=bool)
+        for offset in range(k):
+            letters = digits[offset : offset + n_words]
+            words = len(alphabet) * words + letters
+            known &= letters >= 0
+        word, count = np.unique(words[known], return_counts=True)
+        found.append(word)
+        counts.append(count)
+    ends = np.cumsum([0, *map(len, found)])
+    # Short indices, as some functions of scikit-learn refuse others.
+    indices = np.concatenate(found).astype(np.int32)
+    return csr_array((np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k))
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """What an alignment gains and loses: pairs of letters by the matrix, a gap of n letters open + (n − 1) extend."""
+
+    matrix: str
+    gap_open: float
+    gap_extend: float
+
+    def __post_init__(self) -> None:
+        check_choice(self.matrix, "matrix", _MATRICES)
+        for name in ("gap_open", "gap_extend"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+                raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
+            if abs(_fraction(float(value)) - float(value)) > 1e-9:
+                raise ValueError(f"{name} must have at most two decimals, found {value!r}.")
+        if self.gap_extend > self.gap_open:
+            raise ValueError(
+                f"gap_extend must not exceed gap_open, found {self.gap_extend:g} and {self.gap_open:g}: "
+                "a longer gap would be better cut in two."
+            )
+
+    @property
+    def scale(self) -> int:
+        """The smallest factor that makes all scores whole numbers."""
+        return math.lcm(_fraction(self.gap_open).denominator, _fraction(self.gap_extend).denominator)
+
+
+def _alignment_scores(
+    rows: list[str], columns: list[str] | None, scoring: _Scoring, *, n_jobs: int | None, progress: bool | None
+) -> np.ndarray:
+    """Score the best local alignment of every row with every column.
+
+    Equal sequences are aligned once only.
+
+    Parameters
+    ----------
+    rows : list of n_a sequences
+    columns : list of n_b sequences, or None
+        None aligns the rows with each other, each pair once.
+    scoring : _Scoring
+    n_jobs : int or None
+    progress : bool or None
+        Whether to show a bar; None shows one on a terminal.
+
+    Returns
+    -------
+    ndarray of shape (n_a, n_b)
+    """
+    # The longest first, so that no core is left with much to do when the others have finished.
+    queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
+    targets = queries if columns is None else list(dict.fromkeys(columns))
+    engine = _engine()
+    jobs = (
+        delayed(engine)(query, targets[position:] if columns is None else targets, scoring)
+        for position, query in enumerate(queries)
+    )
+    # parasail computes outside the interpreter's lock, biopython does not.
+    prefer = "threads" if engine is _by_parasail else "processes"
+    finished = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")(jobs)
+    scores = np.empty((len(queries), len(targets)))
+    with Progress(len(queries), "Aligning", progress) as bar:
+        for position, found in enumerate(finished):
+            if columns is None:
+                scores[position, position:] = scores[position:, position] = found
+            else:
+                scores[position] = found
+            bar.advance()
+    places = _places(rows, queries)
+    others = places if columns is None else _places(columns, targets)
+    return np.asarray(scores[np.ix_(places, others)])
+
+
+def _self_scores(sequences: list[str], scoring: _Scoring) -> np.ndarray:
+    """Score every sequence aligned with itself, (n,)."""
+    engine = _engine()
+    return np.array([engine(sequence, [sequence], scoring)[0] for sequence in sequences])
+
+
+def _engine() -> Any:
+    """Return the function that aligns one sequence with many."""
+    if find_spec("parasail"):
+        return _by_parasail
+    optional_module("Bio", "parasail or biopython", "bio")
+    return _by_biopython
+
+
+def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
+    parasail = optional_module("parasail", "parasail", "bio")
+    scale = scoring.scale
+    matrix, best = _scaled_matrix(scoring.matrix, scale)
+    # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
+    bound = sum(best[letter] for letter in query)
+    bits = 16 if bound < 2**14 else 32
+    gap_open = min(int(scale * _fraction(scoring.gap_open)), bound + 1)
+    gap_extend = min(int(scale * _fraction(scoring.gap_extend)), bound + 1)
+    profile = getattr(parasail, f"profile_create_{bits}")(query, matrix)
+    # Of its methods, "striped" misses alignments in which one gap follows the other.
+    align = getattr(parasail, f"sw_scan_profile_{bits}")
+    return np.array([align(profile, target, gap_open, gap_extend).score for target in targets]) / scale
+
+
+@lru_cache(maxsize=8)
+def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
+    """Return a matrix with all scores multiplied by `scale`, and the highest score of each letter."""
+    parasail = optional_module("parasail", "parasail", "bio")
+    original = getattr(parasail, name.lower())
+    scaled = original.copy()
+    for (row, column), score in np.ndenumerate(original.matrix):
+        scaled[row, column] = scale * int(score)
+    highest = np.maximum(original.matrix.max(axis=1), 0)
+    return scaled, {letter: scale * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS}
+
+
+def _by_biopython(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
+    align = optional_module("Bio.Align", "parasail or biopython", "bio")
+    aligner = align.PairwiseAligner(
+        mode="local",
+        substitution_matrix=align.substitution_matrices.load(scoring.matrix),
+        open_gap_score=-float(scoring.gap_open),
+        extend_gap_score=-float(scoring.gap_extend),
+    )
+    return np.array([aligner.score(query, target) for target in targets])
+
+
+def _fraction(gap: float) -> Fraction:
+    return Fraction(round(100 * gap), 100)
+
+
+def _places(wanted: list[str], sequences: list[str]) -> np.ndarray:
+    """Return where each of `wanted` stands among distinct `sequences`."""
+    place = {sequence: position for position, sequence in enumerate(sequences)}
+    return np.array([place[sequence] for sequence in wanted], dtype=np.intp)

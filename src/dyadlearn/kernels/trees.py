@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from numbers import Real
 
 import numpy as np
 
 from dyadlearn._files.packed import parse_number
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels._labels import places
+from dyadlearn.kernels.graphs import check_scale, places
 
 __all__ = ["Tree", "brownian_kernel", "read_newick", "tree_distance_kernel"]
 
@@ -177,12 +176,9 @@ def tree_distance_kernel(
            [0.135, 0.135, 1.   ]])
     """
     shared, deepest = _shared(tree, tips)
-    if scale is None:
-        scale = deepest or 1.0
-    if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < scale < math.inf:
-        raise ValueError(f"scale must be a positive number, found {scale!r}.")
+    scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
-    return np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / float(scale))
+    return np.asarray(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale))
 
 
 def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarray, float]:

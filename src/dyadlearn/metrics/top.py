@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn._validation import check_count
+from dyadlearn._checks import check_count
 from dyadlearn.metrics.cells import Cells
 from dyadlearn.metrics.ranks import OfPositives, Ranked
 from dyadlearn.settings import Setting
