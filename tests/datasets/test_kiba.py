@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import fetch_kiba, kiba
-from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
 SCORES = np.array([[11.1, np.nan], [np.nan, 0.0], [12.25, 13.5]])
@@ -173,7 +172,7 @@ def test_fingerprints_from_the_published_texts(tmp_path):
     assert_array_equal(np.diag(data.K), 1)
     wrong = json.dumps(SMILES | {"CHEMBL2": "C("})
     write(tmp_path, {"ligands_iso.txt": wrong})
-    with pytest.raises(IdError, match="1 structures are no valid SMILES, the first that of CHEMBL2"):
+    with pytest.raises(ValueError, match=r"1 of 3 molecules are not valid: 'CHEMBL2' \('C\('\)"):
         fetch_kiba(data_home=tmp_path)
 
 

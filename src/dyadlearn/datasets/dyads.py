@@ -132,11 +132,9 @@ def make_dyads(
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     function_stream, instance_stream, task_stream, noise_stream, hole_stream = _streams(random_state)
 
-    first = _draw_factor(kernel, kernel_params, n_features, rank, function_stream, "kernel")
-    if symmetry is None:
-        second = _draw_factor(task_kernel, task_kernel_params, n_task_features, rank, function_stream, "task_kernel")
-    else:
-        second = _draw_factor(kernel, kernel_params, n_features, rank, function_stream, "kernel")
+    side = kernel, kernel_params, n_features, "kernel"
+    task_side = side if sign else (task_kernel, task_kernel_params, n_task_features, "task_kernel")
+    first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
     function = _scaled(_Truth(first, second, sign), function_stream)
 
     X = first.draw_rows(n_instances, instance_stream)
@@ -216,12 +214,7 @@ class _Truth:
 
 
 def _draw_factor(
-    kernel: Any,
-    params: Mapping[str, Any] | None,
-    n_features: int,
-    rank: int,
-    stream: np.random.Generator,
-    name: str,
+    kernel: Any, params: Mapping[str, Any] | None, n_features: int, name: str, rank: int, stream: np.random.Generator
 ) -> _Factor:
     """Draw the functions of one side."""
     if isinstance(kernel, str) or callable(kernel):

@@ -21,8 +21,9 @@ from dyadlearn.datasets._read import (
     read_numbers,
     read_texts,
 )
-from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import tanimoto
+from dyadlearn.kernels.chemistry import MorganFingerprints
 
 __all__ = ["fetch_kiba"]
 
@@ -203,17 +204,11 @@ def _check_shape(table: np.ndarray, shape: tuple[int, ...], name: str) -> None:
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
     """Compute the ECFP4 bits (drugs, 2048) of the structures."""
+    structures = {drug: smiles[str(drug)] for drug in drugs.labels}
     try:
-        from rdkit import Chem
-        from rdkit.Chem import rdFingerprintGenerator
+        return np.asarray(MorganFingerprints(n_bits=_N_BITS).transform(structures).toarray())
     except ImportError as error:
         raise ImportError(
             f"fetch_kiba(drug_similarity='ECFP4') needs {_ARCHIVE}, or rdkit to compute fingerprints: install it, or "
             "use drug_similarity='published'."
         ) from error
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=_N_BITS)
-    molecules = [Chem.MolFromSmiles(smiles[str(drug)]) for drug in drugs.labels]
-    wrong = [drug for drug, molecule in zip(drugs.labels, molecules, strict=True) if molecule is None]
-    if wrong:
-        raise IdError(f"{len(wrong)} structures are no valid SMILES, the first that of {wrong[0]}.")
-    return np.array([generator.GetFingerprintAsNumPy(molecule) for molecule in molecules], dtype=np.uint8)
