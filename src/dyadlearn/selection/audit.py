@@ -202,14 +202,14 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
         known = [instances, tasks, test_instances, test_tasks]
         rows, columns, test_rows, test_columns = factorize(known, "train or test")
         nodes = np.concatenate([rows, columns])
-        instance_seen, task_seen = _is_in(test_rows, nodes), _is_in(test_columns, nodes)
+        instance_seen, task_seen = np.isin(test_rows, nodes), np.isin(test_columns, nodes)
         check_writing([instances, tasks], [test_instances, test_tasks], "Nodes of train and test")
         check_writing([instances], [tasks], "Instances and tasks of a network")
         rows, columns, test_rows, test_columns = *ends_in_order(rows, columns), *ends_in_order(test_rows, test_columns)
     else:
         rows, test_rows = factorize([instances, test_instances], "train or test")
         columns, test_columns = factorize([tasks, test_tasks], "train or test")
-        instance_seen, task_seen = _is_in(test_rows, rows), _is_in(test_columns, columns)
+        instance_seen, task_seen = np.isin(test_rows, rows), np.isin(test_columns, columns)
         check_writing([instances], [test_instances], "Instances of train and test")
         check_writing([tasks], [test_tasks], "Tasks of train and test")
     n_tasks = int(max(columns.max(), test_columns.max())) + 1
@@ -233,13 +233,6 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
     )
 
 
-def _is_in(codes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Tell which of `codes` are among `others`."""
-    known = np.zeros(int(max(codes.max(), others.max())) + 1, dtype=bool)
-    known[others] = True
-    return np.asarray(known[codes])
-
-
 def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
     """Return the columns of two tables of pairs, or the positions of the cells in two masks."""
     masks = [_mask(part, name) for part, name in ((train, "train"), (test, "test"))]
@@ -249,12 +242,9 @@ def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, C
     if first is None or second is None:
         found = " and ".join(str(getattr(part, "shape", type(part).__name__)) for part in (train, test))
         raise ValueError(f"A mask of a grid needs a mask of the same grid beside it: train and test are {found}.")
-    rows = columns = None
-    if first.row_ids and second.row_ids:
-        rows = second.row_ids.order_as(first.row_ids, "the rows of test", "the rows of train")
-    if first.column_ids and second.column_ids:
-        columns = second.column_ids.order_as(first.column_ids, "the columns of test", "the columns of train")
-    cells, test_cells = to_numpy(first.values), to_numpy(second.take(rows, columns).values)
+    second = second.rows_as(first.row_ids, "the rows of test", "the rows of train")
+    second = second.columns_as(first.column_ids, "the columns of test", "the columns of train")
+    cells, test_cells = to_numpy(first.values), to_numpy(second.values)
     if cells.shape != test_cells.shape or cells.ndim != 2:
         raise ValueError(
             "A mask of a grid needs a mask of the same grid beside it: train and test are "
