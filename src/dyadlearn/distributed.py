@@ -34,7 +34,7 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._base import all_or_nothing
 from dyadlearn.models._inputs import cast, check_sizes

@@ -54,12 +54,6 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
     return replace(table, values=values, is_vector=is_vector)
 
 
-def distinct_labels(Y: Array) -> np.ndarray:
-    """Return the values that occur among the observed labels of a grid, ascending: two of them are classes."""
-    values = to_numpy(Y)
-    return np.unique(values[~np.isnan(values)])
-
-
 def symmetric_grid(grid: Table, sign: int) -> Table:
     """Return the labels of a network with columns in the order of the rows, checked for their symmetry.
 

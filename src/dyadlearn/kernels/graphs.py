@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dyadlearn._array import Array, eigh, is_foreign, is_sparse, namespace, row_blocks, to_numpy, with_diagonal
-from dyadlearn._tables import read_table, shown, write_table
 from dyadlearn._checks import check_alpha, check_choice, check_matrix, check_memory
+from dyadlearn._tables import read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose
 from dyadlearn.kernels.vectors import tanimoto

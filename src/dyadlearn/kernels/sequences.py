@@ -23,10 +23,10 @@ from scipy.sparse import csr_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from dyadlearn._checks import check_choice
 from dyadlearn._files.packed import read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
-from dyadlearn._checks import check_choice
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, optional_module, read_strings, shortened
 from dyadlearn.kernels.combine import normalize

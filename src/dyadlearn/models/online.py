@@ -24,8 +24,7 @@ from dyadlearn.growing.knowledge import Knowledge, Reservoir, copied
 from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.labels import read_labels
-from dyadlearn.metrics.choice import best_point
-from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
 from dyadlearn.models._base import PairModel, all_or_nothing
 from dyadlearn.models._inputs import (
     align_side,

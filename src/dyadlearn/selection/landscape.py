@@ -24,7 +24,7 @@ from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
-from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.pairing.groups import group_members
 from dyadlearn.settings import Setting, as_setting
 

@@ -23,9 +23,8 @@ from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import as_good, best_point
+from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
-from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
