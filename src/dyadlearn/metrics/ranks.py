@@ -147,7 +147,8 @@ class OfPositives(Ranked):
                 f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
             )
         self._positive = np.asarray(cells.labels == distinct[1])
-        return np.asarray(self._positive.any(axis=1))
+        self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
+        return np.asarray(self._n_positive > 0)
 
 
 class RocAuc(OfPositives):
@@ -158,17 +159,17 @@ class RocAuc(OfPositives):
     needs = "a positive and a negative label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        return np.asarray(super()._defined(cells) & (self._positive.sum(axis=1) < cells.counts))
+        return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
 
     def _prepare(self) -> None:
-        positive, observed = self._positive[self.rows], self._cells.observed
-        self._counts_negatives = 2 * int(positive.sum()) > int(observed.sum())
+        cells, chosen, count = self._cells, self._positive[self.rows], self._n_positive[self.rows]
         # Look for the rarer class only.
-        chosen = observed & ~positive if self._counts_negatives else positive
+        self._counts_negatives = 2 * int(count.sum()) > int(cells.counts.sum())
+        if self._counts_negatives:
+            chosen, count = cells.observed & ~chosen, cells.counts - count
         self._choose(chosen)
-        count = chosen.sum(axis=1, dtype=np.int64)
-        self._within = self._cells.place(count**2)
-        self._twice_pairs = self._cells.place(2 * count * (self._cells.counts - count))
+        self._within = cells.place(count**2)
+        self._twice_pairs = cells.place(2 * count * (cells.counts - count))
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
@@ -241,9 +242,8 @@ class AveragePrecision(OfPositives):
     scoring = "average_precision"
 
     def _prepare(self) -> None:
-        positive = self._positive[self.rows]
-        self._choose(positive)
-        count = positive.sum(axis=1, dtype=np.int64)
+        self._choose(self._positive[self.rows])
+        count = self._n_positive[self.rows]
         self._count = self._cells.place(count.astype(np.float64))
         self._positives_in_row = self._cells.place(count[self._row])
         self._positive_start = self._cells.place(self._row * self._ragged.shape[1])

@@ -61,11 +61,10 @@ class Hits(OfPositives, Top):
         """Return what the hits of each row are divided by, given its best places and positives, all (R,)."""
 
     def _prepare(self) -> None:
-        positive, counts = self._positive[self.rows], self._cells.counts
-        self._choose(positive)
-        best = self._best(counts)
+        self._choose(self._positive[self.rows])
+        best = self._best(self._cells.counts)
         self._best_in_row = self._cells.place(best[self._row])
-        self._divided_by = self._cells.place(self._divisor(best, positive.sum(axis=1)).astype(np.float64))
+        self._divided_by = self._cells.place(self._divisor(best, self._n_positive[self.rows]).astype(np.float64))
 
     def _worth(self, count: Array) -> Array:
         xp = namespace(count)
