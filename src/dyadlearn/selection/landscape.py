@@ -246,7 +246,7 @@ def _one_by_one(
             f"reach a relative residual of {tol:g}, so that their scores are rough: raise max_iter, or leave out the "
             "smallest regularisations.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return scores
 
