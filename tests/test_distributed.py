@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
-from dyadlearn import CanonicalProjection, IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn import CanonicalProjection, IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 
@@ -355,6 +355,7 @@ def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
     refused(data, "keep_instances would gather rows", model=OnlineTwoStepRidge(keep_instances=True))
     refused(data, "reservoir would gather rows", model=OnlineTwoStepRidge(reservoir=10))
     refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
+    refused(data, "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV", TypeError, model=TwoStepRidgeCV())
 
 
 @pytest.mark.usefixtures("threads")

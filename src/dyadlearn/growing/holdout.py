@@ -22,16 +22,16 @@ with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
+from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
+from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
 __all__ = ["online_holdout", "online_squared_errors"]
 
@@ -106,76 +106,57 @@ def online_squared_errors(
     return errors if with_tasks else errors[:, 0]
 
 
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """Rows of one side in the eigenbasis of its Gram matrix: where leverage and slack come from.
+def _spectrum(projected: Array, values: Array, n_rows: int) -> Spectrum:
+    """Return rows of one side, (l, k) in the eigenbasis of its Gram matrix, as a spectrum that knows what each weighs.
 
-    `projected` (l, k) holds the inner products of the rows with the eigenvectors; `n_rows` counts all rows of the side.
+    `n_rows` counts all rows of the side: where there are as many directions, they explain everything.
     """
+    return Spectrum(values, n_rows, None, projected / values**0.5)
 
-    projected: Array
-    values: Array
-    n_rows: int
 
-    @cached_property
-    def squares(self) -> Array:
-        return self.projected**2
+def _check_learnt(side: Spectrum) -> None:
+    """Refuse rows that weigh more than learnt ones can."""
+    if side.values.shape[0] == 0:
+        return
+    # Small eigenvalues are too rough to judge by.
+    solid = namespace(side.values).astype(side.values > 1e-6 * side.values[-1], side.values.dtype)
+    weight = to_numpy(side.diagonal(solid))
+    if weight.max() > 1 + 1e-6:
+        raise ValueError(
+            f"X holds instances that the model has not learnt, among them row {weight.argmax()}: only what was "
+            "learnt can be left out."
+        )
 
-    @cached_property
-    def outside(self) -> Array:
-        """Share of each row that its side leaves unexplained whatever the regularisation."""
-        xp = namespace(self.values)
-        if self.values.shape[0] >= self.n_rows:  # as many directions as rows explain everything
-            return xp.zeros_like(self.squares[:, 0])
-        return xp.clip(1.0 - self.squares @ (1.0 / self.values), 0.0, 1.0)
 
-    def leverage(self, alpha: float) -> Array:
-        return self.squares @ (1.0 / (self.values + alpha))
-
-    def slack(self, alpha: float) -> Array:
-        return self.squares @ (alpha / (self.values * (self.values + alpha))) + self.outside
-
-    def check_learnt(self) -> None:
-        """Refuse rows that weigh more than learnt ones can."""
-        if self.values.shape[0] == 0:
-            return
-        xp = namespace(self.values)
-        # Small eigenvalues are too rough to judge by.
-        solid = self.values > 1e-6 * float(self.values[-1])
-        weight = to_numpy(self.squares @ xp.where(solid, 1.0 / self.values, xp.zeros_like(self.values)))
-        if weight.max() > 1 + 1e-6:
-            raise ValueError(
-                f"X holds instances that the model has not learnt, among them row {weight.argmax()}: only what was "
-                "learnt can be left out."
-            )
-
-    def checked_slack(self, alpha: float, what: str) -> Array:
-        """Return the slack (l,), refusing rows that are fitted whatever their label."""
-        slack = self.slack(alpha)
-        # Regularisation leaves slack to every row; without it what is left comes by subtraction from 1.
-        floor = min(1e6 * self.n_rows * epsilon(slack), 1e-6) if alpha == 0 else 0.0
-        tight = to_numpy(slack) <= floor
-        if tight.any():
-            raise leverage_error(np.flatnonzero(tight), len(tight), what)
-        return slack
+def _check_slack(side: Smoother, what: str) -> None:
+    """Refuse rows that are fitted whatever their label."""
+    tight = to_numpy(side.slack) <= side.slack_floor
+    if tight.any():
+        raise leverage_error(np.flatnonzero(tight), len(tight), what)
 
 
 class _LeftOut:
-    """Knowledge rows, their labels, and both sides of the model in their eigenbases."""
+    """Learnt rows, their labels, and both sides of the model in their eigenbases."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
         self.statistics = model.statistics
         self.Y = Y
         self.eigen = model.inverse.eigen
-        self.rows = _Weights(matmul(double(Phi), self.eigen.vectors), self.eigen.values, self.statistics.n_rows)
-        self.rows.check_learnt()
+        self.projected = matmul(double(Phi), self.eigen.vectors)
+        self.rows = _spectrum(self.projected, self.eigen.values, self.statistics.n_rows)
+        _check_learnt(self.rows)
         self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
 
     @cached_property
-    def tasks(self) -> _Weights:
+    def projected_tasks(self) -> Array:
+        """The tasks in the eigenbasis of their Gram matrix, (q, r')."""
         assert self.task_eigen is not None
-        projected = self.statistics.tasks @ self.task_eigen.vectors
-        return _Weights(projected, self.task_eigen.values, self.statistics.n_tasks)
+        return self.statistics.tasks @ self.task_eigen.vectors
+
+    @cached_property
+    def tasks(self) -> Spectrum:
+        assert self.task_eigen is not None
+        return _spectrum(self.projected_tasks, self.task_eigen.values, self.statistics.n_tasks)
 
     @cached_property
     def rotated(self) -> Array:
@@ -191,14 +172,15 @@ class _LeftOut:
     @cached_property
     def compressed(self) -> Array:
         """The labels times the projected tasks, (l, r')."""
-        return matmul(double(self.Y), self.tasks.projected)
+        return matmul(double(self.Y), self.projected_tasks)
 
     def new_instances(self, alpha: float, task_alphas: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared errors (n_task_alphas,) of setting B, and the sizes of the terms they are summed from."""
         labels = double(self.Y.data if is_sparse(self.Y) else self.Y)
         total = float(namespace(labels).sum(labels**2))
-        balance = self.rows.leverage(alpha), self.rows.checked_slack(alpha, "rows")
-        D = self._instance_step(slice(None), self.rotated, self.compressed, alpha, balance)
+        side = self.rows.smoother(Tikhonov(), alpha)
+        _check_slack(side, "rows")
+        D = self._leave_out(slice(None), self.rotated, self.compressed, side)
         xp = namespace(D)
         squares, crosses = (to_numpy(xp.sum(D * other, axis=0)) for other in (D, self.compressed))
         s = to_numpy(self.tasks.values)
@@ -208,46 +190,45 @@ class _LeftOut:
 
     def walk(self, setting: Setting, alpha: float, task_alpha: float) -> Iterator[tuple[slice, Array, Array]]:
         """Yield blocks of rows: their slice, their labels, their predictions, both of shape (b, q)."""
-        balance = None
-        if setting.new_instance or self.task_eigen is None:  # of independent tasks a pair is as good as its row
-            balance = self.rows.leverage(alpha), self.rows.checked_slack(alpha, "rows")
+        side, tasks = self.rows.smoother(Tikhonov(), alpha), None
+        if self.task_eigen is not None:
+            tasks = self.tasks.smoother(Tikhonov(), task_alpha)
+        if setting.new_instance or tasks is None:
+            _check_slack(side, "rows")
+        if setting.new_task and tasks is not None:
+            _check_slack(tasks, "tasks")
         for rows in row_blocks(self.Y.shape[0], 8 * 4 * self.Y.shape[1]):
             labels = double(self.Y[rows, :])
             labels = labels.toarray() if is_sparse(labels) else labels
-            if self.task_eigen is None:
-                found = self._instance_step(rows, self.rotated, labels, alpha, balance)
+            if tasks is None:  # of independent tasks a pair is as good as its row
+                found = self._leave_out(rows, self.rotated, labels, side)
             elif setting is Setting.B:
-                half = self._instance_step(rows, self.rotated, self.compressed[rows, :], alpha, balance)
-                found = (half / (self.tasks.values + task_alpha)) @ self.tasks.projected.T
+                found = self._over_tasks(self._leave_out(rows, self.rotated, self.compressed[rows, :], side), tasks)
             elif setting is Setting.A:
-                found = self._new_pairs(rows, labels, alpha, task_alpha)
+                leverage = side.leverage[rows][:, None]
+                slack = side.slack[rows][:, None] + leverage * tasks.slack
+                check_cells(slack, 0.0)
+                fitted = self._over_tasks(self._fitted(rows, self.rotated, side), tasks)
+                found = (fitted - leverage * tasks.leverage * labels) / slack
             else:
-                half = self._instance_step(rows, self.separate, labels, alpha, balance)
-                found = self._task_step(half, task_alpha)
+                half = (
+                    self._leave_out(rows, self.separate, labels, side)
+                    if setting.new_instance
+                    else self._fitted(rows, self.separate, side)
+                )
+                smoothed = self._over_tasks(half @ self.projected_tasks, tasks)
+                found = (smoothed - half * tasks.leverage) / tasks.slack
             yield rows, labels, found
 
-    def _instance_step(
-        self, rows: slice, target: Array, labels: Array, alpha: float, balance: tuple[Array, Array] | None
-    ) -> Array:
-        """Return predictions of the first step, (b, p) for labels (b, p): fitted, or left out by leverage and slack."""
-        fitted = (self.rows.projected[rows, :] / (self.rows.values + alpha)) @ target
-        if balance is None:
-            return fitted
-        leverage, slack = (weights[rows][:, None] for weights in balance)
-        return (fitted - leverage * labels) / slack
+    def _fitted(self, rows: slice, target: Array, side: Smoother) -> Array:
+        """Return predictions of the first step, (b, p) for a right-hand side (k, p)."""
+        return (self.projected[rows, :] * side.phi) @ target
 
-    def _task_step(self, half: Array, task_alpha: float) -> Array:
-        """Return left-out predictions of the second step for those of the first, (b, q)."""
-        tasks = self.tasks
-        smoothed = ((half @ tasks.projected) / (tasks.values + task_alpha)) @ tasks.projected.T
-        return (smoothed - half * tasks.leverage(task_alpha)) / tasks.checked_slack(task_alpha, "tasks")
+    def _leave_out(self, rows: slice, target: Array, labels: Array, side: Smoother) -> Array:
+        """Return predictions of the first step without the rows' own labels (b, p)."""
+        leverage, slack = side.leverage[rows][:, None], side.slack[rows][:, None]
+        return (self._fitted(rows, target, side) - leverage * labels) / slack
 
-    def _new_pairs(self, rows: slice, labels: Array, alpha: float, task_alpha: float) -> Array:
-        fitted = self._instance_step(rows, self.rotated, labels, alpha, None)
-        fitted = (fitted / (self.tasks.values + task_alpha)) @ self.tasks.projected.T
-        leverage, task_leverage = self.rows.leverage(alpha)[rows][:, None], self.tasks.leverage(task_alpha)
-        slack = self.rows.slack(alpha)[rows][:, None] + leverage * self.tasks.slack(task_alpha)
-        tight = to_numpy(slack) <= 0
-        if tight.any():
-            raise leverage_error(np.flatnonzero(tight), tight.size, "cells")
-        return (fitted - leverage * task_leverage * labels) / slack
+    def _over_tasks(self, half: Array, tasks: Smoother) -> Array:
+        """Return predictions (b, q) of the second step for those of the first, (b, r') in the eigenbasis."""
+        return (half * tasks.phi) @ self.projected_tasks.T

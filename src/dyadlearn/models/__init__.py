@@ -1,4 +1,4 @@
-"""The estimators: thin shells over the solvers."""
+"""The estimators: thin shells over pure functions."""
 
 from dyadlearn.models._tasks import Tasks
 from dyadlearn.models.independent import IndependentTaskRidge

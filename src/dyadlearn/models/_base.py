@@ -50,7 +50,10 @@ from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["PairModel", "PairwiseRidge", "Training", "all_or_nothing"]
+__all__ = ["PairModel", "PairwiseRidge", "Sides", "Training", "all_or_nothing"]
+
+# Both sides, decomposed: for each kernel of the instances a row, with an entry for each kernel of the tasks.
+Sides = list[list[tuple[Side, Side | None]]]
 
 
 @contextmanager
@@ -416,10 +419,8 @@ class PairwiseRidge(PairModel):
         """Keep the labels, for hold-out and other regularisations."""
         self._grid, self._weights, self._completion = data.grid, data.weights, None
 
-    def _decomposed(
-        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
-    ) -> list[list[tuple[Side, Side | None]]]:
-        """Decompose each side once for each kernel; return a row of pairs of sides for each kernel of the instances."""
+    def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
+        """Decompose each side, once for each of its kernels."""
         ids, task_ids = data.grid.row_ids, data.grid.column_ids
         sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
         task_sides: list[Side | None] = [None]

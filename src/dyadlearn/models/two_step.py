@@ -9,7 +9,7 @@ from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.labels import symmetric_grid
-from dyadlearn.models._base import PairwiseRidge, Training
+from dyadlearn.models._base import PairwiseRidge, Sides, Training
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
@@ -160,11 +160,9 @@ class TwoStepRidge(PairwiseRidge):
     def _sign(self) -> int:
         return -1 if self.symmetry == "antisymmetric" else 1
 
-    def _decomposed(
-        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
-    ) -> list[list[tuple[Side, Side | None]]]:
-        pairs = super()._decomposed(data, specs, task_specs)
-        return pairs if self.symmetry is None else [[(side, side)] for [(side, _)] in pairs]
+    def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
+        sides = super()._decomposed(data, specs, task_specs)
+        return sides if self.symmetry is None else [[(side, side)] for [(side, _)] in sides]
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None) -> Pairing:
         rows = side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha)

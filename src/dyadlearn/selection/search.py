@@ -26,7 +26,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import PairwiseRidge, all_or_nothing
+from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
 from dyadlearn.selection.landscape import MAX_MEMORY, scored
@@ -95,11 +95,11 @@ class Search(PairwiseRidge):
             data = self._read(X, y, tasks, sample_weight)
             self._keep_labels(data)
             specs = _specs(self._spec(), self.kernel_grid, "instance")
-            pairs = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+            sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
             groups = in_order(groups, data.grid.row_ids, None, "groups")
             task_groups = in_order(task_groups, data.grid.column_ids, None, "task_groups")
             choose = self._choose_each_task if self.alpha_per_task else self._choose
-            return choose(pairs, (groups, task_groups, self.cv))
+            return choose(sides, (groups, task_groups, self.cv))
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -136,23 +136,20 @@ class Search(PairwiseRidge):
         """Return the values of one or two regularisations."""
         return grid_of(self.alphas, "alphas"), None
 
-    def _choose(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
-        """Score every regularisation on every pair of sides, and solve at the best."""
+    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
+        """Score every regularisation on all sides to try, and solve at the best."""
         setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
         start = {"alpha": alphas[0]} | ({} if task_alphas is None else {"task_alpha": task_alphas[0]})
-        problems = [self._pose(*sides, start) for row in pairs for sides in row]
+        problems = [self._pose(*both, start) for row in sides for both in row]
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
-        stack = _stacked_scores(
-            problems, alphas, task_alphas or [1.0], setting, scoring=self.scoring, left_out=left_out, options=options
-        )
+        stack = self._scored(problems, alphas, task_alphas or [1.0], setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
-        first, second = divmod(int(place[0]), len(pairs[0]))
-        self._side, self._task_side = pairs[first][second]
-        self.landscape_ = stack[0] if len(stack) == 1 else stack.reshape(len(pairs), len(pairs[0]), *stack.shape[1:])
+        first, second = divmod(int(place[0]), len(sides[0]))
+        self._side, self._task_side = sides[first][second]
+        self.landscape_ = stack[0] if len(stack) == 1 else stack.reshape(len(sides), len(sides[0]), *stack.shape[1:])
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
@@ -171,7 +168,30 @@ class Search(PairwiseRidge):
         self.holdout_setting_ = setting.value
         return self
 
-    def _choose_each_task(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
+    def _scored(
+        self,
+        problems: Sequence[Problem],
+        alphas: list[float],
+        task_alphas: list[float],
+        setting: Setting,
+        left_out: LeftOut,
+    ) -> np.ndarray:
+        """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
+        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
+        found: list[np.ndarray | None] = []
+        for problem in problems:
+            try:
+                scores = scored(problem, alphas, task_alphas, [setting], self.scoring, left_out, options)
+                found.append(scores[setting.value])
+            except LeverageError as error:
+                found.append(None)
+                refusal = error
+        shape = next((scores.shape for scores in found if scores is not None), None)
+        if shape is None:
+            raise refusal
+        return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
+
+    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
 
     def _refine(self, setting: Setting, left_out: LeftOut) -> None:
@@ -515,7 +535,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         # Where there are many, each is put in its place with its tasks: see `_by_task`.
         return super()._pairing(side, task_side, float("nan") if np.ndim(alpha) else alpha)
 
-    def _choose_each_task(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
+    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score every regularisation on every task, and solve at the best of each."""
         groups, _, cv = left_out
         if self.kernel_grid is not None or isinstance(self.alphas, str):
@@ -526,7 +546,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if setting.new_task:
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
         alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
-        self._side, self._task_side = pairs[0][0]
+        self._side, self._task_side = sides[0][0]
         problem = self._pose(self._side, None, {"alpha": alphas})
         self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
         if cv is not None:
@@ -614,31 +634,6 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
     if not grid:
         raise ValueError(f"The grid of {name} kernel parameters is empty: give at least one dict.")
     return [replace(spec, params=params) for params in grid]
-
-
-def _stacked_scores(
-    problems: Sequence[Problem],
-    alphas: list[float],
-    task_alphas: list[float],
-    setting: Setting,
-    *,
-    scoring: Any,
-    left_out: LeftOut,
-    options: dict[str, Any],
-) -> np.ndarray:
-    """Return the landscapes of all problems, one for each; NaN for those that always interpolate."""
-    found: list[np.ndarray | None] = []
-    for problem in problems:
-        try:
-            scores = scored(problem, alphas, task_alphas, [setting], scoring, left_out, options)
-            found.append(scores[setting.value])
-        except LeverageError as error:
-            found.append(None)
-            refusal = error
-    shape = next((scores.shape for scores in found if scores is not None), None)
-    if shape is None:
-        raise refusal
-    return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
 
 
 def grid_of(alphas: Any, name: str) -> list[float]:

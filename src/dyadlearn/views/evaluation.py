@@ -18,9 +18,9 @@ from dyadlearn.holdout import Plan, plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection._search import grid_of
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
+from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.fitted import is_network, known_settings
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
-from dyadlearn.selection._search import best_kernel, grid_of
+from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]

@@ -16,7 +16,7 @@ from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection._search import edges_of
+from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
