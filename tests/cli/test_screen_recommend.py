@@ -89,7 +89,7 @@ def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, 
     assert run("recommend", path, "--for", "i0", "--zeros", "-q").code == 0
 
 
-@pytest.mark.parametrize("words", [["screen"], ["recommend", "--for", "u1"], ["evaluate"]])
+@pytest.mark.parametrize("words", [["screen"], ["recommend", "--for", "u1"], ["evaluate"], ["report", "-o", "r.html"]])
 def test_an_online_model_keeps_no_labels(tables, run, words):
     path = tables.folder / "o.dyad"
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import matplotlib.pyplot as plt
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn.labels import read_labels
 from dyadlearn.plots import (
     GridDisplay,
     HoldoutDisplay,
@@ -16,6 +18,7 @@ from dyadlearn.plots import (
     LearningCurveDisplay,
     SpectrumDisplay,
 )
+from dyadlearn.views.grid import grid_of_labels
 
 DRAW = {
     "grid": lambda **at: GridDisplay.from_labels([[1.0, 2.0], [3.0, np.nan]], **at),
@@ -68,6 +71,18 @@ def test_without_matplotlib_it_is_said_how_to_get_it(draw, monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"pip install 'dyadlearn\[plots\]'"):
         draw()
+
+
+def test_the_numbers_of_a_view_are_those_of_its_display(ax):
+    view = grid_of_labels(read_labels([[1.0, 0.0], [1.0, np.nan]]))
+    display = GridDisplay(view)
+    with pytest.raises(AttributeError, match=r"GridDisplay has no ax_: it comes with plot\(\)"):
+        display.ax_  # noqa: B018
+    for one in (display, copy.deepcopy(display)):
+        assert one.n_observed == 3
+        assert one.plot(ax).values is one.view.values
+        with pytest.raises(AttributeError, match="nonesuch"):
+            one.nonesuch  # noqa: B018
 
 
 LOOK = {

@@ -16,6 +16,7 @@ from dyadlearn import (
 )
 from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
+from dyadlearn.views.summary import summary_of
 
 GRID, TASK_GRID = [0.01, 1.0, 100.0], [0.1, 10.0, 1.0, 1000.0]
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -67,6 +68,11 @@ def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
     assert 6 <= levels.size <= 20
     assert (np.diff(levels) > 0).all()
     assert levels[1] <= np.median(loss) / 10
+
+
+def test_steps_are_those_of_the_page(searched, ax):
+    drawn = LandscapeDisplay.from_estimator(searched, ax=ax)
+    assert_allclose(drawn.contour_.levels, summary_of(searched, wanted="D").levels())
 
 
 def test_steps_can_be_given(ax):

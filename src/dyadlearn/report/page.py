@@ -17,17 +17,16 @@ import numpy as np
 
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
+from dyadlearn._files.atomic import replacing
 from dyadlearn.report import figures
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.settings import Setting
-from dyadlearn.store.atomic import replacing
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary, summary_of
 from dyadlearn.views.words import number
 
 __all__ = ["render", "write_report"]
 
-_NEW = {"A": "the pair", "B": "the instance", "C": "the task", "D": "both"}
 _SAID = {
     "A": "A pair that is missing, of an instance and a task that are both known.",
     "B": "A new instance, with the known tasks.",
@@ -214,9 +213,10 @@ def _settings(summary: Summary) -> str:
 
 def _setting_row(each: Result, names: Sequence[str], is_own: bool) -> str:
     own = ' <span class="own">chosen here</span>' if is_own else ""
+    new = "both" if each.setting is Setting.D else f"the {each.setting.description}"
     others = "".join(f"<td>{number(each.others.get(name, float('nan')))}</td>" for name in names)
     return (
-        f"<tr><th scope='row'>{each.setting.value}{own}</th><td>{_NEW[each.setting.value]}</td>"
+        f"<tr><th scope='row'>{each.setting.value}{own}</th><td>{new}</td>"
         f"<td class='main'>{number(each.score)}</td>{others}<td>{each.n_undefined:,}</td>"
         f"<td>{escape(each.method)}</td></tr>"
     )
