@@ -22,7 +22,7 @@ class Progress:
     """
 
     def __init__(self, total: float | None, title: str, show: bool | None) -> None:
-        self.total, self.title, self.share = total, title, 1.0
+        self.total, self.title = total, title
         self.show = sys.stderr.isatty() if show is None else show
         self._bar: Any = None
         self._task: Any = None
@@ -52,10 +52,4 @@ class Progress:
     def advance(self, steps: float = 1, title: str | None = None) -> None:
         """Count finished steps, and say something new about them."""
         if self._bar is not None:
-            self._bar.update(self._task, advance=steps * self.share, description=title)
-
-    def rescaled(self, steps: int) -> Self:
-        """Let the same work be done in another number of steps."""
-        if self.total is not None:
-            self.share = self.total / steps
-        return self
+            self._bar.update(self._task, advance=steps, description=title)

@@ -204,7 +204,7 @@ def test_unknown_words(argument, message):
 @over(
     lines(
         "name text message",
-        (NEEDED[0], "10 100\n1 2\n", r"shape \(2, 2\), expected \(2, 3\): drug_PubChem_CIDs.txt has 2 ids and target_"),
+        (NEEDED[0], "10 100\n1 2\n", r"shape \(2, 2\), expected \(2, 3\) by the ids in drug_PubChem_CIDs.txt"),
         (NEEDED[0], "10 100 1\n1 2\n", "line 2: expected 3 numbers, as in the first line, found 2"),
         (NEEDED[0], "10 1oo 1\n1 2 3\n", "line 1: '1oo' is not a number"),
         (NEEDED[0], "10 1_0 1\n1 2 3\n", "line 1: '1_0' is not a number"),

@@ -25,6 +25,7 @@ __all__ = [
     "as_given",
     "both_ids",
     "check_arrays",
+    "check_shape",
     "describe",
     "drug_target_bunch",
     "load_npz",
@@ -61,6 +62,13 @@ def check_arrays(stored: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[in
                 f"{path}: {key} must be {'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}, found "
                 f"{stored[key].dtype} {stored[key].shape}."
             )
+
+
+def check_shape(table: np.ndarray, shape: tuple[int, ...], name: str, ids: str) -> np.ndarray:
+    """Return a table if it has the shape that the `ids`, which messages name, ask for."""
+    if table.shape != shape:
+        raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by {ids}.")
+    return table
 
 
 def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:

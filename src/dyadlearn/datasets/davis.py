@@ -14,6 +14,7 @@ from dyadlearn._tables import Table
 from dyadlearn.datasets._home import find_all, find_file, obtain, resolve_home
 from dyadlearn.datasets._read import (
     both_ids,
+    check_shape,
     describe,
     drug_target_bunch,
     read_grid,
@@ -22,7 +23,6 @@ from dyadlearn.datasets._read import (
     read_similarities,
     read_texts,
 )
-from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import normalize
 
 __all__ = ["fetch_davis"]
@@ -187,16 +187,11 @@ def _read_published(
     ]
     paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'davis'", download=download)
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
-    shapes = (len(drugs), len(targets)), (len(drugs), len(drugs)), (len(targets), len(targets))
-    tables = []
-    for path, shape in zip((paths[0], *paths[3:]), shapes, strict=True):
-        tables.append(read_numbers(path))
-        if tables[-1].shape != shape:
-            raise DataFileError(
-                f"{path} has shape {tables[-1].shape}, expected {shape}: {paths[1].name} has {len(drugs)} ids and "
-                f"{paths[2].name} has {len(targets)}."
-            )
-    Kd, drug_scores, target_scores = tables
+    m, q = len(drugs), len(targets)
+    Kd, drug_scores, target_scores = (
+        check_shape(read_numbers(path), shape, str(path), f"the ids in {paths[1].name} and {paths[2].name}")
+        for path, shape in zip((paths[0], *paths[3:]), ((m, q), (m, m), (q, q)), strict=True)
+    )
     if target_similarity == "WS_normalized" and target_scores.diagonal().max() > 1:
         # The publisher counts in per cent.
         target_scores /= 100

@@ -14,6 +14,8 @@ from dyadlearn.datasets._home import find_file, obtain, resolve_home
 from dyadlearn.datasets._read import (
     NAMES,
     NUMBERS,
+    both_ids,
+    check_shape,
     describe,
     drug_target_bunch,
     load_npz,
@@ -121,85 +123,68 @@ def fetch_kiba(
     check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
     home = resolve_home(data_home)
     archive = find_file(home, FOLDER, _ARCHIVE) if drug_similarity == "ECFP4" else None
-    read = _read_archive(archive) if archive else _read_published(home, drug_similarity, download)
-    observed = int(np.isfinite(read.Y).sum())
+    grid, fingerprints, drug_scores, target_scores = (
+        _read_archive(archive) if archive else _read_published(home, drug_similarity, download)
+    )
+    observed, (drugs, targets) = int(np.isfinite(grid.values).sum()), both_ids(grid)
     return drug_target_bunch(
-        Table(read.Y, read.drugs, read.targets),
-        tanimoto(read.fingerprints) if read.drug_scores is None else read.drug_scores,
-        read.target_scores,
+        grid,
+        tanimoto(fingerprints) if drug_scores is None else drug_scores,
+        target_scores,
         instances=instances,
         as_frame=as_frame,
         owner="fetch_kiba",
-        fingerprints=read.fingerprints,
+        fingerprints=fingerprints,
         smiles=read_texts(find_file(home, FOLDER, "ligands.tsv") or find_file(home, FOLDER, "ligands_iso.txt")),
         sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
         DESCR=describe(
             "kiba",
-            drugs=f"{len(read.drugs):,}",
-            targets=len(read.targets),
+            drugs=f"{len(drugs):,}",
+            targets=len(targets),
             observed=f"{observed:,}",
-            share=100 * observed / read.Y.size,
+            share=100 * observed / grid.values.size,
             drug_similarity=_SIMILARITIES[drug_similarity],
             address=ADDRESS,
         ),
     )
 
 
-def _read_archive(path: Path) -> Bunch:
-    """Read the grid (drugs, targets), the bits (drugs, 2048) and the similarities (targets, targets) of an archive."""
+# Labels (drugs, targets), bits (drugs, 2048) or None, similarities of drugs or None where bits give them, of targets.
+_Read = tuple[Table, np.ndarray | None, np.ndarray | None, np.ndarray]
+
+
+def _read_archive(path: Path) -> _Read:
+    """Read an archive of arrays."""
     tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
-    drugs = make_ids(stored["drug_ids"].tolist(), None, f"drug_ids of {path}")
-    targets = make_ids(stored["target_ids"].tolist(), None, f"target_ids of {path}")
-    expected = {
-        "kiba": (len(drugs), len(targets)),
-        "drug_ecfp4_bits": (len(drugs), _N_BITS // 8),
-        "target_sim": (len(targets), len(targets)),
-    }
-    for key, shape in expected.items():
-        _check_shape(stored[key], shape, f"{key} of {path}")
+    drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
+    m, q = len(drugs), len(targets)
+    for key, shape in (("kiba", (m, q)), ("drug_ecfp4_bits", (m, _N_BITS // 8)), ("target_sim", (q, q))):
+        check_shape(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets")
     if stored["drug_ecfp4_bits"].dtype != np.uint8:
         found = stored["drug_ecfp4_bits"].dtype
         raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {found}.")
-    return Bunch(
-        Y=stored["kiba"].astype(np.float64),
-        drugs=drugs,
-        targets=targets,
-        fingerprints=np.unpackbits(stored["drug_ecfp4_bits"], axis=1, count=_N_BITS),
-        drug_scores=None,
-        target_scores=stored["target_sim"].astype(np.float64),
-    )
+    grid = Table(stored["kiba"].astype(np.float64), drugs, targets)
+    fingerprints = np.unpackbits(stored["drug_ecfp4_bits"], axis=1, count=_N_BITS)
+    return grid, fingerprints, None, stored["target_sim"].astype(np.float64)
 
 
-def _read_published(home: Path, drug_similarity: str, download: bool) -> Bunch:
-    """Read the same from the published texts, with fingerprints or the published similarities of drugs."""
-    names = [*_PUBLISHED, *(["kiba_drug_sim.txt"] if drug_similarity == "published" else [])]
-    paths = obtain(
-        [(name,) for name in names], home=home, folder=FOLDER, address=ADDRESS, title="'kiba'", download=download
-    )
+def _read_published(home: Path, drug_similarity: str, download: bool) -> _Read:
+    """Read the published texts, and their similarities of drugs or, of their structures, fingerprints."""
+    is_published = drug_similarity == "published"
+    files = [(name,) for name in (*_PUBLISHED, *(["kiba_drug_sim.txt"] if is_published else []))]
+    paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'kiba'", download=download)
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
-    Y, target_scores = read_numbers(paths[0], holes=True), read_numbers(paths[3])
-    _check_shape(Y, (len(drugs), len(targets)), str(paths[0]))
-    _check_shape(target_scores, (len(targets), len(targets)), str(paths[3]))
-    drug_scores = fingerprints = None
-    if drug_similarity == "published":
-        drug_scores = read_numbers(paths[4])
-        _check_shape(drug_scores, (len(drugs), len(drugs)), str(paths[4]))
-    else:
-        fingerprints = _fingerprints(drugs, read_texts(paths[1]))
-    return Bunch(
-        Y=Y,
-        drugs=drugs,
-        targets=targets,
-        fingerprints=fingerprints,
-        drug_scores=drug_scores,
-        target_scores=target_scores,
-    )
 
+    def read(place: int, *shape: int, holes: bool = False) -> np.ndarray:
+        table = read_numbers(paths[place], holes=holes)
+        return check_shape(table, shape, str(paths[place]), "the ids of drugs and targets")
 
-def _check_shape(table: np.ndarray, shape: tuple[int, ...], name: str) -> None:
-    if table.shape != shape:
-        raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by the ids of drugs and targets.")
+    m, q = len(drugs), len(targets)
+    grid, target_scores = Table(read(0, m, q, holes=True), drugs, targets), read(3, q, q)
+    if is_published:
+        return grid, None, read(4, m, m), target_scores
+    return grid, _fingerprints(drugs, read_texts(paths[1])), None, target_scores
 
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
