@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import compress
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_array
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy, without_mask
 from dyadlearn._frames import Ids, as_text, make_ids, read_table, write_rows, write_table
 from dyadlearn._pairs import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
+from dyadlearn._state import Stored, has_length, is_shaped
 from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
 
 __all__ = [
@@ -28,8 +30,12 @@ __all__ = [
 ]
 
 
+# The libraries that a frame can be of.
+_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf")
+
+
 @dataclass(frozen=True)
-class LabelGrid:
+class LabelGrid(Stored):
     """Labels of m instances × q tasks.
 
     Attributes
@@ -47,6 +53,18 @@ class LabelGrid:
     task_ids: Ids | None = None
     kind: str | None = None
     is_vector: bool = False
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> LabelGrid:
+        """Return the grid of a state; without the library of its frame answers are arrays, and ids stay."""
+        grid = super().from_state(state, where)
+        return replace(grid, kind=None) if grid.kind is not None and find_spec(grid.kind) is None else grid
+
+    def _fits(self) -> bool:
+        if not is_shaped(self.values, None, None) or self.kind not in (None, *_FRAMES):
+            return False
+        m, q = self.values.shape
+        return has_length(self.instance_ids, m) and has_length(self.task_ids, q) and (q == 1 or not self.is_vector)
 
     def restore(self, values: Array) -> Any:
         """Return a grid of new values in the form the labels came in: vector, series, frame or array."""

@@ -26,6 +26,7 @@ from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.holes.deflation import Deflation, choose_rank
 from dyadlearn.holes.operators import GridOperators
@@ -47,7 +48,7 @@ _SPARSE_COST = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Completion:
+class Completion(Stored):
     """A completed grid and how it was found.
 
     Attributes
@@ -64,6 +65,9 @@ class Completion:
     labels: Array
     form: str
     solution: Solution
+
+    def _fits(self) -> bool:
+        return is_shaped(self.labels, *self.solution.values.shape)
 
 
 def complete(

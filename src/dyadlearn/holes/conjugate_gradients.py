@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dyadlearn._array import Array, epsilon, namespace
+from dyadlearn._state import Stored, is_shaped
 
 __all__ = ["Solution", "conjugate_gradients"]
 
@@ -14,7 +15,7 @@ Operator = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Stored):
     """What an iterative solver found.
 
     Attributes
@@ -31,6 +32,9 @@ class Solution:
     n_iter: int
     residual: float
     converged: bool
+
+    def _fits(self) -> bool:
+        return is_shaped(self.values, None, None)
 
 
 def conjugate_gradients(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyadlearn._array import Array, is_foreign, namespace, to_numpy
 from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
+from dyadlearn._state import StoredEstimator, is_shaped, misfit
 from dyadlearn._validation import (
     check_alpha,
     check_choice,
@@ -52,7 +53,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["PairwiseRidge"]
 
 
-class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """Base of the models: labels of pairs from an instance side and, where there is one, a task side.
 
     A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
@@ -71,11 +72,14 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     _task_side: Side | None
     _grid: LabelGrid
     _coefficients: Array
-    _fitted_problem: Problem
-    _closed_problem: Problem
     _weights: Array | None
     _completion: Completion | None
-    n_features_in_: int
+    _fitted_problem: Problem
+    _closed_problem: Problem
+    # The parameters that the problem was posed with: others may be set before it is solved again.
+    _solved_with: dict[str, Any]
+
+    _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with")
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -176,6 +180,51 @@ class PairwiseRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:
             self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
+        self._solved_with = self.get_params(deep=False)
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what was learnt; the problem is posed again when they are read."""
+        found = super().state()
+        if self.__sklearn_is_fitted__():
+            then = self._solved_with.items()
+            found["solved_with"] = {name: value for name, value in then if value is not getattr(self, name)}
+        return found
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
+        """Return the model that a state describes; arguments and errors as in `Stored`."""
+        own = dict(state)
+        changed = own.pop("solved_with", {})
+        model = super().from_state(own, where)
+        if model.__sklearn_is_fitted__():
+            model._pose_again(changed)
+        return model
+
+    def _fits(self) -> bool:
+        Y, side, tasks = self._grid.values, self._side, self._task_side
+        return (
+            side.spectrum.n_rows == Y.shape[0]
+            and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
+            and is_shaped(self._weights, *Y.shape)
+            and (self._completion is None or self._completion.labels.shape == Y.shape)
+            and (self._completion is None or self._completion.labels.dtype == Y.dtype)
+            and self.n_features_in_ == side.n_columns
+            and self._coefficients.dtype == Y.dtype
+        )
+
+    def _pose_again(self, changed: Mapping[str, Any]) -> None:
+        """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""
+        now = self.get_params(deep=False)
+        if not changed.keys() <= now.keys():
+            raise misfit(type(self).__name__)
+        self.__dict__.update(changed)
+        self._check_params()
+        self._keep(self._posed())
+        self.__dict__.update(now)
+        made = self._expansion()
+        sides = zip(self._grid.values.shape, (made.instances, made.tasks), strict=True)
+        if not is_shaped(made.values, *(length if part is None else part.size for length, part in sides)):
+            raise misfit(type(self).__name__)
 
     def _stopping(self) -> dict[str, Any]:
         """Return when an iterative solver stops, for models that have one."""

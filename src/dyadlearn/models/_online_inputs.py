@@ -13,6 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_array, check_is_fi
 
 from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, namespace, take_rows
 from dyadlearn._frames import Ids, Table, read_table
+from dyadlearn._state import StoredEstimator
 from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LabelGrid, read_labels
@@ -51,13 +52,15 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         raise
 
 
-class OnlineInputs(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineInputs(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """Reading of instances, tasks and labels, and the feature maps of both sides."""
 
     feature_map: Any
     task_feature_map: Any
-    n_features_in_: int
+    feature_map_: Any
+    task_feature_map_: Any
     _learnt: Learnt
+    landscape_: np.ndarray
 
     def _read_instances(self, X: Any, *, reset: bool) -> tuple[Table, Array]:
         """Return instances as a table with their ids, and as a checked matrix (l, p), sparse or not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids
+from dyadlearn._state import Stored, has_length, is_shaped
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import Statistics, same_gram
 
@@ -18,7 +19,7 @@ __all__ = ["Learnt", "Pending", "Reservoir", "copied", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pending:
+class Pending(Stored):
     """Tasks whose labels have come for some of the instances only.
 
     Attributes
@@ -33,6 +34,12 @@ class Pending:
     statistics: Statistics
     ids: Ids | None = None
     positions: np.ndarray | None = None
+
+    def _fits(self) -> bool:
+        count, places = self.statistics.n_tasks, self.positions
+        return has_length(self.ids, count) and (
+            places is None or (places.shape == (count,) and places.dtype.kind == "i")
+        )
 
     def is_complete(self, seen: Statistics) -> bool:
         """Tell whether the labels of all instances have come; refuse instances that are others."""
@@ -49,7 +56,7 @@ class Pending:
 
 
 @dataclass(frozen=True, eq=False)
-class Reservoir:
+class Reservoir(Stored):
     """A uniform sample of the rows that were learnt, of bounded size.
 
     Attributes
@@ -66,6 +73,12 @@ class Reservoir:
     n_offered: int = 0
     rows: Array | None = None
     labels: Array | None = None
+
+    def _fits(self) -> bool:
+        return (self.rows is None) == (self.labels is None) and (
+            self.rows is None
+            or (is_shaped(self.rows, None, None, sparse=True) and is_shaped(self.labels, len(self), None, sparse=True))
+        )
 
     def __len__(self) -> int:
         return 0 if self.rows is None else int(self.rows.shape[0])
@@ -112,7 +125,7 @@ class Reservoir:
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class Learnt(Stored):
     """Everything that changes when a model learns, swapped in one assignment.
 
     Attributes
@@ -145,6 +158,25 @@ class Learnt:
     reservoir: Reservoir | None = None
     squared_error: float = 0.0
     n_scored: int = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, the dtype by its name."""
+        return super().state() | {"dtype": f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Learnt:
+        """Return what a state describes, with a dtype of numpy."""
+        dtype = {"float32": np.float32, "float64": np.float64}[state["dtype"]]
+        return super().from_state({**state, "dtype": dtype}, where)
+
+    def _fits(self) -> bool:
+        known, batches = self.model.statistics, self.instances
+        return (
+            has_length(self.task_ids, known.n_tasks)
+            and has_length(self.task_names, self.n_task_features)
+            and (batches is None or all(is_shaped(batch, None, None, sparse=True) for batch in batches))
+            and (batches is None or sum(batch.shape[0] for batch in batches) == known.n_rows)
+        )
 
     def check_settled(self, verb: str) -> None:
         """Refuse to change the instances while the labels of tasks are incomplete."""

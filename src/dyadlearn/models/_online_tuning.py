@@ -25,7 +25,7 @@ from dyadlearn.solvers.statistics import collect
 __all__ = ["OnlineTuning"]
 
 
-class OnlineTuning(OnlineInputs):
+class OnlineTuning(OnlineInputs, stored=False):
     """What an online model can tell of rows it has learnt and is shown again."""
 
     alpha: float

@@ -9,6 +9,7 @@ from typing import Any
 from dyadlearn._array import Array, is_sparse, namespace
 from dyadlearn._estimates import SideSize
 from dyadlearn._frames import Ids
+from dyadlearn._state import Stored, has_length, is_shaped
 from dyadlearn._validation import check_matrix
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
@@ -19,7 +20,7 @@ __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "si
 
 
 @dataclass(frozen=True)
-class KernelSpec:
+class KernelSpec(Stored):
     """Which kernel a side uses, as the user gave it."""
 
     kernel: str | Callable[..., Any]
@@ -31,9 +32,12 @@ class KernelSpec:
         """Whether the user hands in Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    def _fits(self) -> bool:
+        return self.is_precomputed or check_kernel(self.kernel, self.params) is not None
+
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class Side(Stored):
     """A decomposed side and what it takes to predict for new rows of it.
 
     Attributes
@@ -55,6 +59,16 @@ class Side:
     names: Ids | None
     features: Array | None
     n_columns: int
+
+    def _fits(self) -> bool:
+        n, d, own = self.spectrum.n_rows, self.n_columns, self.spectrum.components
+        if self.spec.is_precomputed:
+            matches = n == d and own is None and self.features is None
+        elif own is not None:
+            matches = own.shape[0] == d and self.features is None
+        else:
+            matches = self.features is not None and is_shaped(self.features, n, d, sparse=True)
+        return matches and has_length(self.ids, n) and has_length(self.names, d)
 
     @property
     def is_primal(self) -> bool:

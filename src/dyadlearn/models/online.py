@@ -432,6 +432,12 @@ class OnlineTwoStepRidge(OnlineTuning):
         if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
             raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
 
+    def _fits(self) -> bool:
+        maps = ("feature_map", "task_feature_map")
+        return all((getattr(self, name) is not None) == hasattr(self, f"{name}_") for name in maps) and (
+            self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
+        )
+
     def _forgotten(self, before: Learnt, after: Learnt) -> None:
         """Take over what is left, and warn where much of it is rounding."""
         lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)

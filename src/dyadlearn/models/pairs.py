@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
 from dyadlearn._frames import Ids, is_whole, read_table
 from dyadlearn._pairs import distinct, id_columns
+from dyadlearn._state import StoredEstimator, has_length
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
@@ -27,7 +28,7 @@ from dyadlearn.models._tasks import unwrap_tasks
 __all__ = ["PairRegressor"]
 
 
-class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
 
     The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it.
@@ -97,7 +98,7 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_dropped_: int
     n_repeated_: int
     n_contradicting_: int
-    n_features_in_: int
+    _names: tuple[tuple[Hashable, ...] | None, tuple[Hashable, ...] | None]
 
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
         self.model = model
@@ -205,6 +206,10 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+    def _fits(self) -> bool:
+        m, q = self.model_._grid.values.shape
+        return has_length(self.instance_ids_, m) and has_length(self.task_ids_, q)
 
     def _checked_model(self, weighted: bool) -> PairwiseRidge:
         model = self.model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dyadlearn._array import refuse_mask, row_blocks
+from dyadlearn._array import is_sparse, refuse_mask, row_blocks
+from dyadlearn._state import Stored, StoredEstimator, is_shaped
 from dyadlearn.models._online_inputs import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
@@ -23,7 +24,7 @@ __all__ = ["CanonicalProjection"]
 _NEGLIGIBLE = 1e-7
 
 
-class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Project features on the orthogonal directions that vary most with the labels.
 
     The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance between features and
@@ -194,6 +195,9 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _fits(self) -> bool:
+        return self._seen.x_sum.size == self.n_features_in_
+
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
         for name, least in (("n_components", 1), ("n_oversamples", 0), ("n_iter", 0)):
@@ -222,14 +226,17 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Plan(Stored):
     n_components: int
     n_oversamples: int
     n_iter: int
 
+    def _fits(self) -> bool:
+        return self.n_components > 0 and self.n_oversamples >= 0 and self.n_iter >= 0
+
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _Seen(Stored):
     """Sums over rows, and the directions they lead to.
 
     `parts` are sparse matrices (p, q) whose sum is XᵀY: chunks are added to each other first, and to the large sum of
@@ -243,6 +250,21 @@ class _Seen:
     parts: tuple[Any, ...]
     plan: _Plan
     seed: int
+
+    _kept: ClassVar[tuple[str, ...]] = ("directions",)
+
+    def _fits(self) -> bool:
+        p, q = self.x_sum.size, self.y_sum.size
+        V, values = vars(self).get("directions", (None, None))
+        return (
+            is_shaped(self.x_sum, p)
+            and is_shaped(self.y_sum, q)
+            and is_shaped(self.y_squares, q)
+            and len(self.parts) > 0
+            and all(is_sparse(part) and part.shape == (p, q) for part in self.parts)
+            and is_shaped(V, p, None)
+            and is_shaped(values, None if V is None else V.shape[1])
+        )
 
     def plus(self, chunk: _Seen) -> _Seen:
         parts = [*self.parts, *chunk.parts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, to_numpy
 from dyadlearn._frames import Ids, in_order, read_table
-from dyadlearn._validation import check_alphas, check_choice
+from dyadlearn._state import is_shaped
+from dyadlearn._validation import check_alpha, check_alphas, check_choice
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import as_splitter
@@ -27,7 +28,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["RidgeSearch", "best_kernel", "edges_of", "grid_of"]
 
 
-class RidgeSearch(PairwiseRidge):
+class RidgeSearch(PairwiseRidge, stored=False):
     """Base of the searching estimators: fit the sides once, score every regularisation, keep the best."""
 
     alphas: Any
@@ -180,6 +181,27 @@ class RidgeSearch(PairwiseRidge):
         self.holdout_method_, held_out = how.words, how.held_out()
         self.holdout_, self.holdout_setting_ = self._grid.restore(held_out), setting.value
         return self
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
+        found, kept = super().state(), self._kept_holdout(self._searched_setting)
+        return found if kept is None else {**found, "holdout_": kept[0]}
+
+    def _fits(self) -> bool:
+        Y, alpha, task_alpha = self._grid.values, self.alpha_, getattr(self, "task_alpha_", None)
+        each_task = isinstance(alpha, np.ndarray)
+        for value in (1.0 if each_task else alpha, 1.0 if task_alpha is None else task_alpha):
+            check_alpha(value, "What was chosen")
+        return (
+            super()._fits()
+            and is_shaped(self.holdout_, *Y.shape)
+            and self.landscape_.dtype.kind == "f"
+            and (not each_task or is_shaped(alpha, *Y.shape[1:]))
+        )
+
+    def _pose_again(self, changed: Mapping[str, Any]) -> None:
+        super()._pose_again(changed)
+        self.holdout_ = self._grid.restore(self.holdout_)
 
     @property
     def _searched_setting(self) -> Setting:

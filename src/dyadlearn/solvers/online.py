@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn.solvers.ridge_side import RidgeSide
 from dyadlearn.solvers.statistics import Statistics, add_rows, add_tasks, double, remove_rows, remove_tasks
 
@@ -23,7 +25,7 @@ __all__ = ["OnlineRidge"]
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineRidge:
+class OnlineRidge(Stored):
     r"""Statistics and the inverses of both sides; every change is a new object.
 
     Attributes
@@ -49,6 +51,18 @@ class OnlineRidge:
     statistics: Statistics
     side: RidgeSide
     task_side: RidgeSide | None = None
+
+    _kept: ClassVar[tuple[str, ...]] = ("coefficients",)
+
+    def _fits(self) -> bool:
+        known, tasks = self.statistics, self.task_side
+        d, r = known.gram.shape[0], known.n_tasks if known.tasks is None else known.tasks.shape[1]
+        return (
+            self.side.gram.shape[0] == d
+            and (tasks is None) == (known.tasks is None)
+            and (tasks is None or tasks.gram.shape[0] == r)
+            and is_shaped(vars(self).get("coefficients"), d, r)
+        )
 
     @classmethod
     def start(

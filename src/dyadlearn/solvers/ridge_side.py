@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn.kernels.repair import rank_threshold
 from dyadlearn.solvers.statistics import double, plus_diagonal
 
@@ -34,7 +36,7 @@ DRIFT_LIMIT = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class Eigen:
+class Eigen(Stored):
     r"""Eigenvalues (k,) and eigenvectors (d, k) of a Gram matrix, without its null space.
 
     It serves any regularisation; where that is 0 it gives the pseudo-inverse.
@@ -42,6 +44,14 @@ class Eigen:
 
     values: Array
     vectors: Array
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.vectors.shape[0])
+
+    def _fits(self) -> bool:
+        return is_shaped(self.values, None) and is_shaped(self.vectors, None, self.values.size)
 
     @classmethod
     def of(cls, gram: Array, n_rows: int) -> Eigen:
@@ -59,10 +69,18 @@ class Eigen:
 
 
 @dataclass(frozen=True, eq=False)
-class Cholesky:
+class Cholesky(Stored):
     """Lower Cholesky factor (d, d) of the regularised Gram matrix."""
 
     lower: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.lower.shape[0])
+
+    def _fits(self) -> bool:
+        return is_shaped(self.lower, *self.lower.T.shape) and self.lower.ndim == 2
 
     @cached_property
     def _half(self) -> np.ndarray:
@@ -87,7 +105,7 @@ class Cholesky:
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit:
+class Explicit(Stored):
     """The inverse itself, which Woodbury's identity can change.
 
     Attributes
@@ -105,6 +123,14 @@ class Explicit:
     fresh_drift: float = 0.0
     drift: float = 0.0
     n_refreshes: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.matrix.shape[0])
+
+    def _fits(self) -> bool:
+        return is_shaped(self.matrix, *self.matrix.T.shape) and self.matrix.ndim == 2
 
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
@@ -139,7 +165,7 @@ Form = Eigen | Cholesky | Explicit
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeSide:
+class RidgeSide(Stored):
     r"""One side's Gram matrix and regularisation, ready to be solved with.
 
     Nothing is computed before it is asked for, so any number of changes between two questions costs one solution.
@@ -176,6 +202,19 @@ class RidgeSide:
     rows: Array | None = None
     signs: Array | None = None
     n_new: int = 0
+
+    _kept: ClassVar[tuple[str, ...]] = ("settled", "eigen")
+
+    def _fits(self) -> bool:
+        d, p = self.gram.shape[0], None if self.rows is None else self.rows.shape[0]
+        forms = (self.form, vars(self).get("settled"), vars(self).get("eigen"))
+        return (
+            is_shaped(self.gram, d, d)
+            and all(form is None or form.size == d for form in forms)
+            and is_shaped(self.rows, p, d)
+            and is_shaped(self.signs, p)
+            and (self.rows is None) == (self.signs is None)
+        )
 
     def solve(self, B: Array) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""

@@ -33,6 +33,7 @@ from dyadlearn._array import (
     to_numpy,
     with_diagonal,
 )
+from dyadlearn._state import Stored, is_shaped
 
 __all__ = [
     "Statistics",
@@ -54,7 +55,7 @@ SAME_GRAM = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(Stored):
     r"""What two-step ridge regression knows of its data.
 
     Attributes
@@ -88,6 +89,18 @@ class Statistics:
     tasks: Array | None = None
     task_gram: Array | None = None
     per_task: bool = True
+
+    def _fits(self) -> bool:
+        d, q = self.gram.shape[0], self.n_tasks
+        r = q if self.tasks is None else self.tasks.shape[1]
+        return (
+            is_shaped(self.gram, d, d)
+            and is_shaped(self.cross, d, q if self.per_task else r)
+            and is_shaped(self.tasks, q, r)
+            and is_shaped(self.task_gram, r, r)
+            and (self.tasks is None) == (self.task_gram is None)
+            and (self.per_task or self.tasks is not None)
+        )
 
     @property
     def n_tasks(self) -> int:
