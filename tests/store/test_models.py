@@ -187,7 +187,8 @@ def test_parameters_set_after_fitting_do_not_change_what_was_fitted(round_trip):
 def test_parts_that_are_one_stay_one(round_trip):
     loaded = round_trip(fitted("two-step symmetric"))
     assert loaded._task_side is loaded._side
-    assert loaded._fitted_problem.spectrum is loaded._fitted_problem.task_spectrum is loaded._side.spectrum
+    (spectrum,) = loaded._fitted_problem.pairing.spectra
+    assert spectrum is loaded._side.spectrum
     assert loaded._fitted_problem.Y is loaded._grid.values
 
 
