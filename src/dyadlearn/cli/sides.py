@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files import parse_number
 from dyadlearn._frames import Ids, make_ids
+from dyadlearn._state import Stored
 from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
 from dyadlearn.cli.talk import Talk
 from dyadlearn.exceptions import DataFileError, KernelError
@@ -25,7 +26,7 @@ _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Stored):
     """How the rows of a side came to be, kept with the model so that new ones are made in the same way.
 
     Attributes
@@ -72,9 +73,8 @@ class Recipe:
             self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what is kept in the model file."""
-        return asdict(self)
+    def _fits(self) -> bool:
+        return self.kind in ("features", "kernel", "smiles", "sequences")
 
 
 @dataclass(frozen=True)
