@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn._array import Array
-from dyadlearn._state import Stored, _classes, _is_of, has_length, is_shaped, stored_class, stored_estimators
+from dyadlearn._state import Stored, _classes, _is_of, is_shaped, stored_class, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, SpectralFilter, Tikhonov
 
@@ -98,7 +98,7 @@ def test_types_are_what_they_are_declared_to_be(hint, right, wrong):
     assert not any(_is_of(value, hint) for value in wrong)
 
 
-def test_shapes_and_lengths():
+def test_an_array_has_a_shape_and_holds_floats():
     assert is_shaped(None, 3)
     assert is_shaped(np.ones((2, 3)), None, 3)
     assert not is_shaped(np.ones((2, 3)), 2)
@@ -106,9 +106,50 @@ def test_shapes_and_lengths():
     assert not is_shaped(np.ones(2, int), 2)
     assert not is_shaped(sparse.csr_array((2, 3)), 2, 3)
     assert is_shaped(sparse.csr_array((2, 3)), 2, 3, sparse=True)
-    assert has_length(None, 2)
-    assert has_length((1, 2), 2)
-    assert not has_length((1,), 2)
+
+
+@dataclass(frozen=True)
+class Chart(Stored):
+    n_rows: int
+    values: Array
+    names: tuple[str, ...] | None = None
+    ruler: Ruler | None = None
+    other: Array | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "values": "n_rows d",
+        "names": "d",
+        "ruler.scale": "d",
+        "other": "sparse d d",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [
+        ({}, True),
+        ({"n_rows": 3}, False),
+        ({"values": np.ones(2)}, False),
+        ({"values": np.ones((2, 3, 1))}, False),
+        ({"values": np.ones((2, 3), int)}, False),
+        ({"values": sparse.csr_array((2, 3))}, False),
+        ({"names": ("a", "b", "c")}, True),
+        ({"names": ("a", "b")}, False),
+        ({"ruler": Ruler(1.0)}, True),
+        ({"ruler": Ruler(1.0, (1, 2, 3), np.ones(3))}, True),
+        ({"ruler": Ruler(1.0, (1,), np.ones(1))}, False),
+        ({"other": np.ones((3, 3))}, True),
+        ({"other": sparse.csr_array((3, 3))}, True),
+        ({"other": np.ones((3, 2))}, False),
+    ],
+)
+def test_shapes_fit_to_each_other(change, fits):
+    state = {"n_rows": 2, "values": np.ones((2, 3)), "names": None, "ruler": None, "other": None} | change
+    if fits:
+        assert Chart.from_state(state, "chart").n_rows == 2
+    else:
+        with pytest.raises(ModelFileError, match="the shapes in its chart do not fit together"):
+            Chart.from_state(state, "chart")
 
 
 def test_only_classes_of_this_library_are_made_from_files():

@@ -3,8 +3,8 @@
 An object that can be stored derives from `Stored` and thereby has two verbs: `state` takes it apart into named values,
 `from_state` puts it together again and refuses what does not fit. Its state is **what it was made from**: the arguments
 of its constructor, which for a dataclass are its fields. So a new filter or kernel that is a dataclass of numbers and
-arrays has nothing to add, and one whose parts must fit together says so in `_fits`. An estimator has, beside its
-parameters, what it has learnt: the attributes that its class declares with their types.
+arrays has nothing to add; one whose parts must fit together says so in `_shapes` and `_fits`. An estimator has, beside
+its parameters, what it has learnt: the attributes that its class declares with their types.
 
 A file can make objects of these classes and of no others: those of this library that derive from `Stored`. Nothing is
 ever imported or called by a name that stands in a file.
@@ -13,7 +13,7 @@ ever imported or called by a name that stands in a file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping, Sized
+from collections.abc import Hashable, Mapping
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
@@ -23,7 +23,7 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
-__all__ = ["Stored", "StoredEstimator", "has_length", "is_shaped", "misfit", "stored_class", "stored_estimators"]
+__all__ = ["Stored", "StoredEstimator", "is_shaped", "misfit", "stored_class", "stored_estimators"]
 
 _classes: dict[str, type[Stored]] = {}
 
@@ -47,6 +47,9 @@ class Stored:
 
     #: Cached properties that are stored where they have been computed.
     _kept: ClassVar[tuple[str, ...]] = ()
+    #: Shapes of arrays of floats, and lengths of ids, by the attributes that have them. A letter stands for the same
+    #: length wherever it occurs, a word for the attribute that tells it; "sparse" allows a sparse matrix too.
+    _shapes: ClassVar[Mapping[str, str]] = {}
     #: What the class is called in a file; None if it is not stored.
     _file_name: ClassVar[str | None] = None
 
@@ -82,12 +85,12 @@ class Stored:
         found = _checked(state, made_from, kept, where)
         made = cls(**{name: found[name] for name in made_from})
         vars(made).update({name: found[name] for name in kept if name in found})
-        if not made._fits():
+        if not _shapes_fit(made) or not made._fits():
             raise misfit(where)
         return made
 
     def _fits(self) -> bool:
-        """Tell whether the parts of an object that was read fit together; their types do."""
+        """Tell whether the parts of an object that was read fit together, beyond their types and `_shapes`."""
         return True
 
 
@@ -122,12 +125,17 @@ class StoredEstimator(Stored, stored=False):
         if rest:
             vars(model).update(_checked(rest, {}, _learnt(cls), where))
             model._check_params()
-            if not model._fits():
+            if not _shapes_fit(model) or not model._fits():
                 raise misfit(cls.__name__)
         return model
 
     def _check_params(self) -> None:
         """Raise as `fit` does for a parameter that was set to something wrong after it."""
+
+
+def misfit(where: str) -> ModelFileError:
+    """Return the error for what was read and does not fit together."""
+    return ModelFileError(f"the shapes in its {where or 'model'} do not fit together")
 
 
 def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
@@ -143,14 +151,7 @@ def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
     )
 
 
-def has_length(items: Sized | None, length: int) -> bool:
-    """Tell whether there are so many ids or names, or None at all."""
-    return items is None or len(items) == length
-
-
-def misfit(where: str) -> ModelFileError:
-    """Return the error for what was read and does not fit together."""
-    return ModelFileError(f"the shapes in its {where or 'model'} do not fit together")
+# What a class says of itself ---------------------------------------------------------------------
 
 
 def _plain(name: str) -> str:
@@ -178,6 +179,9 @@ def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
         for name in declared
         if (name[0] == "_" or name[-1] == "_") and name not in others and get_origin(hints[name]) is not ClassVar
     }
+
+
+# Whether what was read is so ---------------------------------------------------------------------
 
 
 def _checked(
@@ -213,3 +217,29 @@ def _is_of(value: Any, hint: Any) -> bool:
         wanted = parts if origin is tuple and parts[-1] is not Ellipsis else parts[:1] * len(value)
         return len(value) == len(wanted) and all(map(_is_of, value, wanted))
     return isinstance(value, origin or hint)
+
+
+def _shapes_fit(made: Stored) -> bool:
+    """Tell whether arrays and ids have the shapes that the class says; what there is none of fits."""
+    lengths: dict[str, int] = {}
+    for name, words in made._shapes.items():
+        value = _part(made, name)
+        if value is None:
+            continue
+        shape, is_array = words.removeprefix("sparse ").split(), hasattr(value, "shape")
+        found = tuple(value.shape) if is_array else (len(value),)
+        for word, length in zip(shape, found, strict=False):
+            lengths.setdefault(word, length if len(word) == 1 else _part(made, word))
+        wanted = tuple(lengths.get(word) for word in shape)
+        if found != wanted or (is_array and not is_shaped(value, *wanted, sparse=words.startswith("sparse "))):
+            return False
+    return True
+
+
+def _part(made: Stored, path: str) -> Any:
+    """Return an attribute, or one of an attribute; None where there is none, or none yet."""
+    part: Any = made
+    for name in path.split("."):
+        is_open = part is None or (name in getattr(part, "_kept", ()) and name not in vars(part))
+        part = None if is_open else getattr(part, name)
+    return part

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import compress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy, without_mask
 from dyadlearn._frames import Ids, as_text, make_ids, read_table, write_rows, write_table
 from dyadlearn._pairs import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
-from dyadlearn._state import Stored, has_length, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
 
 __all__ = [
@@ -54,6 +54,8 @@ class LabelGrid(Stored):
     kind: str | None = None
     is_vector: bool = False
 
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "m q", "instance_ids": "m", "task_ids": "q"}
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> LabelGrid:
         """Return the grid of a state; without the library of its frame answers are arrays, and ids stay."""
@@ -61,10 +63,7 @@ class LabelGrid(Stored):
         return replace(grid, kind=None) if grid.kind is not None and find_spec(grid.kind) is None else grid
 
     def _fits(self) -> bool:
-        if not is_shaped(self.values, None, None) or self.kind not in (None, *_FRAMES):
-            return False
-        m, q = self.values.shape
-        return has_length(self.instance_ids, m) and has_length(self.task_ids, q) and (q == 1 or not self.is_vector)
+        return self.kind in (None, *_FRAMES) and (self.values.shape[1] == 1 or not self.is_vector)
 
     def restore(self, values: Array) -> Any:
         """Return a grid of new values in the form the labels came in: vector, series, frame or array."""

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn._validation import check_memory
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
@@ -84,6 +84,13 @@ class Spectrum(Stored):
     components: Array | None = None
     _vectors: Array | None = None
     _features: Array | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "values": "k",
+        "components": "d k",
+        "_vectors": "n_rows k",
+        "_features": "sparse n_rows d",
+    }
 
     @classmethod
     def from_gram(cls, gram: Array, *, repair: str = "clip", name: str = "the kernel") -> Spectrum:
@@ -162,15 +169,12 @@ class Spectrum(Stored):
         return spectrum
 
     def _fits(self) -> bool:
-        k, n, own, features = self.values.size, self.n_rows, self.components, self._features
+        k, own, features = self.values.size, self.components, self._features
         return (
-            is_shaped(self.values, k)
-            and is_shaped(own, None, k)
-            and is_shaped(self._vectors, n, k)
-            and (self._vectors is None) != (features is None)
-            and (features is None or (own is not None and is_shaped(features, n, own.shape[0], sparse=True)))
+            (self._vectors is None) != (features is None)
+            and (features is None or own is not None)
             # What is made of them, (n, k), must not be larger than what they are made of.
-            and k <= n
+            and k <= self.n_rows
             and (own is None or k <= own.shape[0])
             and (features is None or not is_sparse(features) or features.format == "csr")
         )

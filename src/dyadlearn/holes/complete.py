@@ -17,16 +17,17 @@ Either is solved by conjugate gradients, deflated by leading eigenvectors of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.holes.deflation import Deflation, choose_rank
 from dyadlearn.holes.operators import GridOperators
@@ -66,8 +67,7 @@ class Completion(Stored):
     form: str
     solution: Solution
 
-    def _fits(self) -> bool:
-        return is_shaped(self.labels, *self.solution.values.shape)
+    _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q", "solution.values": "m q"}
 
 
 def complete(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dyadlearn._array import Array, epsilon, namespace
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 
 __all__ = ["Solution", "conjugate_gradients"]
 
@@ -33,8 +34,7 @@ class Solution(Stored):
     residual: float
     converged: bool
 
-    def _fits(self) -> bool:
-        return is_shaped(self.values, None, None)
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "m q"}
 
 
 def conjugate_gradients(

@@ -80,6 +80,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     _solved_with: dict[str, Any]
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with")
+    _shapes: ClassVar[Mapping[str, str]] = {"_grid.values": "m q", "_weights": "m q", "_completion.labels": "m q"}
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -202,14 +203,12 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
 
     def _fits(self) -> bool:
         Y, side, tasks = self._grid.values, self._side, self._task_side
+        arrays = (self._coefficients, Y if self._completion is None else self._completion.labels)
         return (
             side.spectrum.n_rows == Y.shape[0]
             and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
-            and is_shaped(self._weights, *Y.shape)
-            and (self._completion is None or self._completion.labels.shape == Y.shape)
-            and (self._completion is None or self._completion.labels.dtype == Y.dtype)
             and self.n_features_in_ == side.n_columns
-            and self._coefficients.dtype == Y.dtype
+            and all(array.dtype == Y.dtype for array in arrays)
         )
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:

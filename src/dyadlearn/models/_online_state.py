@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids
-from dyadlearn._state import Stored, has_length, is_shaped
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import Statistics, same_gram
 
@@ -35,11 +35,11 @@ class Pending(Stored):
     ids: Ids | None = None
     positions: np.ndarray | None = None
 
+    _shapes: ClassVar[Mapping[str, str]] = {"ids": "statistics.n_tasks"}
+
     def _fits(self) -> bool:
-        count, places = self.statistics.n_tasks, self.positions
-        return has_length(self.ids, count) and (
-            places is None or (places.shape == (count,) and places.dtype.kind == "i")
-        )
+        places = self.positions
+        return places is None or (places.dtype.kind == "i" and places.shape == (self.statistics.n_tasks,))
 
     def is_complete(self, seen: Statistics) -> bool:
         """Tell whether the labels of all instances have come; refuse instances that are others."""
@@ -74,11 +74,10 @@ class Reservoir(Stored):
     rows: Array | None = None
     labels: Array | None = None
 
+    _shapes: ClassVar[Mapping[str, str]] = {"rows": "sparse c p", "labels": "sparse c q"}
+
     def _fits(self) -> bool:
-        return (self.rows is None) == (self.labels is None) and (
-            self.rows is None
-            or (is_shaped(self.rows, None, None, sparse=True) and is_shaped(self.labels, len(self), None, sparse=True))
-        )
+        return (self.rows is None) == (self.labels is None)
 
     def __len__(self) -> int:
         return 0 if self.rows is None else int(self.rows.shape[0])
@@ -159,6 +158,8 @@ class Learnt(Stored):
     squared_error: float = 0.0
     n_scored: int = 0
 
+    _shapes: ClassVar[Mapping[str, str]] = {"task_ids": "model.statistics.n_tasks", "task_names": "n_task_features"}
+
     def state(self) -> dict[str, Any]:
         """Return the fields, the dtype by its name."""
         return super().state() | {"dtype": f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"}
@@ -170,12 +171,10 @@ class Learnt(Stored):
         return super().from_state({**state, "dtype": dtype}, where)
 
     def _fits(self) -> bool:
-        known, batches = self.model.statistics, self.instances
-        return (
-            has_length(self.task_ids, known.n_tasks)
-            and has_length(self.task_names, self.n_task_features)
-            and (batches is None or all(is_shaped(batch, None, None, sparse=True) for batch in batches))
-            and (batches is None or sum(batch.shape[0] for batch in batches) == known.n_rows)
+        batches = self.instances
+        return batches is None or (
+            all(is_shaped(batch, None, None, sparse=True) for batch in batches)
+            and sum(batch.shape[0] for batch in batches) == self.model.statistics.n_rows
         )
 
     def check_settled(self, verb: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dyadlearn._array import Array, is_sparse, namespace
 from dyadlearn._estimates import SideSize
 from dyadlearn._frames import Ids
-from dyadlearn._state import Stored, has_length, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn._validation import check_matrix
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
@@ -60,15 +60,17 @@ class Side(Stored):
     features: Array | None
     n_columns: int
 
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "ids": "spectrum.n_rows",
+        "names": "n_columns",
+        "features": "sparse spectrum.n_rows n_columns",
+    }
+
     def _fits(self) -> bool:
         n, d, own = self.spectrum.n_rows, self.n_columns, self.spectrum.components
         if self.spec.is_precomputed:
-            matches = n == d and own is None and self.features is None
-        elif own is not None:
-            matches = own.shape[0] == d and self.features is None
-        else:
-            matches = self.features is not None and is_shaped(self.features, n, d, sparse=True)
-        return matches and has_length(self.ids, n) and has_length(self.names, d)
+            return n == d and own is None and self.features is None
+        return (own is None) != (self.features is None) and (own is None or own.shape[0] == d)
 
     @property
     def is_primal(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
 from dyadlearn._frames import Ids, is_whole, read_table
 from dyadlearn._pairs import distinct, id_columns
-from dyadlearn._state import StoredEstimator, has_length
+from dyadlearn._state import StoredEstimator
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
@@ -99,6 +99,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     n_repeated_: int
     n_contradicting_: int
     _names: tuple[tuple[Hashable, ...] | None, tuple[Hashable, ...] | None]
+
+    _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "m q", "instance_ids_": "m", "task_ids_": "q"}
 
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
         self.model = model
@@ -206,10 +208,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tags.input_tags.two_d_array = False
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-    def _fits(self) -> bool:
-        m, q = self.model_._grid.values.shape
-        return has_length(self.instance_ids_, m) and has_length(self.task_ids_, q)
 
     def _checked_model(self, weighted: bool) -> PairwiseRidge:
         model = self.model

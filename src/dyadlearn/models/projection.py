@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -83,6 +83,8 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     """
 
     _seen: _Seen
+
+    _shapes: ClassVar[Mapping[str, str]] = {"_seen.x_sum": "n_features_in_"}
 
     def __init__(
         self,
@@ -195,9 +197,6 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _fits(self) -> bool:
-        return self._seen.x_sum.size == self.n_features_in_
-
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
         for name, least in (("n_components", 1), ("n_oversamples", 0), ("n_iter", 0)):
@@ -252,17 +251,14 @@ class _Seen(Stored):
     seed: int
 
     _kept: ClassVar[tuple[str, ...]] = ("directions",)
+    _shapes: ClassVar[Mapping[str, str]] = {"x_sum": "p", "y_sum": "q", "y_squares": "q"}
 
     def _fits(self) -> bool:
-        p, q = self.x_sum.size, self.y_sum.size
         V, values = vars(self).get("directions", (None, None))
         return (
-            is_shaped(self.x_sum, p)
-            and is_shaped(self.y_sum, q)
-            and is_shaped(self.y_squares, q)
-            and len(self.parts) > 0
-            and all(is_sparse(part) and part.shape == (p, q) for part in self.parts)
-            and is_shaped(V, p, None)
+            len(self.parts) > 0
+            and all(is_sparse(part) and part.shape == (self.x_sum.size, self.y_sum.size) for part in self.parts)
+            and is_shaped(V, self.x_sum.size, None)
             and is_shaped(values, None if V is None else V.shape[1])
         )
 

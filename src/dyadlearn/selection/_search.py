@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class RidgeSearch(PairwiseRidge, stored=False):
     holdout_: Any
     holdout_method_: str
     holdout_setting_: str
+
+    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
     _sides_tried: list[Side]
     _task_sides_tried: list[Side | None]
@@ -188,15 +190,14 @@ class RidgeSearch(PairwiseRidge, stored=False):
         return found if kept is None else {**found, "holdout_": kept[0]}
 
     def _fits(self) -> bool:
-        Y, alpha, task_alpha = self._grid.values, self.alpha_, getattr(self, "task_alpha_", None)
+        alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
         each_task = isinstance(alpha, np.ndarray)
         for value in (1.0 if each_task else alpha, 1.0 if task_alpha is None else task_alpha):
             check_alpha(value, "What was chosen")
         return (
             super()._fits()
-            and is_shaped(self.holdout_, *Y.shape)
             and self.landscape_.dtype.kind == "f"
-            and (not each_task or is_shaped(alpha, *Y.shape[1:]))
+            and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
         )
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ coefficients are computed when they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -17,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn.solvers.ridge_side import RidgeSide
 from dyadlearn.solvers.statistics import Statistics, add_rows, add_tasks, double, remove_rows, remove_tasks
 
@@ -53,16 +54,16 @@ class OnlineRidge(Stored):
     task_side: RidgeSide | None = None
 
     _kept: ClassVar[tuple[str, ...]] = ("coefficients",)
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "statistics.gram": "d d",
+        "side.gram": "d d",
+        "statistics.task_gram": "r r",
+        "task_side.gram": "r r",
+        "coefficients": "d statistics.width",
+    }
 
     def _fits(self) -> bool:
-        known, tasks = self.statistics, self.task_side
-        d, r = known.gram.shape[0], known.n_tasks if known.tasks is None else known.tasks.shape[1]
-        return (
-            self.side.gram.shape[0] == d
-            and (tasks is None) == (known.tasks is None)
-            and (tasks is None or tasks.gram.shape[0] == r)
-            and is_shaped(vars(self).get("coefficients"), d, r)
-        )
+        return (self.task_side is None) == (self.statistics.tasks is None)
 
     @classmethod
     def start(

@@ -15,6 +15,7 @@ drifted is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -23,7 +24,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 from dyadlearn.kernels.repair import rank_threshold
 from dyadlearn.solvers.statistics import double, plus_diagonal
 
@@ -45,13 +46,12 @@ class Eigen(Stored):
     values: Array
     vectors: Array
 
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "k", "vectors": "d k"}
+
     @property
     def size(self) -> int:
         """Number d of features."""
         return int(self.vectors.shape[0])
-
-    def _fits(self) -> bool:
-        return is_shaped(self.values, None) and is_shaped(self.vectors, None, self.values.size)
 
     @classmethod
     def of(cls, gram: Array, n_rows: int) -> Eigen:
@@ -74,13 +74,12 @@ class Cholesky(Stored):
 
     lower: np.ndarray
 
+    _shapes: ClassVar[Mapping[str, str]] = {"lower": "d d"}
+
     @property
     def size(self) -> int:
         """Number d of features."""
         return int(self.lower.shape[0])
-
-    def _fits(self) -> bool:
-        return is_shaped(self.lower, *self.lower.T.shape) and self.lower.ndim == 2
 
     @cached_property
     def _half(self) -> np.ndarray:
@@ -124,13 +123,12 @@ class Explicit(Stored):
     drift: float = 0.0
     n_refreshes: int = 0
 
+    _shapes: ClassVar[Mapping[str, str]] = {"matrix": "d d"}
+
     @property
     def size(self) -> int:
         """Number d of features."""
         return int(self.matrix.shape[0])
-
-    def _fits(self) -> bool:
-        return is_shaped(self.matrix, *self.matrix.T.shape) and self.matrix.ndim == 2
 
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
@@ -204,16 +202,12 @@ class RidgeSide(Stored):
     n_new: int = 0
 
     _kept: ClassVar[tuple[str, ...]] = ("settled", "eigen")
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p"}
 
     def _fits(self) -> bool:
-        d, p = self.gram.shape[0], None if self.rows is None else self.rows.shape[0]
         forms = (self.form, vars(self).get("settled"), vars(self).get("eigen"))
-        return (
-            is_shaped(self.gram, d, d)
-            and all(form is None or form.size == d for form in forms)
-            and is_shaped(self.rows, p, d)
-            and is_shaped(self.signs, p)
-            and (self.rows is None) == (self.signs is None)
+        return (self.rows is None) == (self.signs is None) and all(
+            form is None or form.size == self.gram.shape[0] for form in forms
         )
 
     def solve(self, B: Array) -> Array:

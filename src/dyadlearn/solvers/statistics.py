@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dyadlearn._array import (
     to_numpy,
     with_diagonal,
 )
-from dyadlearn._state import Stored, is_shaped
+from dyadlearn._state import Stored
 
 __all__ = [
     "Statistics",
@@ -90,22 +90,25 @@ class Statistics(Stored):
     task_gram: Array | None = None
     per_task: bool = True
 
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "cross": "d c", "tasks": "q r", "task_gram": "r r"}
+
     def _fits(self) -> bool:
-        d, q = self.gram.shape[0], self.n_tasks
-        r = q if self.tasks is None else self.tasks.shape[1]
+        has_features = self.tasks is not None
         return (
-            is_shaped(self.gram, d, d)
-            and is_shaped(self.cross, d, q if self.per_task else r)
-            and is_shaped(self.tasks, q, r)
-            and is_shaped(self.task_gram, r, r)
-            and (self.tasks is None) == (self.task_gram is None)
-            and (self.per_task or self.tasks is not None)
+            self.cross.shape[1] == (self.n_tasks if self.per_task else self.width)
+            and has_features == (self.task_gram is not None)
+            and (self.per_task or has_features)
         )
 
     @property
     def n_tasks(self) -> int:
         """Number q of tasks."""
         return int(self.cross.shape[1] if self.tasks is None else self.tasks.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of columns of `target`: r features of the tasks, or q tasks without any."""
+        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1])
 
     @property
     def target(self) -> Array:
