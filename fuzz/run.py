@@ -22,7 +22,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import commanding  # noqa: E402, F401
 import fitting  # noqa: E402, F401
-import growing  # noqa: E402, F401
 import scoring  # noqa: E402, F401
 import searching  # noqa: E402, F401
 import splitting  # noqa: E402, F401
@@ -32,6 +31,8 @@ from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: E402
 from rich.table import Table  # noqa: E402
+
+import growing  # noqa: E402, F401
 
 # Failures shown in full for each generator; the others are counted.
 SHOWN = 10

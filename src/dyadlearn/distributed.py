@@ -31,15 +31,14 @@ from dyadlearn._array import Array, is_sparse, take_rows
 from dyadlearn._validation import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holdout.online import online_holdout, online_squared_errors
-from dyadlearn.metrics.choice import best_point
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.statistics import Statistics, collect, merge
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.models._base import all_or_nothing
 from dyadlearn.models._inputs import cast, check_sizes
-from dyadlearn.models._online_inputs import all_or_nothing
 from dyadlearn.settings import Setting
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import Statistics, collect, merge
 from dyadlearn.vectrick import sandwich
 
 try:
@@ -134,17 +133,12 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
            [3.]])
     """
     rows = _checked_rows(model, X)
-    learnt = model._learnt
-    Psi = learnt.model.statistics.tasks
-    if tasks is not None:
-        if Psi is None:
-            raise ValueError("This model knows nothing of tasks: fit it with tasks=, the features of the tasks.")
-        Psi = model._mapped_tasks(model._read_tasks(tasks, None, learnt.task_names, learnt.n_task_features)[1])
-    coefficients = cast(learnt.model.coefficients, learnt.dtype)
-    width = coefficients.shape[1] if Psi is None else Psi.shape[0]
-    parts = _shared(_map_of(model), coefficients, None if Psi is None else cast(Psi, learnt.dtype))
-    found = _by_block(_block_predictions, [rows], parts, width, learnt.dtype)
-    return found[:, 0] if learnt.is_vector and tasks is None else found
+    coefficients = model._expansion().values
+    _, known = model._task_rows(tasks)
+    width = coefficients.shape[1] if known is None else known.size
+    parts = _shared(_map_of(model), coefficients, None if known is None else known.values)
+    found = _by_block(_block_predictions, [rows], parts, width, coefficients.dtype)
+    return found[:, 0] if model._is_vector and tasks is None else found
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
@@ -250,11 +244,7 @@ def tune(
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     scores = landscape(model, X, y, values, task_values, setting=setting)
-    best = best_point(scores, values, task_values if scores.ndim == 2 else None)
-    with all_or_nothing(model):
-        model.set_alpha(values[best[0]], task_values[best[1]] if scores.ndim == 2 else None)
-        model.landscape_ = scores
-    return model
+    return model._chosen(values, task_values, scores)
 
 
 # What users hand in ------------------------------------------------------------------------------
@@ -262,7 +252,7 @@ def tune(
 
 def _as_online(model: Any) -> OnlineTwoStepRidge:
     """Return the model to fit, refusing what cannot be learnt from sums over rows."""
-    if isinstance(model, TwoStepRidge):
+    if isinstance(model, TwoStepRidge) and not model.searches:
         kernels, filters = (
             (model.kernel, model.task_kernel),
             (model.filter or Tikhonov(), model.task_filter or Tikhonov()),
@@ -285,7 +275,7 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
 
 
 def _check_online(model: Any) -> None:
-    if not isinstance(model, OnlineTwoStepRidge):
+    if not getattr(model, "grows", False):
         raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
 
 
@@ -345,9 +335,9 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
     if wanted.new_task and not known.per_task:
         apart = _collected(model, rows, labels, replace(known, per_task=True))
-        ridge = OnlineRidge.start(apart, ridge.side.alpha, ridge.task_side.alpha)
+        ridge = OnlineRidge.start(apart, ridge.inverse.alpha, ridge.task_inverse.alpha)
     # Decomposed here and once, and without whatever else the sides have computed, for all workers.
-    side, task_side = ridge.side.with_alpha(ridge.side.alpha), ridge.task_side
+    side, task_side = ridge.inverse.with_alpha(ridge.inverse.alpha), ridge.task_inverse
     task_side = None if task_side is None else task_side.with_alpha(task_side.alpha)
     return wanted, rows, labels, OnlineRidge(ridge.statistics, side, task_side)
 
@@ -483,7 +473,7 @@ def _merged(statistics: Sequence[Statistics]) -> Statistics:
 def _block_errors(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array:
     feature_map, ridge, alphas, task_alphas, setting = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
-    columns = task_alphas if ridge.task_side is not None else task_alphas[:1]
+    columns = task_alphas if ridge.task_inverse is not None else task_alphas[:1]
     errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
     return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 

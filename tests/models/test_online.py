@@ -487,3 +487,17 @@ class TestForms:
         assert_array_equal(again.predict(X), model.partial_fit(X[20:], Y[20:, :5]).predict(X))
         with pytest.raises(NotFittedError):
             clone(model).predict(X)
+
+    def test_some_pairs_only(self, data):
+        X, Y, T = data
+        pairs = [(3, 1), (0, 4), (3, 1)]
+        for model in (OnlineTwoStepRidge().fit(X, Y, tasks=T), OnlineTwoStepRidge().fit(X, Y)):
+            assert_allclose(model.predict_pairs(X, None, pairs), model.predict(X)[[3, 0, 3], [1, 4, 1]])
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        assert_allclose(model.predict_pairs(X, T[::-1], pairs), model.predict(X)[[3, 0, 3], [4, 1, 4]])
+        with pytest.raises(ValueError, match="pairs points outside the training tasks: positions 0 to 6 in 6 rows"):
+            model.predict_pairs(X, None, [(0, 0), (0, 6)])
+        pd = pytest.importorskip("pandas")
+        model.fit(X, pd.DataFrame(Y, columns=list("abcdef")), tasks=T)
+        people = pd.DataFrame(X, [f"p{i}" for i in range(M)])
+        assert_allclose(model.predict_pairs(people, None, [("p3", "b")]), model.predict(X[[3]])[:, 1])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dyadlearn.exceptions import IdError
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import audit
-from dyadlearn.selection.splitters import SettingKFold
 
 
 def slow_settings(train, test):

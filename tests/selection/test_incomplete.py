@@ -22,7 +22,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
 )
-from dyadlearn.holdout import incomplete
+from dyadlearn.holdout import folds
 from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -102,7 +102,7 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
 @every_setting
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
-    monkeypatch.setattr("dyadlearn.selection.incomplete.FEW_CELLS", 20)
+    monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
     data = make_data()
     search = make_search(Search, letter, kernel).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, 5, random_state=0).split_grid(12, 9)
@@ -186,7 +186,7 @@ def nothing_is_solved_again(monkeypatch):
     def refuse(*args):
         raise AssertionError("solved again")
 
-    monkeypatch.setattr(incomplete.Folds, "held_out", refuse)
+    monkeypatch.setattr(folds.Folds, "held_out", refuse)
 
 
 @pytest.mark.usefixtures("nothing_is_solved_again")
@@ -390,17 +390,15 @@ def test_grids_without_labels(Search):
     assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
 
 
-def test_one_regularisation_for_each_task_takes_no_folds():
+def test_one_regularisation_for_each_task_by_folds():
     X, Y, _ = make_data()
-    with pytest.raises(ValueError, match="^alpha_per_task=True leaves out one instance or group at a time: leave cv"):
-        make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
-
-
-@pair_searches
-def test_a_search_weighs_all_cells_alike(Search):
-    X, Y, T = make_data()
-    with pytest.raises(TypeError, match="sample_weight"):
-        make_search(Search).fit(X, Y, tasks=T, sample_weight=np.ones(12))
+    search = make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
+    assert search.holdout_method_ == "3 folds, solved again"
+    for task in range(9):
+        single = make_search(IndependentTaskRidgeCV, cv=3).fit(X, Y[:, task])
+        assert search.alpha_[task] == single.alpha_
+        assert_allclose(search.landscape_[:, task], single.landscape_, rtol=1e-4)
+        assert_allclose(search.holdout_[:, task], single.holdout_, rtol=1e-9)
 
 
 @pair_searches

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 
 from dyadlearn import IndependentTaskRidgeCV, load, save
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import audit
-from dyadlearn.selection.splitters import SettingKFold
 
 
 def full_table(m, q):

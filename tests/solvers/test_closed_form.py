@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solvers import (
     independent_coefficients,
     independent_dual,
@@ -20,6 +15,11 @@ from dyadlearn.solvers import (
     two_step_coefficients,
     two_step_dual,
 )
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 

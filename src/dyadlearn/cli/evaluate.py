@@ -142,7 +142,7 @@ def scores_of(
 
 
 def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> Any:
-    if not hasattr(model, "set_alpha"):
+    if model.searches:
         raise ValueError(
             "This model chose its own regularisation: give other values together with the labels, --instances and "
             "--tasks."

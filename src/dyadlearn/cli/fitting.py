@@ -147,7 +147,7 @@ def named(model: Any, data: Dyads) -> Any:
     """
     rows, columns = data.instance_ids, data.task_ids
     names, task_names = data.instances.names, None if data.tasks is None else data.tasks.names
-    if isinstance(model, OnlineTwoStepRidge):
+    if model.grows:
         model._learnt = replace(model._learnt, task_ids=columns, task_names=task_names)
         return model
     model._grid = replace(model._grid, instance_ids=rows, task_ids=columns)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import to_numpy
 from dyadlearn.cli.files import Force, check_target, writing
 from dyadlearn.cli.fitting import settings_of
@@ -36,7 +35,7 @@ def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> N
 def _figures(found: Loaded) -> dict[str, Any]:
     estimator = found.model
     figures: dict[str, Any] = {"model": type(estimator).__name__}
-    if isinstance(estimator, OnlineTwoStepRidge):
+    if estimator.grows:
         figures |= {
             "instances": estimator.n_seen_,
             "tasks": estimator.n_tasks_,
@@ -53,7 +52,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
         }
     scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
     figures |= {
-        **_alphas(estimator),
+        **{name: _plain(estimator._alphas.get(name)) for name in ("alpha", "task_alpha")},
         "setting": getattr(estimator, "setting", found.origin.get("setting")),
         "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
         "score": getattr(estimator, "best_score_", found.origin.get("score")),
@@ -70,13 +69,8 @@ def _figures(found: Loaded) -> dict[str, Any]:
     return figures
 
 
-def _alphas(estimator: Any) -> dict[str, Any]:
-    """Return the regularisation that a model uses, chosen or given."""
-    found = {}
-    for name in ("alpha", "task_alpha"):
-        value = getattr(estimator, f"{name}_", getattr(estimator, name, None))
-        found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return found
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _line(value: Any) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._frames import Ids
 from dyadlearn.cli.files import writing
 from dyadlearn.cli.sides import Recipe
@@ -56,9 +55,8 @@ class Loaded:
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:
         """The ids of the instances and of the tasks, as the model has them."""
-        if isinstance(self.model, OnlineTwoStepRidge):
-            return None, self.model._learnt.task_ids
-        return self.model._grid.instance_ids, self.model._grid.task_ids
+        instances, tasks = self.model._ids
+        return instances, tasks
 
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:
@@ -86,10 +84,9 @@ def load_model(path: Path) -> Loaded:
     """Read a model file of the command line, or one that was saved in Python."""
     checksum = read_checksum(path)  # before the rest, so that a change in between is one
     model, header = read_model(path)
-    if not hasattr(model, "_grid") and not isinstance(model, OnlineTwoStepRidge):
-        model = getattr(model, "model_", None)
-        if model is None:
-            raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
+    model = getattr(model, "model_", model)
+    if not hasattr(model, "predict"):
+        raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
     try:
         versions, about = _texts(header.get("versions", {})), header.get(_KEY)
         if about is None:
@@ -119,19 +116,13 @@ def _origin(plain: Any) -> dict[str, Any]:
 
 def _from_python(model: Any) -> Loaded:
     """Tell what new data must look like from what the model itself keeps."""
-    if isinstance(model, OnlineTwoStepRidge):
-        tasks = None if model._learnt.model.task_side is None else Recipe("features", "linear")
-        return Loaded(model, Recipe("features", "linear"), tasks)
     recipes = [
-        None
-        if side is None
-        else Recipe(
-            "kernel" if side.spec.is_precomputed else "features",
-            side.spec.kernel if isinstance(side.spec.kernel, str) else "own",
-            dict(side.spec.params or {}),
-            names=None if side.names is None or side.spec.is_precomputed else [id_text(n) for n in side.names.labels],
+        Recipe(
+            "kernel" if spec.is_precomputed else "features",
+            spec.kernel if isinstance(spec.kernel, str) else "own",
+            dict(spec.params or {}),
+            names=None if names is None or spec.is_precomputed else [id_text(name) for name in names.labels],
         )
-        for side in (model._side, model._task_side)
+        for spec, names in model._columns
     ]
-    assert recipes[0] is not None
-    return Loaded(model, recipes[0], recipes[1])
+    return Loaded(model, recipes[0], recipes[1] if len(recipes) > 1 else None)

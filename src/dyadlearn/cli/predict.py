@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn.cli import dyads
@@ -110,7 +109,7 @@ def _predictions(model: Any, X: Any, T: Entities | None) -> np.ndarray:
     if X is not None:
         values = to_numpy(model.predict(X, tasks=None if T is None else T.values))
         return values.reshape(X.shape[0], -1)
-    if isinstance(model, OnlineTwoStepRidge):
+    if model.grows:
         raise ValueError("An online model keeps no instances: give them by --instances.")
     # The spectrum knows the instances of training, whether the model keeps their features or not.
     assert T is not None

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._frames import Ids
 from dyadlearn.cli import dyads
 from dyadlearn.cli.files import Force, check_target
@@ -55,7 +54,7 @@ def update(
         check_target(target, force or output is None)
         found = load_model(model)
         online = found.model
-        if not isinstance(online, OnlineTwoStepRidge):
+        if not online.grows:
             raise ValueError(f"{model} holds a {type(online).__name__}: only models of tune --model online learn more.")
         if instances is None and tasks is None:
             raise ValueError("There is nothing new: give --instances, or --tasks.")

@@ -15,7 +15,7 @@ from dyadlearn._estimates import pairs_numbers
 from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
 from dyadlearn.holdout.problem import Problem
-from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.pairing.base import MANY_CELLS
 from dyadlearn.pairing.groups import group_members, nothing_left
 from dyadlearn.pairing.memory import refuse
@@ -91,7 +91,7 @@ class Plan:
         So few that a table of scores fits a terminal.
     groups, task_groups : array-like of shape (m,) and (q,), or None
         What is left out together.
-    splitter : SettingKFold or None
+    splitter : SettingKFold, GivenFolds or None
         What is left out and solved again, where that cannot be helped.
     """
 
@@ -100,7 +100,7 @@ class Plan:
     words: str
     groups: Any = None
     task_groups: Any = None
-    splitter: SettingKFold | None = None
+    splitter: SettingKFold | GivenFolds | None = None
 
     @cached_property
     def folds(self) -> Folds | None:

@@ -17,7 +17,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._estimates import SideSize
 from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.problem import Problem
-from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import MANY_CELLS
@@ -102,7 +102,7 @@ def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
         yield ~(upper | upper.T), upper | upper.T
 
 
-def as_splitter(cv: Any, setting: Setting) -> SettingKFold:
+def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     """Return the folds of a setting from their number, or check those that are given."""
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
@@ -113,13 +113,15 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold:
                 "a network leaves out one edge or node at a time, without cv."
             )
         return cv
+    if isinstance(cv, list | tuple):
+        return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
     return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
 
 
 def split_folds(
-    problem: Problem, setting: Setting, groups: Any, task_groups: Any, splitter: SettingKFold
+    problem: Problem, setting: Setting, groups: Any, task_groups: Any, splitter: SettingKFold | GivenFolds
 ) -> Iterator[Fold]:
     """Return some folds of what a setting leaves out.
 
@@ -129,7 +131,7 @@ def split_folds(
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), or None
         What is left out together.
-    splitter : SettingKFold
+    splitter : SettingKFold or GivenFolds
     """
     # Folds of pairs count as those of instances.
     cut = (not setting.new_task or setting.new_instance, setting.new_task)

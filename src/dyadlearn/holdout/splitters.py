@@ -17,7 +17,7 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["SettingKFold"]
+__all__ = ["GivenFolds", "SettingKFold"]
 
 # What is dealt out, for messages.
 _INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
@@ -306,6 +306,51 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             )
         fold = np.arange(n_units) * self.n_splits // n_units
         return np.asarray((random.permutation(fold) if self.shuffle else fold)[units])
+
+
+class GivenFolds:
+    """Folds of instances that were cut elsewhere, as scikit-learn's splitters cut them, for setting B.
+
+    Parameters
+    ----------
+    setting : Setting
+    splits : sequence of (integer array, integer array)
+        Positions of the training rows and of the test rows of each fold.
+    """
+
+    def __init__(self, setting: Setting, splits: Sequence[Any]) -> None:
+        if setting is not Setting.B:
+            raise ValueError(
+                f"cv is a list of folds of instances, which go with setting B, found {setting.value}: give a number of "
+                "folds or a SettingKFold."
+            )
+        try:
+            self.splits = [
+                (np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in splits
+            ]
+        except (TypeError, ValueError):
+            raise TypeError(
+                "cv must be a number of folds, a SettingKFold or a list of folds, each the rows to train on and those "
+                f"to test on, found {splits!r}."
+            ) from None
+        self.n_splits = len(self.splits)
+
+    def split_grid(
+        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield masks as `SettingKFold.split_grid` does."""
+        if groups is not None or task_groups is not None:
+            raise ValueError("cv gives the folds of the instances: leave groups out.")
+        everything = np.arange(n_instances)
+        tested = np.concatenate([test for _, test in self.splits]) if self.splits else everything[:0]
+        if not all(np.array_equal(np.sort(rows), everything) for rows in (tested, *map(np.concatenate, self.splits))):
+            raise ValueError(
+                f"cv must test each of the {n_instances} instances in one fold, and train on it in all others."
+            )
+        for _, test in self.splits:
+            tests = np.zeros((n_instances, n_tasks), dtype=bool)
+            tests[test] = True
+            yield ~tests, tests
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:

@@ -1,12 +1,12 @@
-"""What the three models share: reading inputs, keeping ids, predicting, scoring."""
+"""What the models share: reading inputs, keeping ids, predicting, scoring."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -34,9 +34,9 @@ from dyadlearn.models._inputs import (
     align_side,
     cast,
     cell_weights,
-    check_names,
     check_orientation,
     check_sizes,
+    checked_tasks,
     in_range,
     in_training_order,
     pair_columns,
@@ -50,19 +50,283 @@ from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["PairwiseRidge"]
+__all__ = ["PairModel", "PairwiseRidge", "Training", "all_or_nothing"]
 
 
-class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
-    """Base of the models: labels of pairs from an instance side and, where there is one, a task side.
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+    """The face that all models have: labels of pairs, whatever they were learnt from.
+
+    A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
+    (`_expansion`), what its rows and columns are called (`_ids`) and how it follows new parameters (`_solve`).
+    """
+
+    #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
+    grows = False
+
+    #: Whether the model chooses its regularisation itself.
+    searches = False
+
+    # Where tasks of its own can come from, for a model that knows of none.
+    _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
+
+    @property
+    @abstractmethod
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
+        given = self.get_params(deep=False)
+        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
+
+    @property
+    @abstractmethod
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
+
+    @property
+    @abstractmethod
+    def _is_vector(self) -> bool:
+        """Whether the labels came with one dimension."""
+
+    @abstractmethod
+    def _expansion(self) -> Expansion:
+        """Return the coefficients with how rows of each side multiply them."""
+
+    @abstractmethod
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
+        """Read the instances to predict for."""
+
+    @abstractmethod
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        """Read the tasks to predict for; None stands for those that were learnt."""
+
+    @abstractmethod
+    def _check_params(self) -> None:
+        """Refuse parameters that no model can have."""
+
+    @abstractmethod
+    def _solve(self) -> Self:
+        """Follow the regularisation that is set."""
+
+    def predict(self, X: Any, tasks: Any = None) -> Any:
+        """Predict the labels of every given instance with every given task.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
+            Instances, new or not: features, or their kernel with the training instances.
+        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
+            Tasks, new or not: features, or their kernel with the training tasks. None stands for
+            the training tasks.
+
+        Returns
+        -------
+        array or frame of shape (a, b)
+            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
+            `tasks`, shape (a,).
+        """
+        table = self._predicted(X, tasks)
+        if table.kind is None:
+            return table.values
+        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
+
+    def _predicted(self, X: Any, tasks: Any) -> Table:
+        """Return predictions with the ids that instances and tasks have."""
+        check_is_fitted(self)
+        instances, rows = self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
+        values = self._expansion().grid(rows, task_rows)
+        values = self._in_form(values) if tasks is None else values
+        kind = instances.kind or (task_table.kind if task_table else None)
+        column_ids = self._ids[1] if task_table is None else task_table.row_ids
+        return Table(values, instances.row_ids, column_ids, kind)
+
+    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
+        """Predict the labels of some pairs only.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        pairs : array-like or frame of shape (n, 2)
+            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
+            ``tasks=None``, where the training labels had them), else row positions.
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn import IndependentTaskRidge
+        >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
+        >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
+        array([2., 3.])
+        """
+        check_is_fitted(self)
+        instances, rows = self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
+        first, second = pair_columns(pairs)
+        model = self._expansion()
+        n_tasks = model.n_tasks if task_rows is None else task_rows.size
+        ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
+        places = (
+            positions(first, instances.row_ids, rows.size, "X"),
+            positions(second, ids, n_tasks, name),
+        )
+        return model.at(rows, task_rows, places)
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R², averaged over tasks.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        y : array, frame or series of shape (a, b)
+            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
+            NaN do not count, and neither do tasks of fewer than two labels.
+        sample_weight : array of shape (a,), default=None
+            Weights of the instances.
+
+        Returns
+        -------
+        float
+        """
+        truth, predicted = read_labels(y), self._predicted(X, tasks)
+        check_labels(truth.values)
+        values, F = to_numpy(truth.values), to_numpy(predicted.values)
+        F = F.reshape(len(F), -1)
+        if values.shape != F.shape:
+            raise ValueError(
+                f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
+                "scikit-learn cut the tasks, hand them in a Tasks holder."
+            )
+        if truth.instance_ids and predicted.row_ids:
+            order = truth.instance_ids.order_as(predicted.row_ids, "the rows of Y", "X")
+            values = values if order is None else values[order]
+        if truth.task_ids and predicted.column_ids:
+            order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
+            values = values if order is None else values[:, order]
+        sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
+        values, F = in_range(values, F)
+        observed = ~np.isnan(values)
+        if observed.all():
+            return float(r2_score(values, F, sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+        return float(R2(values, average="task")(F))
+
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+        """Change the regularisation of a fitted model without a new decomposition.
+
+        Parameters
+        ----------
+        alpha, task_alpha : float, default=None
+            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = {"alpha": alpha, "task_alpha": task_alpha}
+        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
+        with all_or_nothing(self):
+            self.set_params(**given)
+            return self._solve()
+
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        if not is_foreign(table.values):
+            # Columns of a kernel are ids and were aligned as such; they are no feature names.
+            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
+            with reading_numbers(values, "X"):
+                return validate_data(
+                    self,
+                    values,
+                    reset=reset,
+                    accept_sparse=False if spec.is_precomputed else "csr",
+                    dtype=[np.float64, np.float32],
+                )
+        rows = check_matrix(table.values, "X")
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return rows
+
+    def _check_alphas(self) -> None:
+        for name, value in self._alphas.items():
+            check_alpha(value, name)
+
+    def _in_form(self, values: Array) -> Array:
+        """Return an array with one column for each task as one-dimensional labels came, where they did."""
+        return namespace(values).reshape(values, (-1,)) if self._is_vector else values
+
+    def _refuse_tasks(self) -> NoReturn:
+        raise ValueError(
+            f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
+        )
+
+    def _check_labels_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a model of a grid is fitted on, checked and in one order.
+
+    Attributes
+    ----------
+    rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
+        Features or kernels.
+    grid : LabelGrid
+        With the ids of both sides.
+    weights : array of shape (m, q) or None
+    names, task_names : Ids or None
+        What the columns of both sides are called.
+    """
+
+    rows: Array
+    task_rows: Array | None
+    grid: LabelGrid
+    weights: Array | None
+    names: Ids | None
+    task_names: Ids | None
+
+
+class PairwiseRidge(PairModel, stored=False):
+    """Base of the models of a grid: labels of pairs from an instance side and, where there is one, a task side.
 
     A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
     """
 
-    alpha: float
     kernel: Any
     kernel_params: dict[str, Any] | None
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
     repair: str
+    symmetry: str | None = None
 
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
@@ -81,6 +345,18 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with")
     _shapes: ClassVar[Mapping[str, str]] = {"_grid.values": "m q", "_weights": "m q", "_completion.labels": "m q"}
+
+    @property
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        return self._grid.instance_ids, self._grid.task_ids
+
+    @property
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        return [(side.spec, side.names) for side in self._sides()]
+
+    @property
+    def _is_vector(self) -> bool:
+        return self._grid.is_vector
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -103,26 +379,16 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         -------
         self
         """
-        with self._all_or_nothing():
-            return self._fit(X, y, tasks, sample_weight)
+        with all_or_nothing(self):
+            data = self._read(X, y, tasks, sample_weight)
+            self._keep_labels(data)
+            [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
+            return self._solve()
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever goes wrong, leave the model as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+        """Check parameters and data, and bring the data into one order."""
         self._check_params()
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
-            )
+        self._check_labels_given(y)
         spec, task_spec = self._spec(), self._task_spec()
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
         task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
@@ -152,22 +418,37 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        self._side = self._fit_instance_side(rows, ids, instances.column_ids)
-        self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
-        self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
-        self._weights, self._completion = weights, None
-        return self._solve()
+        grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
 
-    def _solve(self) -> Self:
-        """Compute the coefficients from the spectra, for the regularisation that is set."""
-        return self._solved()
+    def _keep_labels(self, data: Training) -> None:
+        """Keep the labels, for hold-out and other regularisations."""
+        self._grid, self._weights, self._completion = data.grid, data.weights, None
+
+    def _decomposed(
+        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
+    ) -> list[list[tuple[Side, Side | None]]]:
+        """Decompose each side once for each kernel; return a row of pairs of sides for each kernel of the instances."""
+        ids, task_ids = data.grid.instance_ids, data.grid.task_ids
+        sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
+        task_sides: list[Side | None] = [None]
+        if data.task_rows is not None and self._learns_from_tasks:
+            task_sides = [fit_side(data.task_rows, spec, task_ids, data.task_names, "task") for spec in task_specs]
+        return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _posed(self) -> Problem:
-        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
-        return Problem(self._pairing(), self._grid.values, self._weights, **self._stopping())
+        """Return the problem of the sides and the regularisation that the model has."""
+        return self._pose(self._side, self._task_side, self._alphas)
 
-    def _solved(self) -> Self:
-        """Complete the labels where some are missing, and keep the problem and its coefficients."""
+    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Problem:
+        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
+        return Problem(self._pairing(side, task_side, **alphas), self._grid.values, self._weights, **self._stopping())
+
+    def _solve(self) -> Self:
+        """Compute the coefficients from the spectra, for the regularisation that is set.
+
+        Labels are completed where some are missing; the problem is kept with its coefficients.
+        """
         problem = self._posed()
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
@@ -252,118 +533,9 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         check_is_fitted(self)
         return 0.0 if self._completion is None else self._completion.solution.residual
 
-    def predict(self, X: Any, tasks: Any = None) -> Any:
-        """Predict the labels of every given instance with every given task.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
-            Instances, new or not: features, or their kernel with the training instances.
-        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None stands for
-            the training tasks.
-
-        Returns
-        -------
-        array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
-            `tasks`, shape (a,).
-        """
-        table = self._predicted(X, tasks)
-        if table.kind is None:
-            return table.values
-        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
-
-    def _predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions with the ids that instances and tasks have."""
-        check_is_fitted(self)
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        values = self._expansion().grid(rows, task_rows)
-        if self._grid.is_vector and tasks is None:
-            values = namespace(values).reshape(values, (-1,))
-        kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
-        return Table(values, instances.row_ids, column_ids, kind)
-
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
         return self._closed_problem.pairing.expansion(self._coefficients)
-
-    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
-        """Predict the labels of some pairs only.
-
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        pairs : array-like or frame of shape (n, 2)
-            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
-            ``tasks=None``, where the training labels had them), else row positions.
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dyadlearn import IndependentTaskRidge
-        >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
-        >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
-        array([2., 3.])
-        """
-        check_is_fitted(self)
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        first, second = pair_columns(pairs)
-        n_tasks, name = (
-            (self._grid.values.shape[1], "the training tasks") if task_rows is None else (task_rows.size, "tasks")
-        )
-        places = (
-            positions(first, instances.row_ids, rows.size, "X"),
-            positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
-        )
-        return self._expansion().at(rows, task_rows, places)
-
-    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R², averaged over tasks.
-
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        y : array, frame or series of shape (a, b)
-            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
-            NaN do not count, and neither do tasks of fewer than two labels.
-        sample_weight : array of shape (a,), default=None
-            Weights of the instances.
-
-        Returns
-        -------
-        float
-        """
-        truth, predicted = read_labels(y), self._predicted(X, tasks)
-        check_labels(truth.values)
-        values, F = to_numpy(truth.values), to_numpy(predicted.values)
-        F = F.reshape(len(F), -1)
-        if values.shape != F.shape:
-            raise ValueError(
-                f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
-                "scikit-learn cut the tasks, hand them in a Tasks holder."
-            )
-        if truth.instance_ids and predicted.row_ids:
-            order = truth.instance_ids.order_as(predicted.row_ids, "the rows of Y", "X")
-            values = values if order is None else values[order]
-        if truth.task_ids and predicted.column_ids:
-            order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
-            values = values if order is None else values[:, order]
-        sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
-        values, F = in_range(values, F)
-        observed = ~np.isnan(values)
-        if observed.all():
-            return float(r2_score(values, F, sample_weight=sample_weight))
-        if sample_weight is not None:
-            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-        return float(R2(values, average="task")(F))
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid as if the model had never seen it.
@@ -402,6 +574,10 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         )
         return grid.restore(held_out)
 
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+        return None
+
     def _held_out(self, setting: Setting, **labels: Any) -> Array:
         """Return held-out predictions as an array (m, q); groups and cells come in training order."""
         return holdout(self._problem(), setting, **labels)
@@ -413,7 +589,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         dual = self._expansion().dual
         if dual is None:
             dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
-        return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
+        return self._in_form(dual)
 
     @property
     def coef_(self) -> Array:
@@ -428,8 +604,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        coef = self._coefficients
-        return namespace(coef).reshape(coef, (-1,)) if self._grid.is_vector else coef
+        return self._in_form(self._coefficients)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")
@@ -445,46 +620,27 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         return self._coupled if has_tasks else Independent
 
     @abstractmethod
-    def _pairing(self) -> Pairing:
-        """Return the model of pairs that parameters and fitted sides make."""
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        """Return the model of pairs that parameters, fitted sides and regularisations make."""
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""
         check_is_fitted(self)
         return self._fitted_problem
 
-    def _set_alphas(self, **alphas: float | None) -> Self:
-        """Change regularisation on the fitted spectra; nothing changes if a value is refused."""
-        check_is_fitted(self)
-        given = {name: check_alpha(value, name) for name, value in alphas.items() if value is not None}
-        with self._all_or_nothing():
-            self.set_params(**given)
-            return self._solve()
-
     def _spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self.kernel_params, self.repair)
 
     def _task_spec(self) -> KernelSpec:
-        raise NotImplementedError
+        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
     def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
 
-    def _fit_instance_side(self, rows: Array, ids: Ids | None, names: Ids | None) -> Side:
-        return fit_side(rows, self._spec(), ids, names, "instance")
-
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        if rows is None or not self._learns_from_tasks:
-            return None
-        return fit_side(rows, self._task_spec(), ids, names, "task")
-
     def _check_params(self) -> None:
-        check_alpha(self.alpha, "alpha")
+        self._check_alphas()
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
-        self._check_stopping()
-
-    def _check_stopping(self) -> None:
         given = self._stopping()
         if "tol" in given:
             check_alpha(given["tol"], "tol")
@@ -492,29 +648,6 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        if not is_foreign(table.values):
-            # Columns of a kernel are ids and were aligned as such; they are no feature names.
-            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-            with reading_numbers(values, "X"):
-                return validate_data(
-                    self,
-                    values,
-                    reset=reset,
-                    accept_sparse=False if spec.is_precomputed else "csr",
-                    dtype=[np.float64, np.float32],
-                )
-        rows = check_matrix(table.values, "X")
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
-        return rows
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         """Read the instances to predict for."""
@@ -527,22 +660,11 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         if tasks is None:
             return None, None
         if self._task_side is None:
-            raise ValueError(
-                f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: "
-                + self._how_to_get_tasks()
-            )
+            self._refuse_tasks()
         side = self._task_side
         table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side, "tasks")
-        if not side.spec.is_precomputed:
-            check_names(side.names, table.column_ids, "tasks")
-        rows = check_rows(table.values, side.spec, "tasks")
-        if rows.shape[1] != side.n_columns:
-            what = "kernel values with the training tasks" if side.spec.is_precomputed else "features"
-            raise ValueError(f"tasks has {rows.shape[1]} columns, expected {side.n_columns} {what}.")
+        rows = checked_tasks(table, side.spec, side.names, side.n_columns)
         return table, side.new_rows(self._as_fitted(rows, "tasks"))
-
-    def _how_to_get_tasks(self) -> str:
-        return "fit it with tasks=, the features or kernel of the training tasks."
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
         check_same_library({name: rows, "the fitted model": self._coefficients})

@@ -13,7 +13,7 @@ from dyadlearn._validation import reading_numbers
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.labels import LabelGrid
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models._side import KernelSpec, Side, check_rows
 from dyadlearn.models._tasks import unwrap_tasks
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "check_orientation",
     "check_sizes",
     "checked_filter",
+    "checked_tasks",
     "in_range",
     "in_training_order",
     "pair_columns",
@@ -74,6 +75,17 @@ def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
         f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
         f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}; {remedy}."
     )
+
+
+def checked_tasks(table: Table, spec: KernelSpec, names: Ids | None, n_columns: int) -> Array:
+    """Return the rows of tasks to predict for, as a matrix with the columns that those of training had."""
+    if not spec.is_precomputed:
+        check_names(names, table.column_ids, "tasks")
+    rows = check_rows(table.values, spec, "tasks")
+    if rows.shape[1] != n_columns:
+        what = "kernel values with the training tasks" if spec.is_precomputed else "features"
+        raise ValueError(f"tasks has {rows.shape[1]} columns, expected {n_columns} {what}.")
+    return rows
 
 
 def check_orientation(grid: LabelGrid, instances: Table, tasks: Table | None) -> None:

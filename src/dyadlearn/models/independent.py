@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent
 
 __all__ = ["IndependentTaskRidge"]
@@ -59,6 +59,7 @@ class IndependentTaskRidge(PairwiseRidge):
 
     # Tasks may be handed in, so that all models are called alike.
     _learns_from_tasks = False
+    _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
     def __init__(
         self,
@@ -75,29 +76,9 @@ class IndependentTaskRidge(PairwiseRidge):
         self.filter = filter
         self.repair = repair
 
-    def set_alpha(self, alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
-
-        Parameters
-        ----------
-        alpha : float, default=None
-            New value; None leaves it.
-
-        Returns
-        -------
-        self
-        """
-        return self._set_alphas(alpha=alpha)
-
     def _check_params(self) -> None:
         super()._check_params()
         checked_filter(self.filter, "filter")
 
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec("linear", None, self.repair)
-
-    def _how_to_get_tasks(self) -> str:
-        return "use TwoStepRidge or KroneckerRidge."
-
-    def _pairing(self) -> Independent:
-        return Independent(self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha))
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Independent:
+        return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from dyadlearn.filters import Tikhonov
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent, Kronecker, Pairing
 
 __all__ = ["KroneckerRidge"]
@@ -88,24 +88,7 @@ class KroneckerRidge(PairwiseRidge):
         self.tol = tol
         self.max_iter = max_iter
 
-    def set_alpha(self, alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
-
-        Parameters
-        ----------
-        alpha : float, default=None
-            New value; None leaves it.
-
-        Returns
-        -------
-        self
-        """
-        return self._set_alphas(alpha=alpha)
-
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
-
-    def _pairing(self) -> Pairing:
-        if self._task_side is None:
-            return Independent(self._side.spectrum.smoother(Tikhonov(), self.alpha))
-        return Kronecker(self._side.spectrum, self._task_side.spectrum, self.alpha)
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        if task_side is None:
+            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
+        return Kronecker(side.spectrum, task_side.spectrum, alpha)

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import reduce
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 
-from dyadlearn._array import Array, namespace, take_rows
-from dyadlearn._frames import Ids, Table, write_table
-from dyadlearn._validation import check_alpha, check_choice, check_same_library
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._frames import Ids, Table, read_table
+from dyadlearn._validation import check_alphas, check_choice, check_matrix, check_same_library
 from dyadlearn.exceptions import PrecisionWarning
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
-from dyadlearn.models._online_inputs import all_or_nothing, check_state_memory, equal_features
-from dyadlearn.models._online_state import Learnt, Pending, Reservoir, copied
-from dyadlearn.models._online_tuning import OnlineTuning
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.inverse import SOLVERS
+from dyadlearn.growing.knowledge import Knowledge, Reservoir, copied
+from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
+from dyadlearn.growing.two_step import OnlineRidge
+from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
+from dyadlearn.models._base import PairModel, all_or_nothing
+from dyadlearn.models._inputs import (
+    align_side,
+    cast,
+    check_orientation,
+    check_sizes,
+    checked_tasks,
+    positions,
+    working_dtype,
+)
+from dyadlearn.models._side import KernelSpec, check_rows
+from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.ridge_side import SOLVERS
-from dyadlearn.solvers.statistics import Statistics, collect, digits_lost, merge
+from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["OnlineTwoStepRidge"]
+
+# The sides are linear in their features.
+_LINEAR = KernelSpec("linear", None, "error")
 
 #: How much of what is left may be rounding of what was forgotten, before that is said.
 _LOST = 1e-8
 
 
-class OnlineTwoStepRidge(OnlineTuning):
+class OnlineTwoStepRidge(PairModel):
     r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
@@ -104,6 +122,14 @@ class OnlineTwoStepRidge(OnlineTuning):
     >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
     """
 
+    grows = True
+    _tasks_remedy = "fit it with tasks=, the features of the tasks."
+
+    _learnt: Knowledge
+    feature_map_: Any
+    task_feature_map_: Any
+    landscape_: np.ndarray
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -129,6 +155,8 @@ class OnlineTwoStepRidge(OnlineTuning):
         self.prequential = prequential
         self.random_state = random_state
 
+    # Learning and forgetting ---------------------------------------------------------------------
+
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
         """Forget everything and learn a first batch.
 
@@ -150,23 +178,23 @@ class OnlineTwoStepRidge(OnlineTuning):
                 self.__dict__.pop(name, None)
             self._check_params()
             rows, grid = self._read_rows(X, y, None, reset=True)
-            table, task_rows = None, None
+            task_rows, task_ids, task_names = None, grid.task_ids, None
             if tasks is not None:
-                table, task_rows = self._read_tasks(tasks, grid.task_ids)
+                table, task_ids = self._read_tasks(tasks, grid.task_ids)
+                task_rows, task_names = check_rows(table.values, _LINEAR, "tasks"), table.column_ids
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
-            width = grid.values.shape[1] if self.keep_tasks or Psi is None else Psi.shape[1]
-            check_state_memory(Phi.shape[1], width, grid.values)
+            check_room(Phi, grid.values, None if self.keep_tasks else Psi)
             statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks)
-            self._learnt = Learnt(
+            self._learnt = Knowledge(
                 OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
-                grid.task_ids if table is None else table.row_ids,
-                None if table is None else table.column_ids,
+                task_ids,
+                task_names,
                 0 if task_rows is None else int(task_rows.shape[1]),
                 instances=(copied(rows),) if self.keep_instances else None,
                 reservoir=self._new_reservoir(rows, grid.values),
@@ -192,7 +220,10 @@ class OnlineTwoStepRidge(OnlineTuning):
             return self.fit(X, y, tasks)
         learnt = self._current()
         learnt.check_settled("learn new instances")
-        self._check_same_tasks(tasks)
+        if tasks is not None:
+            Psi, _ = self._task_features(tasks, learnt.task_ids)
+            if not equal_features(Psi, learnt.model.statistics.tasks):
+                raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
         rows, grid, Phi = self._known_rows(X, y)
         if self.prequential:
             learnt = learnt.scored(learnt.model.squared_error(Phi, grid.values), grid.values)
@@ -221,7 +252,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         learnt = self._current()
         learnt.check_settled("forget instances")
         rows, grid, Phi = self._known_rows(X, y)
-        self._forgotten(learnt, learnt.forgetting_rows(rows, Phi, grid.values))
+        self._forgotten(learnt, learnt.without_rows(rows, Phi, grid.values))
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any, X: Any = None) -> Self:
@@ -252,16 +283,15 @@ class OnlineTwoStepRidge(OnlineTuning):
             learnt.check_settled("learn new tasks")
         grid, chunks = self._chunks(X, y, None if pending is None else pending.ids)
         if pending is None:
-            Psi, ids = self._new_tasks(tasks, grid.task_ids)
-            wanted = grid.values.shape[1] if Psi is None else Psi.shape[0]
+            Psi, ids = self._task_features(tasks, grid.task_ids)
+            ids, n_new = learnt.new_ids(ids), grid.values.shape[1] if Psi is None else Psi.shape[0]
         else:
-            Psi, ids, wanted = pending.statistics.tasks, pending.ids, pending.statistics.n_tasks
-            if tasks is not None and not equal_features(self._new_tasks(tasks, ids)[0], Psi):
+            Psi, ids, n_new = pending.statistics.tasks, pending.ids, pending.statistics.n_tasks
+            if tasks is not None and not equal_features(self._task_features(tasks, ids)[0], Psi):
                 learnt.check_settled("learn other tasks")
-        if grid.values.shape[1] != wanted:
-            raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {wanted} new task(s).")
-        seen = _gathered(pending, chunks, Psi, learnt.model.statistics.per_task)
-        self._learnt = learnt.with_pending(Pending(seen, ids))
+        if grid.values.shape[1] != n_new:
+            raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_new} new task(s).")
+        self._learnt = learnt.with_labels(chunks, Psi, ids)
         return self
 
     def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None) -> Self:
@@ -292,10 +322,10 @@ class OnlineTwoStepRidge(OnlineTuning):
             raise ValueError("tasks names a task more than once.")
         if len(where) >= known.n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        if pending is not None and not (pending.positions is not None and np.array_equal(pending.positions, where)):
+        if pending is not None and (pending.positions is None or not np.array_equal(pending.positions, where)):
             learnt.check_settled("forget other tasks")
         if known.per_task:
-            self._forgotten(learnt, learnt.forgetting_tasks(where))
+            self._forgotten(learnt, learnt.without_tasks(where))
             return self
         if y is None:
             raise ValueError(
@@ -306,8 +336,7 @@ class OnlineTwoStepRidge(OnlineTuning):
         grid, chunks = self._chunks(X, y, ids)
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
-        seen = _gathered(pending, chunks, take_rows(known.tasks, where), per_task=False)
-        self._forgotten(learnt, learnt.with_pending(Pending(seen, ids, where)))
+        self._forgotten(learnt, learnt.with_labels(chunks, take_rows(known.tasks, where), ids, where))
         return self
 
     def abandon_tasks(self) -> Self:
@@ -315,79 +344,37 @@ class OnlineTwoStepRidge(OnlineTuning):
         self._learnt = replace(self._current(), pending=None)
         return self
 
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation without data, by eigendecompositions that are made once for all values.
+    def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
+        """Take over what is left, and warn where much of it is rounding."""
+        lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
+        if lost > _LOST:
+            warnings.warn(
+                "What was forgotten was so much larger than what is left that its rounding may change that by "
+                f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
+                "learnt.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+        self._learnt = after
 
-        Parameters
-        ----------
-        alpha, task_alpha : float, default=None
-            New values; None leaves one as it is.
-
-        Returns
-        -------
-        self
-        """
+    def _current(self) -> Knowledge:
+        """Return what is known, under the regularisation that is set now."""
         check_is_fitted(self)
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
-        with all_or_nothing(self):
-            self.set_params(**given)
-            self._learnt = self._current()
+        self._check_params()
+        return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
+
+    def _solve(self) -> Self:
+        self._learnt = self._current()
         return self
 
-    def predict(self, X: Any, tasks: Any = None) -> Any:
-        """Predict the labels of every given instance with every given task.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (a, p)
-        tasks : array, sparse matrix, frame or Tasks of shape (b, p'), default=None
-            Tasks, new or not; None stands for the known ones.
-
-        Returns
-        -------
-        array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one. With one-dimensional labels and no `tasks`, shape (a,).
-        """
-        table = self._predicted(X, tasks)
-        if table.kind is None:
-            return table.values
-        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
-
-    def _predicted(self, X: Any, tasks: Any) -> Table:
-        check_is_fitted(self)
-        learnt = self._learnt
-        table, rows = self._read_instances(X, reset=False)
-        Psi, task_table = learnt.model.statistics.tasks, None
-        if tasks is not None:
-            if Psi is None:
-                raise ValueError(
-                    f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: fit it with "
-                    "tasks=, the features of the tasks."
-                )
-            task_table, task_rows = self._read_tasks(tasks, None, learnt.task_names, learnt.n_task_features)
-            Psi = self._mapped_tasks(task_rows)
-        check_same_library({"X": rows, "tasks": Psi, "the model": learnt.model.statistics.gram})
-        coefficients = cast(learnt.model.coefficients, learnt.dtype)
-        known = None if Psi is None else NewRows(cast(Psi, learnt.dtype), lambda part: part, 0)
-        # A feature map may make many features of few.
-        width = 0 if self.feature_map is None else coefficients.shape[0]
-        new = NewRows(rows, lambda part: cast(self._mapped(part), learnt.dtype), width)
-        values = Expansion(coefficients).grid(new, known)
-        if learnt.is_vector and tasks is None:
-            values = namespace(values).reshape(values, (-1,))
-        ids = learnt.task_ids if task_table is None else task_table.row_ids
-        return Table(values, table.row_ids, ids, table.kind or (task_table.kind if task_table else None))
-
-    score = PairwiseRidge.score
+    # What was learnt -----------------------------------------------------------------------------
 
     @property
     def coef_(self) -> Array:
         """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,)."""
         check_is_fitted(self)
-        coef = cast(self._learnt.model.coefficients, self._learnt.dtype)
-        without_tasks = self._learnt.model.task_side is None
-        return namespace(coef).reshape(coef, (-1,)) if self._learnt.is_vector and without_tasks else coef
+        coef = self._expansion().values
+        return coef if self._knows_tasks else self._in_form(coef)
 
     @property
     def statistics_(self) -> Statistics:
@@ -417,6 +404,143 @@ class OnlineTwoStepRidge(OnlineTuning):
         check_is_fitted(self)
         return self._learnt.squared_error / self._learnt.n_scored if self._learnt.n_scored else float("nan")
 
+    @property
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        return None, self._learnt.task_ids
+
+    @property
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        return [(_LINEAR, None)] * (1 + self._knows_tasks)
+
+    @property
+    def _is_vector(self) -> bool:
+        return self._learnt.is_vector
+
+    @property
+    def _knows_tasks(self) -> bool:
+        return self._learnt.model.task_inverse is not None
+
+    # Held-out predictions of what was learnt and is shown again -------------------------------------
+
+    def holdout(self, X: Any, y: Any, setting: str | Setting = "B") -> Any:
+        """Predict learnt labels as if the model had never seen them, exactly.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (l, p)
+        y : array, sparse matrix, frame or series of shape (l, q) or (l,)
+            Some of the instances that were learnt, such as the last batch, and their labels.
+        setting : {"B", "A", "C", "D"} or an alias, default="B"
+            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). For C and D the
+            model must tell its tasks apart (``keep_tasks=True``); otherwise the given rows are taken for all there are.
+
+        Returns
+        -------
+        array or frame of shape (l, q) or (l,)
+        """
+        wanted = self._checked_setting(setting)
+        model, Phi, grid = self._left_out(X, y, wanted)
+        held_out = online_holdout(model, Phi, grid.values, wanted)
+        return grid.restore(cast(held_out, self._learnt.dtype))
+
+    def landscape(
+        self,
+        X: Any = None,
+        y: Any = None,
+        alphas: Iterable[float] | float | None = None,
+        task_alphas: Iterable[float] | float | None = None,
+        *,
+        setting: str | Setting = "B",
+    ) -> np.ndarray:
+        """Return the negative mean squared error of hold-out predictions for every regularisation.
+
+        Parameters
+        ----------
+        X, y : as in `holdout`
+            None stands for the reservoir.
+        alphas, task_alphas : iterables of float, or float, default=None
+            Values of the two regularisations; None is 10⁻⁷ … 10⁶.
+        setting : {"B", "A", "C", "D"} or an alias, default="B"
+
+        Returns
+        -------
+        array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
+            Greater is better. NaN, with a warning that names the values, where the model interpolates what is to be
+            left out; if it does so everywhere, `LeverageError` is raised.
+        """
+        rows = check_alphas(alphas, "alphas")
+        columns = check_alphas(task_alphas, "task_alphas")
+        wanted = self._checked_setting(setting)
+        model, Phi, grid = self._left_out(X, y, wanted)
+        scores = where_defined(
+            lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),
+            rows,
+            columns if self._knows_tasks else columns[:1],
+        )
+        warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
+        return scores
+
+    def tune(
+        self,
+        X: Any = None,
+        y: Any = None,
+        alphas: Iterable[float] | float | None = None,
+        task_alphas: Iterable[float] | float | None = None,
+        *,
+        setting: str | Setting = "B",
+    ) -> Self:
+        """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
+
+        Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
+        """
+        rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
+        scores = self.landscape(X, y, rows, columns, setting=setting)
+        return self._chosen(rows, columns, scores)
+
+    def _chosen(self, alphas: list[float], task_alphas: list[float], scores: np.ndarray) -> Self:
+        """Set the best of some regularisations, and keep their scores."""
+        two = scores.ndim == 2
+        best = best_point(scores, alphas, task_alphas if two else None)
+        with all_or_nothing(self):
+            self.set_alpha(alphas[best[0]], task_alphas[best[1]] if two else None)
+            self.landscape_ = scores
+        return self
+
+    def _problem(self) -> NoReturn:
+        """Refuse what needs the labels of all rows: see `dyadlearn.landscape`."""
+        raise TypeError(
+            f"{type(self).__name__} keeps statistics and no labels: use its own holdout and landscape with rows that "
+            "are at hand, or fit a TwoStepRidge."
+        )
+
+    def _checked_setting(self, setting: str | Setting) -> Setting:
+        check_is_fitted(self)
+        wanted = as_setting(setting)
+        if wanted.new_task and not self._knows_tasks:
+            raise ValueError(
+                f"Setting {wanted.value} is about new tasks, and a model without features of the tasks cannot speak of "
+                "them: fit with tasks=, or ask for A or B."
+            )
+        return wanted
+
+    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, LabelGrid]:
+        """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
+
+        The rows are those given, or the reservoir. Where tasks are left out and the statistics do not tell them apart,
+        the rows are left out of the model of these rows alone.
+        """
+        if X is None and y is None:
+            sample = self._learnt.reservoir
+            if sample is None or sample.rows is None:
+                raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
+            Phi, grid = self._mapped(sample.rows), LabelGrid(sample.labels)
+        else:
+            _, grid, Phi = self._known_rows(X, y)
+        model = self._learnt.model
+        return model.telling_apart(Phi, grid.values) if setting.new_task else model, Phi, grid
+
+    # What users hand in --------------------------------------------------------------------------
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")
 
@@ -425,37 +549,113 @@ class OnlineTwoStepRidge(OnlineTuning):
         tags.input_tags.sparse = True
         return tags
 
-    def _check_params(self) -> None:
-        check_alpha(self.alpha, "alpha")
-        check_alpha(self.task_alpha, "task_alpha")
-        check_choice(self.solver, "solver", SOLVERS)
-        if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
-            raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
-
     def _fits(self) -> bool:
         maps = ("feature_map", "task_feature_map")
         return all((getattr(self, name) is not None) == hasattr(self, f"{name}_") for name in maps) and (
             self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
         )
 
-    def _forgotten(self, before: Learnt, after: Learnt) -> None:
-        """Take over what is left, and warn where much of it is rounding."""
-        lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
-        if lost > _LOST:
-            warnings.warn(
-                "What was forgotten was so much larger than what is left that its rounding may change that by "
-                f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
-                "learnt.",
-                PrecisionWarning,
-                stacklevel=3,
-            )
-        self._learnt = after
+    def _check_params(self) -> None:
+        self._check_alphas()
+        check_choice(self.solver, "solver", SOLVERS)
+        if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
+            raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
 
-    def _current(self) -> Learnt:
-        """Return what is known, under the regularisation that is set now."""
-        check_is_fitted(self)
-        self._check_params()
-        return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
+    def _expansion(self) -> Expansion:
+        return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
+        table, dtype = read_table(X, "X"), self._learnt.dtype
+        rows = self._validated_instances(table, _LINEAR, reset=False)
+        self._check_library(X=rows)
+        # A feature map may make many features of few.
+        width = 0 if self.feature_map is None else int(self._learnt.model.statistics.gram.shape[0])
+        return table, NewRows(rows, lambda part: cast(self._mapped(part), dtype), width)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        table, Psi = None, self._learnt.model.statistics.tasks
+        if tasks is not None:
+            if Psi is None:
+                self._refuse_tasks()
+            table, _ = self._read_tasks(tasks, None)
+            Psi = self._mapped_tasks(self._checked_tasks(table))
+            self._check_library(tasks=Psi)
+        return table, None if Psi is None else NewRows(cast(Psi, self._learnt.dtype), lambda part: part, 0)
+
+    def _check_library(self, **given: Array) -> None:
+        check_same_library({**given, "the model": self._learnt.model.statistics.gram})
+
+    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, LabelGrid]:
+        """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
+        grid, table = self._read_labels(y, known), read_table(X, "X")
+        check_orientation(grid, table, None)
+        table, _ = align_side(table, grid.instance_ids, _LINEAR, "X", "the rows of Y")
+        rows = self._validated_instances(table, _LINEAR, reset=reset)
+        check_sizes(rows, grid.values, None)
+        return rows, grid
+
+    def _read_labels(self, y: Any, known: Ids | None) -> LabelGrid:
+        """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
+        self._check_labels_given(y)
+        if is_sparse(y):
+            values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
+            if not values.has_canonical_format:
+                values = values.copy()
+                values.sum_duplicates()
+            return LabelGrid(values)
+        grid = read_labels(y)
+        if not is_foreign(grid.values):
+            assert_all_finite(grid.values, input_name="Y")
+        elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
+            raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
+        if grid.task_ids is None or known is None:
+            return grid
+        order = grid.task_ids.order_as(known, "the columns of Y", "the tasks")
+        return grid if order is None else replace(grid, values=take_rows(grid.values.T, order).T, task_ids=known)
+
+    def _read_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None]:
+        """Return tasks as they came, in the order of the `target` ids where both have ids, and their ids."""
+        table = read_table(unwrap_tasks(tasks), "tasks")
+        return align_side(table, target, _LINEAR, "tasks", "the columns of Y")
+
+    def _checked_tasks(self, table: Table) -> Array:
+        return checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+
+    def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
+        """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
+        if not self._knows_tasks:
+            if tasks is not None:
+                raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
+            return None, ids
+        if tasks is None:
+            raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
+        table, ids = self._read_tasks(tasks, ids)
+        return double(copied(self._mapped_tasks(self._checked_tasks(table)))), ids
+
+    def _known_rows(self, X: Any, y: Any) -> tuple[Array, LabelGrid, Array]:
+        """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
+        rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
+        if grid.values.shape[1] != self.n_tasks_:
+            raise ValueError(
+                f"Y has {grid.values.shape[1]} columns, but {self.n_tasks_} tasks are known: give one label per task, "
+                "and new tasks to partial_fit_tasks."
+            )
+        self._check_library(X=rows, Y=grid.values)
+        return rows, grid, self._mapped(rows)
+
+    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[LabelGrid, list[tuple[Array, Array]]]:
+        """Return labels of some tasks, and with the features of the instances batch by batch."""
+        if X is not None:
+            rows, grid = self._read_rows(X, y, ids, reset=False)
+            return grid, [(self._mapped(rows), grid.values)]
+        grid, instances = self._read_labels(y, ids), self._learnt.instances
+        if instances is None:
+            raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
+        if grid.values.shape[0] != self.n_seen_:
+            raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
+        ends = np.cumsum([batch.shape[0] for batch in instances])
+        parts = [grid.values[end - batch.shape[0] : end, :] for batch, end in zip(instances, ends, strict=True)]
+        return grid, [(self._mapped(batch), part) for batch, part in zip(instances, parts, strict=True)]
 
     def _new_reservoir(self, rows: Array, labels: Array) -> Reservoir | None:
         if not self.reservoir:
@@ -463,12 +663,36 @@ class OnlineTwoStepRidge(OnlineTuning):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Reservoir(int(self.reservoir), seed).offered(rows, labels)
 
+    # Feature maps --------------------------------------------------------------------------------
 
-def _gathered(
-    pending: Pending | None, chunks: list[tuple[Array, Array]], Psi: Array | None, per_task: bool
-) -> Statistics:
-    """Return the statistics of pending tasks with the labels in `chunks` added."""
-    seen = [] if pending is None else [pending.statistics]
-    gram = None if pending is None else pending.statistics.task_gram
-    seen += [collect(Phi, labels, Psi, task_gram=gram, per_task=per_task) for Phi, labels in chunks]
-    return reduce(merge, seen)
+    def _fit_maps(self, rows: Array, labels: Array, task_rows: Array | None) -> None:
+        """Fit the feature maps that are not fitted yet."""
+        if self.feature_map is not None:
+            self.feature_map_ = _fitted(self.feature_map, rows, labels)
+        if self.task_feature_map is not None:
+            if task_rows is None:
+                raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
+            self.task_feature_map_ = _fitted(self.task_feature_map, task_rows)
+
+    def _mapped(self, rows: Array) -> Array:
+        """Return the features Φ of instances."""
+        return rows if self.feature_map is None else _transformed(self.feature_map_, rows, "feature_map")
+
+    def _mapped_tasks(self, rows: Array) -> Array:
+        """Return the features Ψ of tasks, dense."""
+        if self.task_feature_map is not None:
+            rows = _transformed(self.task_feature_map_, rows, "task_feature_map")
+        return rows.toarray() if is_sparse(rows) else rows
+
+
+def _fitted(transformer: Any, *data: Any) -> Any:
+    """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
+    try:
+        check_is_fitted(transformer)
+    except NotFittedError:
+        return clone(transformer).fit(*data)
+    return transformer
+
+
+def _transformed(transformer: Any, rows: Array, name: str) -> Array:
+    return check_matrix(transformer.transform(rows), f"What {name} returns", accept_sparse=True)

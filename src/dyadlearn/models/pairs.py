@@ -216,7 +216,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "
                 f"regularisation, found {model!r}."
             )
-        if getattr(model, "symmetry", None) is not None:
+        if model.symmetry is not None:
             raise ValueError(
                 "A network has one node set, and PairRegressor two tables: fit the model itself on the grid."
             )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dyadlearn._array import is_sparse, refuse_mask, row_blocks
 from dyadlearn._state import Stored, StoredEstimator, is_shaped
-from dyadlearn.models._online_inputs import all_or_nothing
+from dyadlearn.models._base import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
 

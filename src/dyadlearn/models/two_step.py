@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
-from dyadlearn._array import Array
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_alpha, check_choice
+from dyadlearn._validation import check_choice
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.labels import LabelGrid, symmetric_grid
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._base import PairwiseRidge, Training
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
@@ -107,7 +106,7 @@ class TwoStepRidge(PairwiseRidge):
         self.symmetry = symmetry
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
+        """Change the regularisation of a fitted model without a new decomposition; a network has one.
 
         Parameters
         ----------
@@ -120,15 +119,18 @@ class TwoStepRidge(PairwiseRidge):
         """
         if self.symmetry is not None:
             alpha = task_alpha = self._one_alpha(alpha, task_alpha)
-        return self._set_alphas(alpha=alpha, task_alpha=task_alpha)
+        return super().set_alpha(alpha, task_alpha)
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_alpha(self.task_alpha, "task_alpha")
         checked_filter(self.filter, "filter")
         checked_filter(self.task_filter, "task_filter")
         if self.symmetry is not None:
             check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
+
+    def _check_alphas(self) -> None:
+        super()._check_alphas()
+        if self.symmetry is not None:
             self._one_alpha(self.alpha, self.task_alpha)
 
     def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
@@ -146,10 +148,10 @@ class TwoStepRidge(PairwiseRidge):
             raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
         return symmetric_grid(grid, self._sign())
 
-    def _fit(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Self:
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         if self.symmetry is not None and sample_weight is not None:
             raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
-        return super()._fit(X, y, tasks, sample_weight)
+        return super()._read(X, y, tasks, sample_weight)
 
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
         return super()._pairing_type(has_tasks) if self.symmetry is None else Network
@@ -157,17 +159,17 @@ class TwoStepRidge(PairwiseRidge):
     def _sign(self) -> int:
         return -1 if self.symmetry == "antisymmetric" else 1
 
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
+    def _decomposed(
+        self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
+    ) -> list[list[tuple[Side, Side | None]]]:
+        pairs = super()._decomposed(data, specs, task_specs)
+        return pairs if self.symmetry is None else [[(side, side)] for [(side, _)] in pairs]
 
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        return super()._fit_task_side(rows, ids, names) if self.symmetry is None else self._side
-
-    def _pairing(self) -> Pairing:
-        rows = self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha)
-        if self._task_side is None:
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None) -> Pairing:
+        rows = side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha)
+        if task_side is None:
             return Independent(rows)
         if self.symmetry is not None:
             return Network.of(rows, self._sign())
-        task_filter = checked_filter(self.task_filter, "task_filter")
-        return TwoStep(rows, self._task_side.spectrum.smoother(task_filter, self.task_alpha))
+        assert task_alpha is not None
+        return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
 from dyadlearn._frames import Ids
-from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
+from dyadlearn.models import PairRegressor
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
@@ -97,8 +97,8 @@ def side_words(side: str, ids: Ids | None) -> str:
 
 def fitted_model(model: Any, remedy: str) -> PairwiseRidge:
     """Return the model to look at, refusing one that has not kept its labels; `remedy` says what to do instead."""
-    if isinstance(model, OnlineTwoStepRidge):
-        raise TypeError(f"OnlineTwoStepRidge keeps statistics only, not the labels: {remedy}.")
+    if getattr(model, "grows", False):
+        raise TypeError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
     if not isinstance(model, PairwiseRidge | PairRegressor):
         raise TypeError(
             "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "

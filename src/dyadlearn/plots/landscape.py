@@ -14,7 +14,7 @@ from dyadlearn._validation import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.plots._canvas import COLOURS, FAINT, matplotlib, new_axes, power_ticks, setting_words, tidy
-from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
+from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LandscapeDisplay"]
@@ -101,7 +101,7 @@ class LandscapeDisplay:
         LandscapeDisplay
         """
         model = getattr(model, "model_", model)
-        if not isinstance(model, RidgeSearch):
+        if not getattr(model, "searches", False):
             raise TypeError(
                 "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
                 f"{type(model).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "

@@ -17,14 +17,14 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
+from dyadlearn.models import PairRegressor
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import Side as FittedSide
 from dyadlearn.report.data import Labels, Report, Result, Side
 from dyadlearn.report.scores import Question
 from dyadlearn.report.screen import most_contradicting
 from dyadlearn.report.words import joined, number, power, setting_words
-from dyadlearn.selection._search import edges_of
+from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 
 __all__ = ["gather"]
@@ -85,9 +85,10 @@ def gather(
 
 
 def _inner(model: Any) -> PairwiseRidge:
-    if isinstance(model, OnlineTwoStepRidge):
+    if getattr(model, "grows", False):
         raise TypeError(
-            "OnlineTwoStepRidge keeps statistics only, not the labels that a report shows: fit a TwoStepRidge on them."
+            f"{type(model).__name__} keeps statistics only, not the labels that a report shows: fit a TwoStepRidge on "
+            "them."
         )
     if not isinstance(model, PairwiseRidge | PairRegressor):
         raise TypeError(

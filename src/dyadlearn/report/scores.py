@@ -19,10 +19,10 @@ from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.report.data import Landscape, Result
 from dyadlearn.report.words import joined
 from dyadlearn.selection._progress import Progress
-from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.incomplete import fold_groups, folds_of, has_shortcut, method_in_words
 from dyadlearn.selection.landscape import landscape
+from dyadlearn.selection.search import Search, best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Question"]
@@ -64,9 +64,9 @@ class Question:
         return np.asarray(to_numpy(self.model._problem().Y), dtype=np.float64)
 
     @cached_property
-    def search(self) -> RidgeSearch | None:
+    def search(self) -> Search | None:
         """The model, if it has chosen its regularisation itself."""
-        return self.model if isinstance(self.model, RidgeSearch) else None
+        return self.model if self.model.searches else None
 
     @cached_property
     def own(self) -> Setting | None:

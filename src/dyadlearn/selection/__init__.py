@@ -3,8 +3,8 @@
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.evaluate import evaluate
-from dyadlearn.selection.honest import Interval, NestedScore, bootstrap_interval, nested_score
 from dyadlearn.selection.landscape import landscape
+from dyadlearn.selection.nested import Interval, NestedScore, bootstrap_interval, nested_score
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV
 
 __all__ = [

@@ -107,8 +107,7 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[
         How they were made, in words.
     """
     # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
-    keeps = cv is None and hasattr(model, "_kept_holdout")
-    kept: tuple[Array, str] | None = model._kept_holdout(setting) if keeps else None
+    kept: tuple[Array, str] | None = model._kept_holdout(setting) if cv is None else None
     if kept is not None:
         return kept
     problem: Problem = model._problem()

@@ -1,45 +1,240 @@
-"""Estimators that choose their own regularisation by exact hold-out predictions."""
+"""Estimators that choose their own regularisation by exact hold-out predictions.
+
+`Search` goes before a model in the list of bases. What the model is stays the model's business: the search lets it pose
+its problem on the sides of every kernel, scores that for every regularisation, and keeps the best.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
-from dyadlearn._frames import Ids, in_order
-from dyadlearn.exceptions import UndefinedScoreWarning
-from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._frames import in_order, read_table
+from dyadlearn._state import is_shaped
+from dyadlearn._validation import check_alpha, check_alphas
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
+from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
+from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.choice import as_good, best_point
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
-from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.models._base import PairwiseRidge, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
-from dyadlearn.pairing import Independent, Kronecker, Pairing, TwoStep
-from dyadlearn.selection._search import RidgeSearch, grid_of
+from dyadlearn.pairing import Independent
+from dyadlearn.selection.landscape import MAX_MEMORY, scored
+from dyadlearn.selection.refine import refined_alphas
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["IndependentTaskRidgeCV", "KroneckerRidgeCV", "TwoStepRidgeCV"]
+__all__ = [
+    "IndependentTaskRidgeCV",
+    "KroneckerRidgeCV",
+    "Search",
+    "TwoStepRidgeCV",
+    "best_kernel",
+    "edges_of",
+    "grid_of",
+]
+
+# What is left out together: the groups of instances and of tasks, and the folds.
+LeftOut = tuple[Any, Any, Any]
 
 
-class TwoStepRidgeCV(RidgeSearch):
+class Search(PairwiseRidge, stored=False):
+    """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
+
+    searches = True
+
+    alphas: Any
+    task_alphas: Any = None
+    setting: str
+    scoring: Any
+    kernel_grid: Sequence[dict[str, Any]] | None
+    task_kernel_grid: Sequence[dict[str, Any]] | None = None
+    cv: Any
+    progress: bool | None
+    alpha_per_task: bool = False
+
+    alpha_: Any
+    task_alpha_: Any
+    best_score_: float
+    landscape_: np.ndarray
+    holdout_: Any
+    holdout_method_: str
+    holdout_setting_: str
+
+    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+    ) -> Self:
+        """Fit the model and choose its regularisation.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as in the model without search
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Instances and tasks that are left out together.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            data = self._read(X, y, tasks, sample_weight)
+            self._keep_labels(data)
+            specs = _specs(self._spec(), self.kernel_grid, "instance")
+            pairs = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+            groups = in_order(groups, data.grid.instance_ids, None, "groups")
+            task_groups = in_order(task_groups, data.grid.task_ids, None, "task_groups")
+            choose = self._choose_each_task if self.alpha_per_task else self._choose
+            return choose(pairs, (groups, task_groups, self.cv))
+
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
+        """Refuse another regularisation than the one that was chosen."""
+        raise TypeError(
+            f"{type(self).__name__} has chosen its regularisation: for another one fit the model without search."
+        )
+
+    @property
+    def kernel_params_(self) -> Any:
+        """Kernel parameters of the instances that were chosen."""
+        return self._side.spec.params
+
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        return {"alpha": self.alpha_} | ({} if self.task_alpha_ is None else {"task_alpha": self.task_alpha_})
+
+    def _check_params(self) -> None:
+        as_setting(self.setting)
+        scorer(self.scoring)
+        super()._check_params()
+        if self.cv is not None:
+            as_splitter(self.cv, as_setting(self.setting))
+        if any(self._is_free()) and self.scoring != "neg_mean_squared_error":
+            raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
+
+    def _check_alphas(self) -> None:
+        self._grids()
+
+    def _is_free(self) -> list[bool]:
+        """Tell which of the two regularisations may move between and beyond the values of the grid."""
+        return [isinstance(grid, str) for grid in (self.alphas, self.task_alphas)]
+
+    def _grids(self) -> tuple[list[float], list[float] | None]:
+        """Return the values of one or two regularisations."""
+        return grid_of(self.alphas, "alphas"), None
+
+    def _choose(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
+        """Score every regularisation on every pair of sides, and solve at the best."""
+        setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
+        start = {"alpha": alphas[0]} | ({} if task_alphas is None else {"task_alpha": task_alphas[0]})
+        problems = [self._pose(*sides, start) for row in pairs for sides in row]
+        if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
+            raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
+        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
+        stack = _stacked_scores(
+            problems, alphas, task_alphas or [1.0], setting, scoring=self.scoring, left_out=left_out, options=options
+        )
+        task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
+        warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
+        place = best_point(stack, alphas, task_alphas)
+        first, second = divmod(int(place[0]), len(pairs[0]))
+        self._side, self._task_side = pairs[first][second]
+        self.landscape_ = stack[0] if len(stack) == 1 else stack.reshape(len(pairs), len(pairs[0]), *stack.shape[1:])
+        self.best_score_ = float(stack[place])
+        self.alpha_ = alphas[place[1]]
+        self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
+        for name, best, low, high in edges_of(self):
+            warnings.warn(
+                f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen it, or take it "
+                "that this side wants no (or full) regularisation.",
+                GridEdgeWarning,
+                stacklevel=3,
+            )
+        if any(self._is_free()):
+            self._refine(setting, left_out)
+        self._solve()
+        how = plan(self._problem(), setting, *left_out)
+        self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
+        self.holdout_setting_ = setting.value
+        return self
+
+    def _choose_each_task(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
+        raise NotImplementedError
+
+    def _refine(self, setting: Setting, left_out: LeftOut) -> None:
+        """Search between the values of the grid."""
+        labels = {"groups": left_out[0], "task_groups": left_out[1]}
+        best = refined_alphas(self._posed(), setting, self._is_free(), labels)
+        self.alpha_, self.best_score_ = best.alpha, best.score
+        if self.task_alpha_ is not None:
+            self.task_alpha_ = best.task_alpha
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
+        found, kept = super().state(), self._kept_holdout(self._searched_setting)
+        return found if kept is None else {**found, "holdout_": kept[0]}
+
+    def _fits(self) -> bool:
+        alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
+        each_task = isinstance(alpha, np.ndarray)
+        for value in (1.0 if each_task else alpha, 1.0 if task_alpha is None else task_alpha):
+            check_alpha(value, "What was chosen")
+        return (
+            super()._fits()
+            and self.landscape_.dtype.kind == "f"
+            and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
+        )
+
+    def _pose_again(self, changed: Mapping[str, Any]) -> None:
+        super()._pose_again(changed)
+        self.holdout_ = self._grid.restore(self.holdout_)
+
+    @property
+    def _searched_setting(self) -> Setting:
+        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
+        return as_setting(getattr(self, "holdout_setting_", self.setting))
+
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+        # Nothing of another setting than that of the search, nor after a file that kept less.
+        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
+            return None
+        Y = self._grid.values
+        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
+        # Ids of rows may stand in a first column.
+        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_
+
+
+class TwoStepRidgeCV(Search, TwoStepRidge):
     r"""Two-step ridge regression that chooses both regularisations itself.
 
     Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact hold-out predictions, which takes two
     decompositions in all. `best_score_` is the best of many and therefore optimistic: see `nested_score`.
 
+    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
+    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+
     Parameters
     ----------
     alphas, task_alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
-        grid is refined between and beyond its values, for squared error.
+        grid is refined between and beyond its values, for squared error. A network has one regularisation, `alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -49,22 +244,26 @@ class TwoStepRidgeCV(RidgeSearch):
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
         decomposition.
-    cv : int or SettingKFold, default=None
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
         are observed or the missing ones form a block; elsewhere it is five folds.
+        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `TwoStepRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
 
     Attributes
     ----------
     alpha_, task_alpha_ : float
-        The best values; of equals those with the largest product, and of these the largest `alpha_`.
+        The best values; of equals those with the largest product, and of these the largest `alpha_`. `task_alpha_` is
+        None without tasks, and for a network, where `alpha_` is that of both sides.
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
-    landscape_ : array of shape (n_alphas, n_task_alphas)
+    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
@@ -111,6 +310,7 @@ class TwoStepRidgeCV(RidgeSearch):
         tol: float = 1e-8,
         max_iter: int = 1000,
         progress: bool | None = None,
+        symmetry: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.task_alphas = task_alphas
@@ -129,11 +329,7 @@ class TwoStepRidgeCV(RidgeSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
-
-    @property
-    def kernel_params_(self) -> Any:
-        """Kernel parameters of the instances that were chosen."""
-        return self._side.spec.params
+        self.symmetry = symmetry
 
     @property
     def task_kernel_params_(self) -> Any:
@@ -141,21 +337,20 @@ class TwoStepRidgeCV(RidgeSearch):
         return None if self._task_side is None else self._task_side.spec.params
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
-        return grid_of(self.alphas, "alphas"), grid_of(self.task_alphas, "task_alphas")
-
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
-
-    def _pairing(self) -> Pairing:
-        rows = self._side.spectrum.smoother(checked_filter(self.filter, "filter"), self.alpha_)
-        if self._task_side is None:
-            return Independent(rows)
-        task_filter = checked_filter(self.task_filter, "task_filter")
-        return TwoStep(rows, self._task_side.spectrum.smoother(task_filter, self.task_alpha_))
+        alphas = grid_of(self.alphas, "alphas")
+        if self.symmetry is None:
+            return alphas, grid_of(self.task_alphas, "task_alphas")
+        for name in ("task_alphas", "task_kernel_grid"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
+        return alphas, None
 
 
-class KroneckerRidgeCV(RidgeSearch):
+class KroneckerRidgeCV(Search, KroneckerRidge):
     r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
+
+    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
+    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
 
     Parameters
     ----------
@@ -170,9 +365,10 @@ class KroneckerRidgeCV(RidgeSearch):
         As in `KroneckerRidge`.
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
-    cv : int or SettingKFold, default=None
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
         and columns, and of single pairs where few are observed; elsewhere it is five folds.
+        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `KroneckerRidge`; while searching 1e-5 will do.
     progress : bool, default=None
@@ -244,22 +440,14 @@ class KroneckerRidgeCV(RidgeSearch):
         self.max_iter = max_iter
         self.progress = progress
 
-    kernel_params_ = TwoStepRidgeCV.kernel_params_
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    _coupled = Kronecker
-
-    def _pairing(self) -> Pairing:
-        if self._task_side is None:
-            return Independent(self._side.spectrum.smoother(Tikhonov(), self.alpha_))
-        return Kronecker(self._side.spectrum, self._task_side.spectrum, self.alpha_)
-
-
-class IndependentTaskRidgeCV(RidgeSearch):
+class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     r"""Independent-task ridge regression that chooses its regularisation itself.
+
+    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
+    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
 
     Parameters
     ----------
@@ -278,8 +466,9 @@ class IndependentTaskRidgeCV(RidgeSearch):
         As in `IndependentTaskRidge`.
     kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
-    cv : int or SettingKFold, default=None
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
+        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -317,7 +506,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
     (5,)
     """
 
-    _learns_from_tasks = False
+    _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     def __init__(
         self,
@@ -346,36 +535,26 @@ class IndependentTaskRidgeCV(RidgeSearch):
         self.cv = cv
         self.progress = progress
 
-    kernel_params_ = TwoStepRidgeCV.kernel_params_
+    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
+        # Where there are many, each is put in its place with its tasks: see `_by_task`.
+        return super()._pairing(side, task_side, float("nan") if np.ndim(alpha) else alpha)
 
-    def _task_spec(self) -> KernelSpec:
-        return KernelSpec("linear", None, self.repair)
-
-    def _fit_task_side(self, rows: Array | None, ids: Ids | None, names: Ids | None) -> Side | None:
-        # Tasks may be handed in, so that all models are called alike; nothing is learnt from them.
-        return super()._fit_task_side(None, ids, names)
-
-    def _how_to_get_tasks(self) -> str:
-        return "use TwoStepRidgeCV or KroneckerRidgeCV."
-
-    def _pairing(self) -> Independent:
-        alpha = float("nan") if self._is_per_task() else float(self.alpha_)
-        return Independent(self._side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
-
-    def _solve_each_task(self) -> Self:
+    def _choose_each_task(self, pairs: list[list[tuple[Side, Side | None]]], left_out: LeftOut) -> Self:
+        """Score every regularisation on every task, and solve at the best of each."""
+        groups, _, cv = left_out
         if self.kernel_grid is not None or isinstance(self.alphas, str):
             raise ValueError(
                 "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
             )
-        groups, _ = self._group_labels
-        groups = in_order(groups, self._grid.instance_ids, None, "groups")
-        if as_setting(self.setting).new_task:
+        setting = as_setting(self.setting)
+        if setting.new_task:
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
         alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
-        self.alpha_ = alphas[0]
-        problem = self._posed()
-        if self.cv is not None:
-            raise ValueError("alpha_per_task=True leaves out one instance or group at a time: leave cv out.")
+        self._side, self._task_side = pairs[0][0]
+        problem = self._pose(self._side, None, {"alpha": alphas})
+        self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
+        if cv is not None:
+            groups = fold_groups(cv, Setting.B, Y.shape, groups, None)[0]
         check_enough_left(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
@@ -387,26 +566,20 @@ class IndependentTaskRidgeCV(RidgeSearch):
         known = scores[:, ~undefined]
         if not known.size:
             raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
-        warn_of_undefined(known.T, alphas, None, as_setting(self.setting).value, 6)
+        warn_of_undefined(known.T, alphas, None, setting.value, 3)
         best = np.zeros(Y.shape[1], dtype=np.intp)
         best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
         if undefined.any():  # what says nothing of itself is treated as is best for all others together
             best[undefined] = best_point(known.mean(axis=1), alphas)[0]
             self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
-        self.landscape_ = scores
-        self.alpha_ = np.asarray(alphas)[best]
+        self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
-        del self._sides_tried, self._task_sides_tried
-        problem = self._posed()
-        self._completion = None
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
-        self.holdout_method_ = plan(self._fitted_problem, Setting.B, groups).words
-        self.holdout_ = self.holdout("B", groups=groups)
-        self.holdout_setting_ = as_setting(self.setting).value
+        self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
@@ -418,15 +591,14 @@ class IndependentTaskRidgeCV(RidgeSearch):
             f"({', '.join(names)}{', …' if len(places) > 5 else ''}), which have too few labels or only one value: "
             f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
             UndefinedScoreWarning,
-            stacklevel=7,
+            stacklevel=4,
         )
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)
 
-    def _by_task(self, solve: Any, problem: Problem | None = None) -> Array:
+    def _by_task(self, solve: Any, problem: Problem) -> Array:
         """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
-        problem = self._fitted_problem if problem is None else problem
         weights = problem.weights
         pieces, members = [], []
         for alpha in np.unique(self.alpha_):
@@ -449,12 +621,92 @@ class IndependentTaskRidgeCV(RidgeSearch):
             raise ValueError(
                 "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
             )
-        return self._by_task(lambda part: holdout(part, setting, **labels))
+        return self._by_task(lambda part: holdout(part, setting, **labels), self._problem())
 
     @property
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
         if not self._is_per_task():
             return super().dual_coef_
-        dual = self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem)
-        return namespace(dual).reshape(dual, (-1,)) if self._grid.is_vector else dual
+        return self._in_form(self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem))
+
+
+def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -> list[KernelSpec]:
+    """Return the kernel of a side for each set of parameters to try."""
+    if grid is None:
+        return [spec]
+    if not grid:
+        raise ValueError(f"The grid of {name} kernel parameters is empty: give at least one dict.")
+    return [replace(spec, params=params) for params in grid]
+
+
+def _stacked_scores(
+    problems: Sequence[Problem],
+    alphas: list[float],
+    task_alphas: list[float],
+    setting: Setting,
+    *,
+    scoring: Any,
+    left_out: LeftOut,
+    options: dict[str, Any],
+) -> np.ndarray:
+    """Return the landscapes of all problems, one for each; NaN for those that always interpolate."""
+    found: list[np.ndarray | None] = []
+    for problem in problems:
+        try:
+            scores = scored(problem, alphas, task_alphas, [setting], scoring, left_out, options)
+            found.append(scores[setting.value])
+        except LeverageError as error:
+            found.append(None)
+            refusal = error
+    shape = next((scores.shape for scores in found if scores is not None), None)
+    if shape is None:
+        raise refusal
+    return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
+
+
+def grid_of(alphas: Any, name: str) -> list[float]:
+    """Return the values that a search tries, from its parameter."""
+    if isinstance(alphas, str):
+        if alphas != "auto":
+            raise ValueError(f'{name} must be a sequence of numbers or "auto", found {alphas!r}.')
+        alphas = None
+    if isinstance(alphas, Iterator):
+        raise TypeError(
+            f"{name} is an iterator, which can be read but once, and a search is cloned and stored with its values: "
+            f"give a sequence, as list({name})."
+        )
+    return check_alphas(alphas, name)
+
+
+def best_kernel(search: Search) -> np.ndarray:
+    """Return the landscape (n_alphas, …) of the kernel parameters that a search has chosen."""
+    task_alphas = search._grids()[1] if search.landscape_.ndim == 4 else None
+    place = best_point(search.landscape_, search._grids()[0], task_alphas)
+    return np.asarray(search.landscape_[place[:2]])
+
+
+def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
+    """Tell which best values are at an end of a grid that was given, no value inside it being as good.
+
+    Parameters
+    ----------
+    search : Search
+        With one regularisation for all tasks.
+
+    Returns
+    -------
+    list of (name, best value, least value, greatest value)
+    """
+    grids = search._grids()
+    scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
+    equal = as_good(scores, float(np.nanmax(scores)))
+    found = []
+    for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
+        best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
+        if best is None or values is None or given is None or isinstance(given, str):
+            continue
+        low, high = min(values), max(values)
+        if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
+            found.append((name, float(best), low, high))
+    return found

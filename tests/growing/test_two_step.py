@@ -6,9 +6,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.ridge_side import SOLVERS, Explicit
-from dyadlearn.solvers.statistics import collect
+from dyadlearn.growing.inverse import SOLVERS, Explicit
+from dyadlearn.growing.statistics import collect
+from dyadlearn.growing.two_step import OnlineRidge
 from sweeps import every, lines, over
 
 
@@ -63,14 +63,14 @@ def test_thousands_of_woodbury_batches(n_batches, window):
         if window:
             model = model.without_rows(X[step : step + 1], Y[step : step + 1])
         model.coefficients  # noqa: B018, the point is that somebody asks
-        assert isinstance(model.side.settled, Explicit)
-        worst = max(worst, model.side.settled.drift)
+        assert isinstance(model.inverse.settled, Explicit)
+        worst = max(worst, model.inverse.settled.drift)
     rows = slice(n_batches if window else 0, None)
     wanted = closed_form(X[rows], Y[rows], T, 0.1, 0.5)
     assert_allclose(model.coefficients, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
     assert 0 < worst < 1e-9
     if window:  # rows that leave take digits with them: unrepaired, the coefficients would be wrong by 1e-7
-        assert model.side.settled.n_refreshes > 0
+        assert model.inverse.settled.n_refreshes > 0
 
 
 @over(every(with_tasks=[True, False], wrap=[np.asarray, sparse.csr_array], perfect=[True, False]))

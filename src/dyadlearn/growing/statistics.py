@@ -34,15 +34,18 @@ from dyadlearn._array import (
     with_diagonal,
 )
 from dyadlearn._state import Stored
+from dyadlearn._validation import check_memory
 
 __all__ = [
     "Statistics",
     "add_rows",
     "add_tasks",
+    "check_room",
     "collect",
     "cross_product",
     "digits_lost",
     "double",
+    "equal_features",
     "merge",
     "plus_diagonal",
     "remove_rows",
@@ -76,7 +79,7 @@ class Statistics(Stored):
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.statistics import add_rows, collect
+    >>> from dyadlearn.growing.statistics import add_rows, collect
     >>> seen = collect(np.array([[1.0, 2.0]]), np.array([[3.0]]))
     >>> add_rows(seen, np.array([[0.0, 1.0]]), np.array([[1.0]])).gram
     array([[1., 2.],
@@ -163,13 +166,21 @@ def collect(
     return Statistics(int(Phi.shape[0]), gram, cross, tasks, task_gram, per_task)
 
 
+def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
+    """Refuse statistics that cannot fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
+    d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
+    # Statistics before and after an update, what it adds, an inverse and what is solved with.
+    mend = "compress the features with a feature_map such as CanonicalProjection"
+    check_memory(8 * (5 * d**2 + 4 * d * width), Y, f"Keeping the statistics of {d} features", mend)
+
+
 def merge(first: Statistics, second: Statistics) -> Statistics:
     """Return the statistics of the rows of both, which must have the same tasks.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.statistics import collect, merge
+    >>> from dyadlearn.growing.statistics import collect, merge
     >>> X, Y = np.arange(8.0).reshape(4, 2), np.ones((4, 3))
     >>> both = merge(collect(X[:3], Y[:3]), collect(X[3:], Y[3:]))
     >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
@@ -324,6 +335,13 @@ def remove_tasks(state: Statistics, positions: np.ndarray, cross: Array | None =
     return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
 
 
+def equal_features(first: Array | None, second: Array | None) -> bool:
+    """Tell whether two matrices of features, either of which may be None, are the same."""
+    if first is None or second is None or first is second:
+        return first is second
+    return first.shape == second.shape and bool(namespace(first, second).all(first == second))
+
+
 def same_gram(first: Array, second: Array) -> bool:
     """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding."""
     norm = namespace(first).linalg.matrix_norm
@@ -370,12 +388,7 @@ def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
 def _same_tasks(first: Statistics, second: Statistics) -> bool:
     if _shape(first) != _shape(second) or first.per_task != second.per_task:
         return False
-    if first.tasks is second.tasks:
-        return True
-    if first.tasks is None or second.tasks is None:
-        return False
-    xp = namespace(first.tasks, second.tasks)
-    return bool(xp.all(first.tasks == second.tasks))
+    return equal_features(first.tasks, second.tasks)
 
 
 def _shape(state: Statistics) -> str:

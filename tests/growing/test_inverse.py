@@ -7,15 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from dyadlearn.solvers import ridge_side
-from dyadlearn.solvers.ridge_side import SOLVERS, Cholesky, Eigen, Explicit, RidgeSide
+from dyadlearn.growing import inverse
+from dyadlearn.growing.inverse import SOLVERS, Cholesky, Eigen, Explicit, RidgeInverse
 from sweeps import covering, every, over
 
 every_solver = {"solver": SOLVERS}
 
 
-def of(rows: np.ndarray, alpha: float = 0.5, solver: str = "auto") -> RidgeSide:
-    return RidgeSide(rows.T @ rows, len(rows), alpha, solver, n_new=len(rows))
+def of(rows: np.ndarray, alpha: float = 0.5, solver: str = "auto") -> RidgeInverse:
+    return RidgeInverse(rows.T @ rows, len(rows), alpha, solver, n_new=len(rows))
 
 
 def wanted(rows: np.ndarray, alpha: float, B: np.ndarray) -> np.ndarray:
@@ -46,9 +46,9 @@ def test_other_libraries(library):
     rows, new, B = rng.normal(size=(30, 20)), rng.normal(size=(1, 20)), rng.normal(size=(20, 2))
     for solver in SOLVERS:
         after = np.vstack([rows, new])
-        gram, gram_after = (ridge_side.double(library.asarray(part.T @ part)) for part in (rows, after))
-        side = RidgeSide(gram, 30, 0.5, solver, n_new=1)
-        target = ridge_side.double(library.asarray(B))
+        gram, gram_after = (inverse.double(library.asarray(part.T @ part)) for part in (rows, after))
+        side = RidgeInverse(gram, 30, 0.5, solver, n_new=1)
+        target = inverse.double(library.asarray(B))
         side.solve(target)
         found = side.with_rows(gram_after, library.asarray(new), 1).solve(target)
         assert type(found) is type(target)
@@ -85,7 +85,7 @@ def test_few_rows_change_the_inverse_and_many_make_it_anew(monkeypatch):
         Explicit, "changed", lambda self, *args, change=Explicit.changed: calls.append(1) or change(self, *args)
     )
     for count, solver, expected in [(2, "auto", 1), (10, "auto", 0), (39, "woodbury", 1), (40, "woodbury", 0)]:
-        side = RidgeSide(rows.T @ rows, 100, 0.5, solver, n_new=1)
+        side = RidgeInverse(rows.T @ rows, 100, 0.5, solver, n_new=1)
         assert isinstance(side.settled, Explicit)
         new = rng.normal(size=(count, 40))
         calls.clear()
@@ -97,7 +97,7 @@ def test_few_rows_change_the_inverse_and_many_make_it_anew(monkeypatch):
 def test_nothing_is_computed_before_it_is_asked_for(monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(100, 40))
-    side = RidgeSide(rows.T @ rows, 100, 0.5, "woodbury")
+    side = RidgeInverse(rows.T @ rows, 100, 0.5, "woodbury")
     side.solve(np.eye(40))
     for forbidden in ("changed", "measured"):
         monkeypatch.setattr(Explicit, forbidden, lambda *args: pytest.fail("computed too early"))
@@ -155,7 +155,7 @@ def test_another_regularisation_needs_one_decomposition(solver, monkeypatch):
     rows, B = rng.normal(size=(20, 5)), rng.normal(size=(5, 2))
     side = of(rows, solver=solver)
     calls = []
-    monkeypatch.setattr(ridge_side, "eigh", lambda gram, eigh=ridge_side.eigh: calls.append(1) or eigh(gram))
+    monkeypatch.setattr(inverse, "eigh", lambda gram, eigh=inverse.eigh: calls.append(1) or eigh(gram))
     for alpha in (1e-3, 1.0, 1e3):
         side = side.with_alpha(alpha)
         assert_allclose(side.solve(B), wanted(rows, alpha, B), rtol=1e-9)
@@ -186,10 +186,10 @@ def test_an_inverse_that_drifted_is_made_anew(wrong):
     bad = Explicit(good.matrix + wrong * np.eye(20), good.fresh_drift)
     after = np.vstack([rows, new])
     for form, refreshes in ((good, 0), (bad, 1)):
-        side = RidgeSide(after.T @ after, 62, 0.5, "woodbury", form, new, np.ones(2))
+        side = RidgeInverse(after.T @ after, 62, 0.5, "woodbury", form, new, np.ones(2))
         assert_allclose(side.solve(B), wanted(after, 0.5, B), rtol=1e-11, atol=1e-13)
         assert side.settled.n_refreshes == refreshes
-        assert side.settled.drift < ridge_side.DRIFT_LIMIT
+        assert side.settled.drift < inverse.DRIFT_LIMIT
 
 
 def test_an_ill_conditioned_inverse_is_not_made_anew_each_time():
@@ -198,7 +198,7 @@ def test_an_ill_conditioned_inverse_is_not_made_anew_each_time():
     shape = np.logspace(0, -4, 10)[:, None] * np.linalg.qr(rng.normal(size=(10, 10)))[0]
     rows = rng.normal(size=(60, 10)) @ shape
     side = of(rows, 1e-7, solver="woodbury")
-    assert side.settled.fresh_drift > ridge_side.DRIFT_LIMIT  # the condition costs digits, whatever the method
+    assert side.settled.fresh_drift > inverse.DRIFT_LIMIT  # the condition costs digits, whatever the method
     for _ in range(10):
         new = rng.normal(size=(1, 10)) @ shape
         rows = np.vstack([rows, new])
@@ -210,7 +210,7 @@ def test_an_ill_conditioned_inverse_is_not_made_anew_each_time():
 
 def test_rows_that_make_the_small_system_singular():
     # Removing what was never there: S + ΦMΦᵀ has no inverse, and the Gram matrix says what to do.
-    side = RidgeSide(np.eye(3), 3, 1.0, "woodbury", Explicit(np.eye(3)), np.array([[1.0, 0.0, 0.0]]), -np.ones(1))
+    side = RidgeInverse(np.eye(3), 3, 1.0, "woodbury", Explicit(np.eye(3)), np.array([[1.0, 0.0, 0.0]]), -np.ones(1))
     assert_allclose(side.solve(np.eye(3)), np.eye(3) / 2)
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
-from dyadlearn.selection.honest import Interval, bootstrap_interval, nested_score
+from dyadlearn.selection.nested import Interval, bootstrap_interval, nested_score
 
 GRID = [1e-4, 0.03, 1.0, 30.0, 1e4]
 quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +13,11 @@ from scipy import sparse
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._frames import Ids
 from dyadlearn._state import Stored, is_shaped
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import Statistics, same_gram
+from dyadlearn.exceptions import IdError
+from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
+from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["Learnt", "Pending", "Reservoir", "copied", "without_rows"]
+__all__ = ["Knowledge", "Pending", "Reservoir", "copied", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ class Reservoir(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt(Stored):
+class Knowledge(Stored):
     """Everything that changes when a model learns, swapped in one assignment.
 
     Attributes
@@ -165,7 +167,7 @@ class Learnt(Stored):
         return super().state() | {"dtype": f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> Learnt:
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:
         """Return what a state describes, with a dtype of numpy."""
         dtype = {"float32": np.float32, "float64": np.float64}[state["dtype"]]
         return super().from_state({**state, "dtype": dtype}, where)
@@ -187,30 +189,62 @@ class Learnt(Stored):
             "instances: give the labels of the others, or give the tasks up with abandon_tasks()."
         )
 
-    def scored(self, squared_error: float, labels: Array) -> Learnt:
+    def new_ids(self, new: Ids | None) -> Ids | None:
+        """Return the ids of new tasks, refusing those that are known already."""
+        known = self.task_ids
+        if known is None:
+            return None
+        if new is None:
+            raise IdError("The known tasks have ids: give the new ones ids too, as a frame of labels or of tasks.")
+        repeated = [label for label in new.labels if label in set(known.labels)]
+        if repeated:
+            shown = ", ".join(map(repr, repeated[:5]))
+            raise IdError(f"Tasks {shown} are known already: give new tasks ids of their own, or forget the old ones.")
+        return new
+
+    def scored(self, squared_error: float, labels: Array) -> Knowledge:
         """Return what is known with the squared error of predictions of labels (l, q) added."""
         n_scored = self.n_scored + int(labels.shape[0] * labels.shape[1])
         return replace(self, squared_error=self.squared_error + squared_error, n_scored=n_scored)
 
-    def with_rows(self, rows: Array, Phi: Array, labels: Array) -> Learnt:
+    def with_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
         """Return what is known after instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
         instances = None if self.instances is None else (*self.instances, copied(rows))
         reservoir = None if self.reservoir is None else self.reservoir.offered(rows, labels)
         return replace(self, model=self.model.with_rows(Phi, labels), instances=instances, reservoir=reservoir)
 
-    def forgetting_rows(self, rows: Array, Phi: Array, labels: Array) -> Learnt:
+    def without_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
         """Return what is known without instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
         instances = None if self.instances is None else without_rows(self.instances, rows)
         reservoir = None if self.reservoir is None else self.reservoir.without(rows, labels)
         return replace(self, model=self.model.without_rows(Phi, labels), instances=instances, reservoir=reservoir)
 
-    def with_pending(self, pending: Pending) -> Learnt:
-        """Return what is known with labels of more instances for some tasks, which join or leave when they are all."""
+    def with_labels(
+        self,
+        chunks: Sequence[tuple[Array, Array]],
+        Psi: Array | None,
+        ids: Ids | None,
+        positions: np.ndarray | None = None,
+    ) -> Knowledge:
+        """Return what is known with labels of more instances for some tasks, which join or leave when they are all.
+
+        Parameters
+        ----------
+        chunks : sequence of (array of shape (n, d), array of shape (n, l))
+            Features of instances, and their labels for these tasks.
+        Psi : array of shape (l, r) or None
+            Features of the tasks.
+        ids, positions : as in `Pending`
+        """
+        seen = [] if self.pending is None else [self.pending.statistics]
+        gram, per_task = seen[0].task_gram if seen else None, self.model.statistics.per_task
+        seen += [collect(Phi, labels, Psi, task_gram=gram, per_task=per_task) for Phi, labels in chunks]
+        pending = Pending(reduce(merge, seen), ids, positions)
         if not pending.is_complete(self.model.statistics):
             return replace(self, pending=pending)
         cross = pending.statistics.cross
-        if pending.positions is not None:
-            return self.forgetting_tasks(pending.positions, cross)
+        if positions is not None:
+            return self.without_tasks(positions, cross)
         ids = self.task_ids
         if ids is not None and pending.ids is not None:
             ids = Ids((*ids.labels, *pending.ids.labels), ids.name)
@@ -219,8 +253,8 @@ class Learnt(Stored):
         model = self.model.with_tasks(pending.statistics.tasks, cross)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir, is_vector=False)
 
-    def forgetting_tasks(self, positions: np.ndarray, cross: Array | None = None) -> Learnt:
-        """Return what is known without some tasks; `cross` as in `dyadlearn.solvers.statistics.remove_tasks`."""
+    def without_tasks(self, positions: np.ndarray, cross: Array | None = None) -> Knowledge:
+        """Return what is known without some tasks; `cross` as in `dyadlearn.growing.statistics.remove_tasks`."""
         ids = self.task_ids
         if ids is not None:
             gone = set(positions.tolist())

@@ -11,7 +11,7 @@ other instances or tasks could have been drawn.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,20 +19,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._frames import Ids, in_order, read_table
+from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
+from dyadlearn._frames import in_order
 from dyadlearn._pairs import group_codes
-from dyadlearn._validation import check_choice, check_labels, check_same_library
+from dyadlearn._validation import check_choice
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
-from dyadlearn.models._inputs import align_side, check_sizes
-from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection._progress import Progress
-from dyadlearn.selection._search import RidgeSearch
+from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Interval", "NestedScore", "bootstrap_interval", "nested_score"]
@@ -95,7 +93,7 @@ class Interval:
 
 
 def nested_score(
-    search: RidgeSearch,
+    search: Search,
     X: Any,
     y: Any,
     tasks: Any = None,
@@ -147,26 +145,19 @@ def nested_score(
     >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
     ((4,), True)
     """
-    if not isinstance(search, RidgeSearch):
+    if not getattr(search, "searches", False):
         raise TypeError(
             "search must be an estimator that chooses its regularisation, such as TwoStepRidgeCV, found "
             f"{type(search).__name__}."
         )
+    if search.symmetry is not None:
+        raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
     setting = as_setting(search.setting)
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
-    grid, task_side = read_labels(y), None
-    side, ids = _read_side(X, grid.instance_ids, search._spec(), "X", "the rows of Y")
-    grid = replace(grid, instance_ids=ids)
-    if tasks is not None:
-        task_side, ids = _read_side(
-            unwrap_tasks(tasks), grid.task_ids, search._task_spec(), "tasks", "the columns of Y"
-        )
-        grid = replace(grid, task_ids=ids)
-    Y, task_rows = grid.values, None if task_side is None else task_side.values
-    check_same_library({"X": side.values, "Y": Y, "tasks": task_rows})
-    check_sizes(side.values, Y, task_rows)
-    check_labels(Y)
+    data = clone(search)._read(X, y, tasks, None)
+    side, grid, Y = _Rows.of(data.rows, search._spec(), "X"), data.grid, data.grid.values
+    task_side = None if data.task_rows is None else _Rows.of(data.task_rows, search._task_spec(), "tasks")
     groups = in_order(groups, grid.instance_ids, None, "groups")
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
@@ -184,7 +175,7 @@ def nested_score(
             (seen, known) = map(np.arange, Y.shape) if setting is Setting.A else _axes(train)
             (new, asked), before = _axes(test), len(caught)
             inner = clone(search).set_params(progress=False)
-            labels = _hidden(Y, train) if setting is Setting.A else _block(Y, seen, known)
+            labels = _hidden(Y, train) if setting is Setting.A else take_block(Y, seen, known)
             inner.fit(
                 side.take(seen, seen),
                 labels,
@@ -198,7 +189,7 @@ def nested_score(
                 asked_rows = task_side.take(asked, known) if task_side is not None and setting.new_task else None
                 predictions[np.ix_(new, asked)] = to_numpy(inner.predict(side.take(new, seen), asked_rows))
             tests.append(test)
-            chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+            chosen.append((inner.alpha_, inner.task_alpha_))
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
             bar.advance()
     _warn(caught, at_edge, len(tests))
@@ -294,7 +285,7 @@ def bootstrap_interval(
         rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
         columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
         if each is None:
-            drawn = _block(labels, rows, columns), _block(predicted, rows, columns)
+            drawn = take_block(labels, rows, columns), take_block(predicted, rows, columns)
             scores[resample] = _score_or_nan(judge, *drawn, average=where)
         else:
             own = each[rows if over == "instances" else columns]
@@ -314,22 +305,18 @@ class _Rows:
     values: Array
     is_kernel: bool
 
+    @classmethod
+    def of(cls, values: Array, spec: KernelSpec, name: str) -> _Rows:
+        """Return a side of some kernel; a precomputed one has a column for each row."""
+        if spec.is_precomputed and values.shape[0] != values.shape[1]:
+            raise KernelError(
+                f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
+            )
+        return cls(values, spec.is_precomputed)
+
     def take(self, rows: np.ndarray, training: np.ndarray) -> Array:
         """Return some rows; of a kernel only their values with those of the training rows."""
-        return _block(self.values, rows, training) if self.is_kernel else take_rows(self.values, rows)
-
-
-def _read_side(
-    given: Any, target: Ids | None, spec: KernelSpec, name: str, target_name: str
-) -> tuple[_Rows, Ids | None]:
-    """Return a side in the order of the labels, and its ids."""
-    table, ids = align_side(read_table(given, name), target, spec, name, target_name)
-    values = check_rows(table.values, spec, name)
-    if spec.is_precomputed and values.shape[0] != values.shape[1]:
-        raise KernelError(
-            f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
-        )
-    return _Rows(values, spec.is_precomputed), ids
+        return take_block(self.values, rows, training) if self.is_kernel else take_rows(self.values, rows)
 
 
 def _axes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -347,11 +334,7 @@ def _tested(Y: Array, F: Array, test: np.ndarray, setting: Setting) -> tuple[Arr
     """Return labels and predictions of a fold alone."""
     if setting is Setting.A:
         return _hidden(Y, test), F
-    return _block(Y, *_axes(test)), _block(F, *_axes(test))
-
-
-def _block(matrix: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    return take_rows(take_rows(matrix, rows).T, columns).T
+    return take_block(Y, *_axes(test)), take_block(F, *_axes(test))
 
 
 def _score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> float:

@@ -28,9 +28,9 @@ from functools import cached_property
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
+from dyadlearn.growing.statistics import double
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import double
 from dyadlearn.spectrum import leverage_error
 
 __all__ = ["online_holdout", "online_squared_errors"]
@@ -55,19 +55,19 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.holdout.online import online_holdout
+    >>> from dyadlearn.growing.holdout import online_holdout
     >>> from dyadlearn.settings import Setting
-    >>> from dyadlearn.solvers.online import OnlineRidge
-    >>> from dyadlearn.solvers.statistics import collect
+    >>> from dyadlearn.growing.two_step import OnlineRidge
+    >>> from dyadlearn.growing.statistics import collect
     >>> X, Y = np.array([[1.0], [2.0], [1.0]]), np.array([[1.0], [2.0], [4.0]])
     >>> model = OnlineRidge.start(collect(X, Y), alpha=1.0)
     >>> online_holdout(model, X[2:], Y[2:], Setting.B)  # (1·1 + 2·2) / (1 + 4 + λ)
     array([[0.83333333]])
     """
     left_out = _LeftOut(model, Phi, Y)
-    task_alpha = 0.0 if model.task_side is None else model.task_side.alpha
+    task_alpha = 0.0 if model.task_inverse is None else model.task_inverse.alpha
     result = zeros((Y.shape[0], Y.shape[1]), model.statistics.gram)
-    for rows, _, held_out in left_out.walk(setting, model.side.alpha, task_alpha):
+    for rows, _, held_out in left_out.walk(setting, model.inverse.alpha, task_alpha):
         result[rows, :] = held_out
     return result
 
@@ -88,7 +88,7 @@ def online_squared_errors(
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
     """
     left_out = _LeftOut(model, Phi, Y)
-    with_tasks = model.task_side is not None
+    with_tasks = model.task_inverse is not None
     errors = np.empty((len(alphas), len(task_alphas) if with_tasks else 1))
     for row, alpha in enumerate(alphas):
         if with_tasks and setting is Setting.B:
@@ -161,15 +161,15 @@ class _Weights:
 
 
 class _LeftOut:
-    """Learnt rows, their labels, and both sides of the model in their eigenbases."""
+    """Knowledge rows, their labels, and both sides of the model in their eigenbases."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
         self.statistics = model.statistics
         self.Y = Y
-        self.eigen = model.side.eigen
+        self.eigen = model.inverse.eigen
         self.rows = _Weights(matmul(double(Phi), self.eigen.vectors), self.eigen.values, self.statistics.n_rows)
         self.rows.check_learnt()
-        self.task_eigen = None if model.task_side is None else model.task_side.eigen
+        self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
 
     @cached_property
     def tasks(self) -> _Weights:

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn._array import row_blocks
-from dyadlearn.solvers import statistics
-from dyadlearn.solvers.statistics import (
+from dyadlearn.growing import statistics
+from dyadlearn.growing.statistics import (
     Statistics,
     add_rows,
     add_tasks,

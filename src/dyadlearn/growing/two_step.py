@@ -3,8 +3,8 @@ r"""Two-step ridge regression that follows its data.
 .. math:: \mathbf{W} = (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,
           \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}
 
-The statistics in the middle are those of `dyadlearn.solvers.statistics`, the inverses those of
-`dyadlearn.solvers.ridge_side`. A change of instances touches the left inverse, a change of tasks the right one, and the
+The statistics in the middle are those of `dyadlearn.growing.statistics`, the inverses those of
+`dyadlearn.growing.inverse`. A change of instances touches the left inverse, a change of tasks the right one, and the
 coefficients are computed when they are asked for.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn._state import Stored
-from dyadlearn.solvers.ridge_side import RidgeSide
-from dyadlearn.solvers.statistics import Statistics, add_rows, add_tasks, double, remove_rows, remove_tasks
+from dyadlearn.growing.inverse import RidgeInverse
+from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, collect, double, remove_rows, remove_tasks
 
 __all__ = ["OnlineRidge"]
 
@@ -32,16 +32,16 @@ class OnlineRidge(Stored):
     Attributes
     ----------
     statistics : Statistics
-    side : RidgeSide
+    inverse : RidgeInverse
         Of the instances.
-    task_side : RidgeSide or None
+    task_inverse : RidgeInverse or None
         Of the tasks; None where they have no features.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.online import OnlineRidge
-    >>> from dyadlearn.solvers.statistics import collect
+    >>> from dyadlearn.growing.two_step import OnlineRidge
+    >>> from dyadlearn.growing.statistics import collect
     >>> X, Y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[2.0], [5.0]])
     >>> model = OnlineRidge.start(collect(X[:1], Y[:1]), alpha=1.0)
     >>> model.with_rows(X[1:], Y[1:]).coefficients
@@ -50,20 +50,20 @@ class OnlineRidge(Stored):
     """
 
     statistics: Statistics
-    side: RidgeSide
-    task_side: RidgeSide | None = None
+    inverse: RidgeInverse
+    task_inverse: RidgeInverse | None = None
 
     _kept: ClassVar[tuple[str, ...]] = ("coefficients",)
     _shapes: ClassVar[Mapping[str, str]] = {
         "statistics.gram": "d d",
-        "side.gram": "d d",
+        "inverse.gram": "d d",
         "statistics.task_gram": "r r",
-        "task_side.gram": "r r",
+        "task_inverse.gram": "r r",
         "coefficients": "d statistics.width",
     }
 
     def _fits(self) -> bool:
-        return (self.task_side is None) == (self.statistics.tasks is None)
+        return (self.task_inverse is None) == (self.statistics.tasks is None)
 
     @classmethod
     def start(
@@ -83,16 +83,16 @@ class OnlineRidge(Stored):
         OnlineRidge
         """
         n, q = statistics.n_rows, statistics.n_tasks
-        side = RidgeSide(statistics.gram, n, alpha, solver, n_new=n)
+        inverse = RidgeInverse(statistics.gram, n, alpha, solver, n_new=n)
         if statistics.tasks is None:
-            return cls(statistics, side)
-        return cls(statistics, side, RidgeSide(statistics.task_gram, q, task_alpha, solver, n_new=q))
+            return cls(statistics, inverse)
+        return cls(statistics, inverse, RidgeInverse(statistics.task_gram, q, task_alpha, solver, n_new=q))
 
     @cached_property
     def coefficients(self) -> Array:
         """W of shape (d, r), without features of the tasks (d, q)."""
-        half = self.side.solve(self.statistics.target)
-        return half if self.task_side is None else self.task_side.solve(half.T).T
+        half = self.inverse.solve(self.statistics.target)
+        return half if self.task_inverse is None else self.task_inverse.solve(half.T).T
 
     def squared_error(self, Phi: Array, Y: Array) -> float:
         r"""Return the squared error of predictions, summed over instances and tasks, without forming them all.
@@ -138,29 +138,37 @@ class OnlineRidge(Stored):
         return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)
 
     def _rows_changed(self, statistics: Statistics, Phi: Array, sign: int) -> OnlineRidge:
-        return replace(self, statistics=statistics, side=self.side.with_rows(statistics.gram, Phi, sign))
+        return replace(self, statistics=statistics, inverse=self.inverse.with_rows(statistics.gram, Phi, sign))
 
     def with_tasks(self, tasks: Array | None, cross: Array) -> OnlineRidge:
-        """Return the model with tasks learnt: see `dyadlearn.solvers.statistics.add_tasks`."""
+        """Return the model with tasks learnt: see `dyadlearn.growing.statistics.add_tasks`."""
         return self._tasks_changed(add_tasks(self.statistics, tasks, cross), tasks, 1)
 
     def without_tasks(self, positions: np.ndarray, cross: Array | None = None) -> OnlineRidge:
-        """Return the model with tasks forgotten: see `dyadlearn.solvers.statistics.remove_tasks`."""
+        """Return the model with tasks forgotten: see `dyadlearn.growing.statistics.remove_tasks`."""
         tasks = self.statistics.tasks
         gone = None if tasks is None else take_rows(tasks, positions)
         return self._tasks_changed(remove_tasks(self.statistics, positions, cross), gone, -1)
 
     def _tasks_changed(self, statistics: Statistics, tasks: Array | None, sign: int) -> OnlineRidge:
-        side = None if self.task_side is None else self.task_side.with_rows(statistics.task_gram, tasks, sign)
-        return replace(self, statistics=statistics, task_side=side)
+        inverse = None if self.task_inverse is None else self.task_inverse.with_rows(statistics.task_gram, tasks, sign)
+        return replace(self, statistics=statistics, task_inverse=inverse)
+
+    def telling_apart(self, Phi: Array, Y: Array) -> OnlineRidge:
+        """Return a model that tells its tasks apart: this one, else that of rows (l, d) and labels (l, q) alone."""
+        known, tasks = self.statistics, self.task_inverse
+        if known.per_task or tasks is None:
+            return self
+        alone = collect(Phi, Y, known.tasks, task_gram=known.task_gram, per_task=True)
+        return OnlineRidge.start(alone, self.inverse.alpha, tasks.alpha)
 
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
         """Return the model under other regularisations, from the eigendecompositions of the Gram matrices."""
-        side, task_side = self.side, self.task_side
-        if alpha != side.alpha:
-            side = side.with_alpha(alpha)
-        if task_side is not None and task_alpha != task_side.alpha:
-            task_side = task_side.with_alpha(task_alpha)
-        if side is self.side and task_side is self.task_side:
+        inverse, task_inverse = self.inverse, self.task_inverse
+        if alpha != inverse.alpha:
+            inverse = inverse.with_alpha(alpha)
+        if task_inverse is not None and task_alpha != task_inverse.alpha:
+            task_inverse = task_inverse.with_alpha(task_alpha)
+        if inverse is self.inverse and task_inverse is self.task_inverse:
             return self  # with whatever it has computed
-        return replace(self, side=side, task_side=task_side)
+        return replace(self, inverse=inverse, task_inverse=task_inverse)

@@ -10,11 +10,11 @@ from scipy import sparse
 from dyadlearn import TwoStepRidge, landscape
 from dyadlearn._array import row_blocks
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import online
-from dyadlearn.holdout.online import online_holdout, online_squared_errors
+from dyadlearn.growing import holdout
+from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.statistics import collect
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
-from dyadlearn.solvers.online import OnlineRidge
-from dyadlearn.solvers.statistics import collect
 from sweeps import covering, every, over
 
 # Instances × features, tasks × features: primal, as many features as tasks, fewer rows than features.
@@ -38,7 +38,7 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True):
 
 @over(covering(**shapes, **every_setting, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
 def test_equals_the_batch_model(shape, setting, wrap, block, monkeypatch):
-    monkeypatch.setattr(online, "row_blocks", lambda n, size: row_blocks(n, 1, block))
+    monkeypatch.setattr(holdout, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = problem(shape)
     wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
     found = online_holdout(streamed(X, Y, T), wrap(X), wrap(Y), setting)
@@ -107,7 +107,7 @@ def test_digits_at_extreme_regularisation(alpha):
 def test_digits_of_the_slack_of_few_rows():
     # With as many features as rows the slack is of the order of λ, and must not come by subtraction from 1.
     X, Y = np.random.default_rng(0).normal(size=(30, 60)), np.ones((30, 1))
-    weights = online._LeftOut(OnlineRidge.start(collect(X, Y), 1.0), X, Y).rows
+    weights = holdout._LeftOut(OnlineRidge.start(collect(X, Y), 1.0), X, Y).rows
     for alpha in (1e-3, 1e-10):
         exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
         assert_allclose(weights.slack(alpha), exact, rtol=1e-9)

@@ -25,10 +25,10 @@ from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
 from dyadlearn._state import Stored
+from dyadlearn.growing.statistics import double, plus_diagonal
 from dyadlearn.kernels.repair import rank_threshold
-from dyadlearn.solvers.statistics import double, plus_diagonal
 
-__all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeSide"]
+__all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeInverse"]
 
 SOLVERS = ("auto", "woodbury", "cholesky")
 
@@ -163,7 +163,7 @@ Form = Eigen | Cholesky | Explicit
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeSide(Stored):
+class RidgeInverse(Stored):
     r"""One side's Gram matrix and regularisation, ready to be solved with.
 
     Nothing is computed before it is asked for, so any number of changes between two questions costs one solution.
@@ -185,8 +185,8 @@ class RidgeSide(Stored):
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.solvers.ridge_side import RidgeSide
-    >>> side = RidgeSide(np.array([[2.0, 0.0], [0.0, 0.0]]), 1, 1.0)
+    >>> from dyadlearn.growing.inverse import RidgeInverse
+    >>> side = RidgeInverse(np.array([[2.0, 0.0], [0.0, 0.0]]), 1, 1.0)
     >>> side.solve(np.array([[3.0], [0.0]]))
     array([[1.],
            [0.]])
@@ -214,7 +214,7 @@ class RidgeSide(Stored):
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
         return self.settled.solve(B, self.alpha)
 
-    def with_rows(self, gram: Array, rows: Array, sign: int) -> RidgeSide:
+    def with_rows(self, gram: Array, rows: Array, sign: int) -> RidgeInverse:
         """Return the side after a change of rows.
 
         Parameters
@@ -227,12 +227,12 @@ class RidgeSide(Stored):
 
         Returns
         -------
-        RidgeSide
+        RidgeInverse
         """
         done = "settled" in self.__dict__
         form, waiting, signs = (self.settled, None, None) if done else (self.form, self.rows, self.signs)
         count = int(rows.shape[0])
-        new = RidgeSide(gram, self.n_rows + sign * count, self.alpha, self.solver)
+        new = RidgeInverse(gram, self.n_rows + sign * count, self.alpha, self.solver)
         new = replace(new, n_new=count if done else count + self.n_new)
         if not isinstance(form, Explicit) or not self._pays(count + (0 if waiting is None else waiting.shape[0])):
             return new
@@ -244,7 +244,7 @@ class RidgeSide(Stored):
             dense, sides = xp.concat([waiting, dense], axis=0), xp.concat([signs, sides], axis=0)
         return replace(new, form=form, rows=dense, signs=sides)
 
-    def with_alpha(self, alpha: float) -> RidgeSide:
+    def with_alpha(self, alpha: float) -> RidgeInverse:
         """Return the side under another regularisation, by the eigendecomposition of its Gram matrix."""
         return replace(self, alpha=alpha, form=self.eigen, rows=None, signs=None)
 

@@ -1,0 +1,1 @@
+"""Models that grow and forget: pure functions of statistics that change with the data."""

@@ -1,1 +1,0 @@
-"""Pure functions that solve the models."""

@@ -1,0 +1,238 @@
+"""A search has all that its model has, weights and networks too: against a loop over models with given values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    load,
+    nested_score,
+    save,
+)
+from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.metrics import scorer
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+M, Q = 11, 8
+ALPHAS, TASK_ALPHAS = [0.03, 1.0, 30.0], [0.1, 3.0]
+TWINS = {
+    TwoStepRidgeCV: TwoStepRidge,
+    KroneckerRidgeCV: KroneckerRidge,
+    IndependentTaskRidgeCV: IndependentTaskRidge,
+}
+
+
+def make_data(holes: bool = False):
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(M, 5)) / 2, rng.normal(size=(Q, 4)) / 2
+    Y = X @ rng.normal(size=(5, 4)) @ T.T + 0.5 * rng.normal(size=(M, Q))
+    Y[rng.random((M, Q)) < 0.2 * holes] = np.nan
+    weights = rng.uniform(0.2, 5.0, size=(M, Q))
+    weights[rng.random((M, Q)) < 0.1] = 0.0
+    return X, Y, T, weights
+
+
+def points(Search):
+    if Search is TwoStepRidgeCV:
+        return [(alpha, task_alpha) for alpha in ALPHAS for task_alpha in TASK_ALPHAS]
+    return [(alpha,) for alpha in ALPHAS]
+
+
+def fold_labels(letter: str, n_splits: int):
+    """Return the folds that a search makes, as what `holdout` takes."""
+    cells, rows, columns = np.zeros((M, Q), int), np.zeros(M, int), np.zeros(Q, int)
+    for number, (_, test) in enumerate(SettingKFold(letter, n_splits, random_state=0).split_grid(M, Q)):
+        cells[test] = number
+        rows[test.any(axis=1)], columns[test.any(axis=0)] = number, number
+    if letter == "A":
+        return {"cells": cells}
+    return ({"groups": rows} if letter in "BD" else {}) | ({"task_groups": columns} if letter in "CD" else {})
+
+
+@pytest.mark.parametrize("Search", TWINS)
+@pytest.mark.parametrize("holes", [False, True])
+def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
+    X, Y, T, weights = make_data(holes)
+    grids = (ALPHAS, TASK_ALPHAS) if Search is TwoStepRidgeCV else (ALPHAS,)
+    counted = np.where(weights > 0, Y, np.nan)  # every cell of a positive weight alike
+    for letter in "AB" if Search is IndependentTaskRidgeCV else "ABCD":
+        search = Search(*grids, setting=letter, cv=3).fit(X, Y, tasks=T, sample_weight=weights)
+        models = [TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)]
+        held_out = [model.holdout(letter, **fold_labels(letter, 3)) for model in models]
+        scores = [scorer("neg_mean_squared_error")(counted, F, setting=letter) for F in held_out]
+        assert_allclose(search.landscape_.ravel(), scores, rtol=1e-4)
+        best = int(np.argmax(scores))
+        chosen = (search.alpha_,) if search.task_alpha_ is None else (search.alpha_, search.task_alpha_)
+        assert chosen == points(Search)[best]
+        assert search.best_score_ == search.landscape_.max()
+        assert_allclose(search.holdout_, held_out[best], rtol=1e-6, atol=1e-8)
+        assert_allclose(search.predict(X), models[best].predict(X), rtol=1e-6, atol=1e-8)
+        assert_allclose(search.completed_, models[best].completed_, rtol=1e-6, atol=1e-8)
+
+
+def test_weights_of_each_instance_and_of_one_regularisation_for_each_task():
+    X, Y, _, weights = make_data()
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y, sample_weight=weights[:, 0] + 0.1)
+    models = [IndependentTaskRidge(alpha).fit(X, Y, sample_weight=weights[:, 0] + 0.1) for alpha in ALPHAS]
+    held_out = np.stack([model.holdout("B") for model in models])
+    scores = -np.mean((held_out - Y) ** 2, axis=1)
+    assert_allclose(search.landscape_, scores, rtol=1e-8)
+    best = scores.argmax(axis=0)
+    assert len(set(best)) > 1
+    assert_array_equal(search.alpha_, np.take(ALPHAS, best))
+    assert_allclose(search.holdout_, held_out[best, :, np.arange(Q)].T, rtol=1e-8)
+
+
+def test_equal_weights_change_nothing():
+    X, Y, T, _ = make_data()
+    plain = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T)
+    weighted = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T, sample_weight=np.ones(M))
+    assert_array_equal(weighted.landscape_, plain.landscape_)
+    assert weighted.holdout_method_ == plain.holdout_method_ == "exact leave-one-out"
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+
+def make_network(symmetry: str, holes: bool = False):
+    rng = np.random.default_rng(1)
+    X, sign = rng.normal(size=(M, 4)), 1 if symmetry == "symmetric" else -1
+    half = X @ rng.normal(size=(4, 4)) @ X.T + 3 * rng.normal(size=(M, M))
+    Y = half + sign * half.T
+    if holes:
+        missing = rng.random((M, M)) < 0.1
+        Y[missing | missing.T] = np.nan
+    return X, Y
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "concordance_index"])
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+def test_a_network_chooses_one_regularisation(symmetry, scoring):
+    X, Y = make_network(symmetry)
+    for letter in "ABCD":
+        search = TwoStepRidgeCV(ALPHAS, setting=letter, scoring=scoring, kernel="rbf", symmetry=symmetry).fit(X, Y)
+        models = [TwoStepRidge(alpha, alpha, kernel="rbf", symmetry=symmetry).fit(X, Y) for alpha in ALPHAS]
+        scores = [scorer(scoring)(Y, model.holdout(letter), setting=letter) for model in models]
+        assert_allclose(search.landscape_, scores, rtol=1e-9)
+        best = models[int(np.argmax(scores))]
+        assert (search.alpha_, search.task_alpha_) == (best.alpha, None)
+        assert search.best_score_ == search.landscape_.max()
+        assert_allclose(search.holdout_, best.holdout(letter), rtol=1e-10)
+        assert_allclose(search.predict(X + 0.1, X - 0.1), best.predict(X + 0.1, X - 0.1), rtol=1e-10)
+        assert_allclose(search.dual_coef_, best.dual_coef_, rtol=1e-10)
+        for other in "ABCD":
+            assert_allclose(search.holdout(other), best.holdout(other), rtol=1e-10)
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
+def test_a_network_with_missing_edges(symmetry):
+    X, Y = make_network(symmetry, holes=True)
+    search = TwoStepRidgeCV(ALPHAS, setting="A", symmetry=symmetry).fit(X, Y)
+    models = [TwoStepRidge(alpha, alpha, symmetry=symmetry).fit(X, Y) for alpha in ALPHAS]
+    scores = [-np.nanmean((model.holdout("A") - Y) ** 2) for model in models]
+    assert_allclose(search.landscape_, scores, rtol=1e-9)
+    best = models[int(np.argmax(scores))]
+    assert search.alpha_ == best.alpha
+    assert_allclose(search.holdout_, best.holdout("A"), rtol=1e-9)
+    assert_allclose(search.completed_, best.completed_, rtol=1e-9)
+    with pytest.raises(ValueError, match="Setting B of a network with missing labels is not supported"):
+        TwoStepRidgeCV(ALPHAS, symmetry=symmetry).fit(X, Y)
+
+
+def test_a_network_searches_kernels_and_between_the_values():
+    X, Y = make_network("symmetric")
+    gammas = [{"gamma": value} for value in (0.01, 0.3, 5.0)]
+    search = TwoStepRidgeCV(ALPHAS, setting="D", kernel="rbf", kernel_grid=gammas, symmetry="symmetric").fit(X, Y)
+    assert search.landscape_.shape == (3, 1, 3)
+    for scores, params in zip(search.landscape_[:, 0], gammas, strict=True):
+        single = TwoStepRidgeCV(ALPHAS, setting="D", kernel="rbf", kernel_params=params, symmetry="symmetric")
+        assert_allclose(scores, single.fit(X, Y).landscape_, rtol=1e-12)
+    chosen = gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
+    assert search.kernel_params_ == search.task_kernel_params_ == chosen
+    refined = TwoStepRidgeCV("auto", setting="D", kernel="rbf", symmetry="symmetric").fit(X, Y)
+    assert refined.best_score_ >= refined.landscape_.max()
+    assert_allclose(refined.best_score_, -np.mean((refined.holdout_ - Y) ** 2))
+
+
+def test_what_a_network_has_not():
+    X, Y = make_network("symmetric")
+    for options, given, message in (
+        ({"task_alphas": [1.0]}, {}, "one regularisation for both sides: leave task_alphas out"),
+        ({"task_kernel_grid": [{}]}, {}, "one regularisation for both sides: leave task_kernel_grid out"),
+        ({"symmetry": "square"}, {}, "symmetry must be"),
+        ({}, {"tasks": X}, "leave tasks out"),
+        ({}, {"sample_weight": np.full(M, 2.0)}, "leave sample_weight out"),
+        ({}, {"groups": np.arange(M) // 2}, "one edge or vertex at a time"),
+        ({"cv": 3}, {}, "one edge or vertex at a time"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TwoStepRidgeCV(ALPHAS, **{"symmetry": "symmetric"} | options).fit(X, Y, **given)
+    with pytest.raises(ValueError, match="nested_score is for grids"):
+        nested_score(TwoStepRidgeCV(ALPHAS, symmetry="symmetric"), X, Y)
+
+
+def test_a_network_that_was_searched_is_stored(tmp_path):
+    X, Y = make_network("antisymmetric")
+    search = TwoStepRidgeCV(ALPHAS, setting="D", symmetry="antisymmetric").fit(X, Y)
+    save(search, tmp_path / "model.dyad")
+    loaded = load(tmp_path / "model.dyad")
+    assert_array_equal(loaded.predict(X, X), search.predict(X, X))
+    assert_array_equal(loaded.landscape_, search.landscape_)
+    assert clone(loaded).get_params() == search.get_params()
+
+
+# --- what comes with the model -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Search", TWINS)
+def test_a_search_is_its_model(Search):
+    assert issubclass(Search, TWINS[Search])
+    own = set(TWINS[Search]().get_params()) - {"alpha", "task_alpha"}
+    assert own <= set(Search().get_params())
+    X, Y, T, _ = make_data()
+    search = Search(ALPHAS).fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match=f"^{Search.__name__} has chosen its regularisation"):
+        search.set_alpha(1.0)
+
+
+@pytest.mark.parametrize("Search", TWINS)
+def test_folds_as_scikit_learn_cuts_them(Search):
+    X, Y, T, _ = make_data()
+    splits = list(KFold(4, shuffle=True, random_state=0).split(X))
+    groups = np.zeros(M, int)
+    for number, (_, test) in enumerate(splits):
+        groups[test] = number
+    found, wanted = Search(ALPHAS, cv=splits).fit(X, Y, tasks=T), Search(ALPHAS).fit(X, Y, tasks=T, groups=groups)
+    assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
+    assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
+    for cv, error, message in (
+        ([1, 2], TypeError, "cv must be a number of folds, a SettingKFold or a list of folds"),
+        ([], ValueError, "cv must test each of the 11 instances in one fold"),
+        (splits[1:], ValueError, "cv must test each of the 11 instances in one fold"),
+        ([(train[1:], test) for train, test in splits], ValueError, "train on it in all others"),
+    ):
+        with pytest.raises(error, match=message):
+            Search(ALPHAS, cv=cv).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="which go with setting B, found A"):
+        Search(ALPHAS, setting="A", cv=splits).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="leave groups out"):
+        Search(ALPHAS, cv=splits).fit(X, Y, tasks=T, groups=groups)
+
+
+def test_the_edge_of_the_grid_of_a_network():
+    X, Y = make_network("symmetric")
+    with pytest.warns(GridEdgeWarning, match="The best alpha") as seen:
+        TwoStepRidgeCV([1e-9, 1e-8], setting="D", symmetry="symmetric").fit(X, Y)
+    assert [warning.filename for warning in seen] == [__file__]
