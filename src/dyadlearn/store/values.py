@@ -226,17 +226,11 @@ def _layout(array: np.ndarray) -> str:
 
     Sums are rounded in an order that depends on it.
     """
-    if array.flags.c_contiguous or array.ndim == 0:
-        return "C"
-    if array.ndim > 2:
+    if array.flags.c_contiguous or array.ndim not in (1, 2):
         return "C"
     steps = [abs(step) for step in array.strides]
     order = "F" if steps[0] < steps[-1] else "C"
     return order if min(steps) == array.itemsize else f"{order}2"
-
-
-def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[Any]:
-    return writer.items(array.tolist(), path)
 
 
 def _read_objects(reader: Reader, plain: Any, path: str) -> np.ndarray:
@@ -260,10 +254,9 @@ def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
     found = reader.fields(plain, path)
-    parts = tuple(found[name] for name in ("data", "indices", "indptr"))
-    if any(
-        part.ndim != 1 or part.dtype.kind not in kinds for part, kinds in zip(parts, ("biuf", "i", "i"), strict=True)
-    ):
+    kinds = {"data": "biuf", "indices": "i", "indptr": "i"}
+    parts = tuple(found[name] for name in kinds)
+    if any(found[name].ndim != 1 or found[name].dtype.kind not in kind for name, kind in kinds.items()):
         raise ModelFileError(f"its sparse matrix {path} is not one")
     matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
     # Compiled code follows the indices without looking.
@@ -291,10 +284,10 @@ def _read_frame(reader: Reader, plain: Any, path: str) -> Any:
     return write_table(values, ids, columns, found["kind"])
 
 
+# Scalars -----------------------------------------------------------------------------------------
+
 # The dtypes of single numbers, texts and times.
 _NUMPY = re.compile(r"[<>|=]?([biu][1248]|b1|f[248]|U\d{1,9}|M8(\[\w{1,9}\])?)")
-
-# Scalars -----------------------------------------------------------------------------------------
 
 
 def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
@@ -311,9 +304,7 @@ def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
     if not _NUMPY.fullmatch(plain[0]):
         raise ModelFileError(f"its header has a number of dtype {plain[0]!r} at {path}")
     dtype, value = np.dtype(plain[0]), reader.read(plain[1], path)
-    if dtype.kind == "M":
-        return np.int64(value).view(dtype)
-    return dtype.type(value)
+    return np.int64(value).view(dtype) if dtype.kind == "M" else dtype.type(value)
 
 
 def _write_timestamp(writer: Writer, value: Any, path: str) -> list[Any]:
@@ -350,7 +341,7 @@ def _itself(writer: Writer | Reader, value: Any, path: str) -> Any:
 
 _CODECS = {
     "array": Codec(_write_array, _read_array, shared=True),
-    "objects": Codec(_write_objects, _read_objects, shared=True),
+    "objects": Codec(lambda writer, array, path: writer.items(array.tolist(), path), _read_objects, shared=True),
     "sparse": Codec(_write_sparse, _read_sparse, shared=True),
     "frame": Codec(_write_frame, _read_frame, shared=True),
     "tuple": Codec(Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
