@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import array_api_compat
 import numpy as np
@@ -17,8 +17,9 @@ from scipy import linalg, sparse
 
 from dyadlearn._memory import host_memory
 
-# An array of any library; its shape is told by the docstring of each function.
-Array = Any
+# An array of any library; its shape is told by the docstring of each function. Not Any alone, from which a declared
+# field could not be told at run time (`dyadlearn._state`).
+Array = Annotated[Any, "array"]
 
 __all__ = [
     "Array",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
+from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Ids:
+class Ids(Stored):
     """Distinct labels of one axis, with the name that the axis has in a frame."""
 
     labels: tuple[Hashable, ...]
@@ -42,6 +43,9 @@ class Ids:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def _fits(self) -> bool:
+        return len(set(self.labels)) == len(self.labels)
 
     def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
         """Return where each of `wanted` stands; unknown ones raise and are named."""

@@ -19,11 +19,12 @@ from typing import ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
+from dyadlearn._state import Stored
 
 __all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tabulated", "Tikhonov"]
 
 
-class SpectralFilter(ABC):
+class SpectralFilter(Stored, ABC, stored=False):
     r"""A spectral filter, the base of all others.
 
     At :math:`\lambda = 0` every filter is the pseudo-inverse: :math:`1/\sigma` on the range of

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
+from typing import Any
+
+from dyadlearn._state import Stored
 
 __all__ = ["Setting", "as_setting"]
 
 
-class Setting(StrEnum):
+class Setting(Stored, StrEnum):
     """What is new about a pair at prediction time.
 
     Examples
@@ -22,6 +26,15 @@ class Setting(StrEnum):
     B = "B"
     C = "C"
     D = "D"
+
+    def state(self) -> dict[str, Any]:
+        """Return its letter."""
+        return {"value": self.value}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Setting:
+        """Return the setting of a letter."""
+        return cls(**state)
 
     @property
     def description(self) -> str:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,7 +37,9 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
+from dyadlearn._state import Stored
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
@@ -50,7 +54,7 @@ __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(Stored):
     r"""Eigenvalues and eigenvectors of one side's kernel.
 
     Build one with `from_gram` (dual) or `from_features` (primal, a linear kernel on fewer
@@ -80,6 +84,13 @@ class Spectrum:
     components: Array | None = None
     _vectors: Array | None = None
     _features: Array | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "values": "k",
+        "components": "d k",
+        "_vectors": "n_rows k",
+        "_features": "sparse n_rows d",
+    }
 
     @classmethod
     def from_gram(cls, gram: Array, *, repair: str = "clip", name: str = "the kernel") -> Spectrum:
@@ -140,6 +151,33 @@ class Spectrum:
         # Singular values come in descending order, so the kept ones are the leading ones.
         rank = int(xp.sum(xp.astype(values > rank_threshold(values, features.shape[0]), xp.int64)))
         return cls(values[:rank], features.shape[0], rows[:rank, :].T, vectors[:, :rank])
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
+        return super().state() | {"recomputed": "vectors" in vars(self)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Spectrum:
+        """Return the spectrum of a state, with eigenvectors made anew rather than stored."""
+        fields = dict(state)
+        recomputed = fields.pop("recomputed")
+        spectrum = super().from_state(fields, where)
+        if recomputed is True:
+            need = 0 if spectrum._vectors is not None else spectrum.n_rows * spectrum.values.nbytes
+            check_memory(need, spectrum.values, f"Making the vectors of its {where}")
+            _ = spectrum.vectors
+        return spectrum
+
+    def _fits(self) -> bool:
+        k, own, features = self.values.size, self.components, self._features
+        return (
+            (self._vectors is None) != (features is None)
+            and (features is None or own is not None)
+            # What is made of them, (n, k), must not be larger than what they are made of.
+            and k <= self.n_rows
+            and (own is None or k <= own.shape[0])
+            and (features is None or not is_sparse(features) or features.format == "csr")
+        )
 
     @cached_property
     def vectors(self) -> Array:

@@ -7,10 +7,13 @@ each other.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import asdict
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,10 @@ from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, read_arrays, reading
 from dyadlearn._files.tables import parquet_columns, parquet_parts
 from dyadlearn._progress import Progress
+from dyadlearn._state import Stored
+from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store.files import read_model, write_model
-from dyadlearn.store.position import Position, marks, read_position
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
 
@@ -126,12 +130,12 @@ def fit_stream(
             model.partial_fit(X, y, **({"tasks": tasks} if first and tasks is not None else {}))
             position, first = position.after(X, y, is_kept=path is not None), False
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
-                write_model(model, path, stream=asdict(position))
+                write_model(model, path, stream=position.state())
                 saved = position
             speed = (position.n_rows - begin.n_rows) / max(time.perf_counter() - clock, 1e-9)
             bar.advance(1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s")
     if path is not None and saved != position:
-        write_model(model, path, stream=asdict(position))
+        write_model(model, path, stream=position.state())
     return model
 
 
@@ -159,13 +163,13 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
                 f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "
                 "the parameters it was begun with, or begin anew with resume=False."
             )
-    return known, read_position(header["stream"], path)
+    return known, _read_position(header["stream"], path)
 
 
 def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> None:
     """Pass over the batches that were learnt, and refuse others."""
     found, begin = Position(), 1
-    digests = dict(zip(marks(wanted.n_batches), wanted.digests, strict=True))
+    digests = dict(zip(_marks(wanted.n_batches), wanted.digests, strict=True))
     anew = "Give the stream that it was begun with, or begin anew with resume=False."
     for X, y in islice(stream, wanted.n_batches):
         found = found.after(X, y, is_kept=True)
@@ -181,6 +185,93 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> No
             f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
             f"{wanted.n_batches}. {anew}"
         )
+
+
+# How far a stream was learnt ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Position(Stored):
+    """How far a stream was learnt, and by what it is known again.
+
+    Attributes
+    ----------
+    n_batches, n_rows : int
+    digests : tuple of str
+        Of everything in the first 1, 2, 4, 8, … batches and in all of them: few however long the stream is, and
+        enough to tell where it changed.
+    """
+
+    n_batches: int = 0
+    n_rows: int = 0
+    digests: tuple[str, ...] = ()
+
+    def _fits(self) -> bool:
+        counts_fit = all(0 < count <= sys.maxsize for count in (self.n_batches, self.n_rows))
+        return counts_fit and len(self.digests) == len(_marks(self.n_batches))
+
+    def after(self, X: Any, y: Any, *, is_kept: bool) -> Position:
+        """Return the position after another batch (l, p) with labels (l, q); one that is not kept needs no digests."""
+        tables = read_table(X, "X"), read_table(y, "y")
+        rows, digests = tables[0].values, self.digests
+        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        if is_kept:
+            # The last one is gone on with, and is itself kept after a power of two.
+            kept = digests if _is_mark(self.n_batches) else digests[:-1]
+            digests = (*kept, _digest(digests[-1] if digests else "", tables))
+        return Position(self.n_batches + 1, self.n_rows + int(n_rows), digests)
+
+
+def _is_mark(n_batches: int) -> bool:
+    """Tell whether the digest after so many batches is kept."""
+    return n_batches & (n_batches - 1) == 0
+
+
+def _marks(n_batches: int) -> list[int]:
+    """Return the numbers of batches that the digests of a position belong to."""
+    powers = [1 << exponent for exponent in range(n_batches.bit_length())]
+    return powers if _is_mark(n_batches) else [*powers, n_batches]
+
+
+def _digest(before: str, tables: Iterable[Table]) -> str:
+    """Return a digest of all that came before and of another batch: of ids, shapes and numbers, however they lie."""
+    digest = hashlib.blake2b(before.encode(), digest_size=16)
+    for table in tables:
+        for ids in (table.row_ids, table.column_ids):
+            labels = () if ids is None else ids.labels
+            plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+            digest.update(repr(plain).encode(errors="backslashreplace"))
+        shape, places, numbers = _nonzeros(table.values)
+        digest.update(repr((shape, len(numbers))).encode())
+        if len(numbers) < math.prod(shape):
+            digest.update(places.astype("<i8").data)
+        digest.update(numbers.astype("<f8").data)
+    return digest.hexdigest()
+
+
+def _nonzeros(values: Any) -> tuple[tuple[int, ...], np.ndarray, np.ndarray]:
+    """Return a shape, and places (row by row) and values of what is not zero: the same for dense and sparse."""
+    if is_sparse(values):
+        matrix = sparse.csr_array(values, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return tuple(map(int, matrix.shape)), rows * matrix.shape[1] + matrix.indices, matrix.data
+    dense = np.asarray(values)
+    flat = dense.ravel()
+    places = np.flatnonzero(flat)
+    return dense.shape, places, flat[places]
+
+
+def _read_position(plain: Any, path: Path) -> Position:
+    """Return the position that a header describes, or refuse what is none."""
+    try:
+        return Position.from_state({**plain, "digests": tuple(plain["digests"])}, "stream")
+    except (LookupError, TypeError, ModelFileError) as error:
+        raise ModelFileError(
+            f"{path} does not say how far its stream was learnt, so that it cannot be gone on with: begin anew with "
+            "resume=False."
+        ) from error
 
 
 # Readers -----------------------------------------------------------------------------------------

@@ -97,12 +97,18 @@ def test_foreign_files_are_told_so(each, refused):
 
 
 def test_a_newer_format_is_told_so(content, refused):
-    newer = content.replace(b'"version":"1"', b'"version":"2"', 1)
+    newer = content.replace(b'"version":"2"', b'"version":"3"', 1)
     assert refused(newer) == (
-        "file is in format 2 of a newer dyadlearn, and this one reads formats up to 1: upgrade dyadlearn."
+        "file is in format 3 of a newer dyadlearn, and this one reads formats up to 2: upgrade dyadlearn."
     )
-    assert "is in format 2" in refused(newer.replace(b'"checksum"', b'"changed!"'))
-    assert "is damaged" in refused(content.replace(b'"version":"1"', b'"version":"0"', 1))
+    assert "is in format 3" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"2"', b'"version":"0"', 1))
+
+
+def test_an_older_format_is_told_so(content, refused):
+    assert refused(content.replace(b'"version":"2"', b'"version":"1"', 1)) == (
+        "file is in format 1 of an older dyadlearn, which this one does not read: fit the model again and save it."
+    )
 
 
 def test_a_missing_file_stays_a_missing_file(tmp_path):
@@ -150,7 +156,7 @@ def leaves(plain, path=()):
 
 
 JUNK = [None, True, -1, 10**30, math.pi, "x", [], {}, [[]], {"$array": "F"}, {"$again": ""}, {"$tuple": 3}, {"$no": 1}]
-JUNK += [{"$numpy": ["O", 1]}, {"$timestamp": ["x", "y", None]}, {"$TwoStepRidge": {"parameters": {}, "state": None}}]
+JUNK += [{"$numpy": ["O", 1]}, {"$timestamp": ["x", "y", None]}, {"$TwoStepRidge": {"parameters": {}}}]
 
 
 @pytest.mark.parametrize("name", ["two-step", "holes", "search", "pairs", "online"])
@@ -198,7 +204,7 @@ def test_forged_arrays_are_refused(change, tmp_path, resign, content):
 def test_forged_ids_and_instances_are_refused(models, tmp_path, resign):
     save(models["two-step"], tmp_path / "model.dyad")
     header, arrays = read_container(tmp_path / "model.dyad")
-    ids = header["model"]["$TwoStepRidge"]["state"]["side"]["$Side"]["ids"]["$Ids"]["labels"]
+    ids = header["model"]["$TwoStepRidge"]["side"]["$Side"]["ids"]["$Ids"]["labels"]
     assert ids == {"$tuple": ["a", "b", "c", "d"]}
     for forged in (["a", "b", "c", "a"], ["a", "b", "c"], ["a", "b", "c", {"$dict": []}]):
         ids["$tuple"] = forged
@@ -239,9 +245,9 @@ def test_nothing_but_a_model_is_read(tmp_path, resign):
     with pytest.raises(ModelFileError, match="it holds no model but something of type Tikhonov"):
         resign({"model": {"$Tikhonov": {}}}, {})
     with pytest.raises(ModelFileError, match="not fitted"):
-        resign({"model": {"$TwoStepRidge": {"parameters": {}, "state": None}}}, {})
+        resign({"model": {"$TwoStepRidge": {"parameters": {}}}}, {})
     with pytest.raises(ModelFileError, match=r"unknown parameters \['shell'\]"):
-        resign({"model": {"$TwoStepRidge": {"parameters": {"shell": "ls"}, "state": None}}}, {})
+        resign({"model": {"$TwoStepRidge": {"parameters": {"shell": "ls"}}}}, {})
     deep: list = []
     for _ in range(600):
         deep = [deep]

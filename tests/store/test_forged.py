@@ -34,7 +34,7 @@ class Forgery:
 
     def content(self) -> bytes:
         """Return a file with a checksum that matches."""
-        metadata = {"format": "dyadlearn", "version": "1", "checksum": "0" * 64, "header": json.dumps(self.header)}
+        metadata = {"format": "dyadlearn", "version": "2", "checksum": "0" * 64, "header": json.dumps(self.header)}
         head = json.dumps({"__metadata__": metadata, **self.tables}, separators=(",", ":")).encode()
         unsigned = len(head).to_bytes(8, "little") + head + self.body
         return unsigned.replace(b"0" * 64, hashlib.sha256(unsigned).hexdigest().encode(), 1)
@@ -71,7 +71,7 @@ def little_memory(more: int = 2**28):
 
 
 def side(forgery: Forgery) -> dict:
-    return forgery.header["model"]["$TwoStepRidge"]["state"]["side"]["$Side"]
+    return forgery.header["model"]["$TwoStepRidge"]["side"]["$Side"]
 
 
 def no_columns(forgery: Forgery) -> None:
@@ -108,7 +108,7 @@ def axes(*shape: int):
 
 def folded(value):
     def forge(forgery: Forgery) -> None:
-        forgery.header["model"]["$TwoStepRidge"]["state"]["folded"] = value
+        forgery.header["model"]["$TwoStepRidge"]["folded"] = value
 
     return forge
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +17,13 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, SettingKFold, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn._state import Stored, stored_class
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.metrics import scorer
+from dyadlearn.store.values import _CODECS
 
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) + 1.0
 
@@ -229,21 +232,23 @@ def test_a_model_that_is_not_fitted_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_field_of_a_part_is_written():
-    from dataclasses import fields
-
-    from dyadlearn.store.records import RECORDS
-
-    for record in RECORDS:
-        assert [field.name for field in fields(record.cls)] == list(record._attributes().values()), record.cls
+def derived(cls):
+    for child in cls.__subclasses__():
+        yield child
+        yield from derived(child)
 
 
-def test_every_tag_is_used_once():
-    from dyadlearn.store.estimators import CODECS
-    from dyadlearn.store.values import _CODECS
+def test_every_name_in_a_file_stands_for_one_class():
+    named = [cls for cls in derived(Stored) if cls._file_name is not None]
+    stored = [cls for cls in named if hasattr(sys.modules[cls.__module__], cls.__name__)]  # none of another test
+    assert len(stored) > 30
+    assert all(stored_class(cls._file_name) is cls for cls in stored)
+    assert not {cls._file_name for cls in stored} & _CODECS.keys()
 
-    tags = [codec.tag for codec in (*CODECS.values(), *_CODECS.values())]
-    assert len(set(tags)) == len(tags)
+
+def test_every_filter_of_the_library_is_stored_and_none_of_others():
+    for cls in derived(SpectralFilter):
+        assert (cls._file_name is not None) == cls.__module__.startswith("dyadlearn."), cls
 
 
 def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):

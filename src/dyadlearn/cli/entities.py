@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.cli.options import parse_options, parse_values
 from dyadlearn.cli.terminal import Terminal
@@ -24,7 +25,7 @@ _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Stored):
     """How the rows of a side came to be, kept with the model so that new ones are made in the same way.
 
     Attributes
@@ -71,9 +72,8 @@ class Recipe:
             self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what is kept in the model file."""
-        return asdict(self)
+    def _fits(self) -> bool:
+        return self.kind in ("features", "kernel", "smiles", "sequences")
 
 
 @dataclass(frozen=True)

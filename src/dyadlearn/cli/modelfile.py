@@ -68,8 +68,8 @@ class Loaded:
 def save_model(loaded: Loaded, path: Path) -> None:
     """Write a model file, whole or not at all; the file it was read from only if that is still what it was."""
     about = {
-        "instances": loaded.instances.to_json(),
-        "tasks": None if loaded.tasks is None else loaded.tasks.to_json(),
+        "instances": loaded.instances.state(),
+        "tasks": None if loaded.tasks is None else loaded.tasks.state(),
         "origin": loaded.origin,
     }
     is_own = loaded.path is not None and os.path.realpath(loaded.path) == os.path.realpath(path)
@@ -88,10 +88,10 @@ def load_model(path: Path) -> Loaded:
         versions, about = _texts(header.get("versions", {})), header.get(_KEY)
         if about is None:
             return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
-        instances = _recipe(about["instances"])
-        tasks = None if about["tasks"] is None else _recipe(about["tasks"])
+        instances = Recipe.from_state(about["instances"], "instances")
+        tasks = None if about["tasks"] is None else Recipe.from_state(about["tasks"], "tasks")
         return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum)
-    except (LookupError, TypeError) as error:
+    except (AttributeError, LookupError, TypeError, ModelFileError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
             f"data came to be ({type(error).__name__}: {error})."
@@ -109,24 +109,6 @@ def _origin(plain: Any) -> dict[str, Any]:
     if type(plain) is not dict or any(not isinstance(plain.get(name), str | None) for name in ("scoring", "setting")):
         raise TypeError("an origin of wrong parts")
     return plain
-
-
-def _recipe(plain: Any) -> Recipe:
-    """Return a recipe after checking that each of its fields is what it should be."""
-    recipe = Recipe(**plain)
-    right = (
-        recipe.kind in ("features", "kernel", "smiles", "sequences")
-        and isinstance(recipe.kernel, str)
-        and isinstance(recipe.column, str | None)
-        and all(isinstance(options, dict) for options in (recipe.params, recipe.fingerprint))
-        and all(
-            isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-            for texts in (recipe.sequences, recipe.names or [])
-        )
-    )
-    if not right:
-        raise TypeError("a recipe of wrong parts")
-    return recipe
 
 
 def _from_python(model: Any) -> Loaded:

@@ -15,13 +15,16 @@ drifted is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, eigh, is_foreign, is_sparse, namespace
+from dyadlearn._state import Stored
 from dyadlearn.growing.statistics import double, plus_diagonal
 from dyadlearn.kernels.repair import rank_threshold
 
@@ -34,7 +37,7 @@ DRIFT_LIMIT = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class Eigen:
+class Eigen(Stored):
     r"""Eigenvalues (k,) and eigenvectors (d, k) of a Gram matrix, without its null space.
 
     It serves any regularisation; where that is 0 it gives the pseudo-inverse.
@@ -42,6 +45,13 @@ class Eigen:
 
     values: Array
     vectors: Array
+
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "k", "vectors": "d k"}
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.vectors.shape[0])
 
     @classmethod
     def of(cls, gram: Array, n_rows: int) -> Eigen:
@@ -59,10 +69,17 @@ class Eigen:
 
 
 @dataclass(frozen=True, eq=False)
-class Cholesky:
+class Cholesky(Stored):
     """Lower Cholesky factor (d, d) of the regularised Gram matrix."""
 
     lower: np.ndarray
+
+    _shapes: ClassVar[Mapping[str, str]] = {"lower": "d d"}
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.lower.shape[0])
 
     @cached_property
     def _half(self) -> np.ndarray:
@@ -87,7 +104,7 @@ class Cholesky:
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit:
+class Explicit(Stored):
     """The inverse itself, which Woodbury's identity can change.
 
     Attributes
@@ -105,6 +122,13 @@ class Explicit:
     fresh_drift: float = 0.0
     drift: float = 0.0
     n_refreshes: int = 0
+
+    _shapes: ClassVar[Mapping[str, str]] = {"matrix": "d d"}
+
+    @property
+    def size(self) -> int:
+        """Number d of features."""
+        return int(self.matrix.shape[0])
 
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
@@ -139,7 +163,7 @@ Form = Eigen | Cholesky | Explicit
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeInverse:
+class RidgeInverse(Stored):
     r"""One side's Gram matrix and regularisation, ready to be solved with.
 
     Nothing is computed before it is asked for, so any number of changes between two questions costs one solution.
@@ -176,6 +200,15 @@ class RidgeInverse:
     rows: Array | None = None
     signs: Array | None = None
     n_new: int = 0
+
+    _kept: ClassVar[tuple[str, ...]] = ("settled", "eigen")
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p"}
+
+    def _fits(self) -> bool:
+        forms = (self.form, vars(self).get("settled"), vars(self).get("eigen"))
+        return (self.rows is None) == (self.signs is None) and all(
+            form is None or form.size == self.gram.shape[0] for form in forms
+        )
 
     def solve(self, B: Array) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
@@ -20,7 +21,7 @@ __all__ = ["Knowledge", "Pending", "Reservoir", "copied", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pending:
+class Pending(Stored):
     """Tasks whose labels have come for some of the instances only.
 
     Attributes
@@ -35,6 +36,12 @@ class Pending:
     statistics: Statistics
     ids: Ids | None = None
     positions: np.ndarray | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {"ids": "statistics.n_tasks"}
+
+    def _fits(self) -> bool:
+        places = self.positions
+        return places is None or (places.dtype.kind == "i" and places.shape == (self.statistics.n_tasks,))
 
     def is_complete(self, seen: Statistics) -> bool:
         """Tell whether the labels of all instances have come; refuse instances that are others."""
@@ -51,7 +58,7 @@ class Pending:
 
 
 @dataclass(frozen=True, eq=False)
-class Reservoir:
+class Reservoir(Stored):
     """A uniform sample of the rows that were learnt, of bounded size.
 
     Attributes
@@ -68,6 +75,11 @@ class Reservoir:
     n_offered: int = 0
     rows: Array | None = None
     labels: Array | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {"rows": "sparse c p", "labels": "sparse c q"}
+
+    def _fits(self) -> bool:
+        return (self.rows is None) == (self.labels is None)
 
     def __len__(self) -> int:
         return 0 if self.rows is None else int(self.rows.shape[0])
@@ -114,7 +126,7 @@ class Reservoir:
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class Knowledge(Stored):
     """Everything that changes when a model learns, swapped in one assignment.
 
     Attributes
@@ -147,6 +159,25 @@ class Knowledge:
     reservoir: Reservoir | None = None
     squared_error: float = 0.0
     n_scored: int = 0
+
+    _shapes: ClassVar[Mapping[str, str]] = {"task_ids": "model.statistics.n_tasks", "task_names": "n_task_features"}
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, the dtype by its name."""
+        return super().state() | {"dtype": f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:
+        """Return what a state describes, with a dtype of numpy."""
+        dtype = {"float32": np.float32, "float64": np.float64}[state["dtype"]]
+        return super().from_state({**state, "dtype": dtype}, where)
+
+    def _fits(self) -> bool:
+        batches = self.instances
+        return batches is None or (
+            all(is_shaped(batch, None, None, sparse=True) for batch in batches)
+            and sum(batch.shape[0] for batch in batches) == self.model.statistics.n_rows
+        )
 
     def check_settled(self, verb: str) -> None:
         """Refuse to change the instances while the labels of tasks are incomplete."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from dyadlearn._array import (
     with_diagonal,
 )
 from dyadlearn._checks import check_memory
+from dyadlearn._state import Stored
 
 __all__ = [
     "Statistics",
@@ -57,7 +58,7 @@ SAME_GRAM = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(Stored):
     r"""What two-step ridge regression knows of its data.
 
     Attributes
@@ -92,10 +93,25 @@ class Statistics:
     task_gram: Array | None = None
     per_task: bool = True
 
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "cross": "d c", "tasks": "q r", "task_gram": "r r"}
+
+    def _fits(self) -> bool:
+        has_features = self.tasks is not None
+        return (
+            self.cross.shape[1] == (self.n_tasks if self.per_task else self.width)
+            and has_features == (self.task_gram is not None)
+            and (self.per_task or has_features)
+        )
+
     @property
     def n_tasks(self) -> int:
         """Number q of tasks."""
         return int(self.cross.shape[1] if self.tasks is None else self.tasks.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of columns of `target`: r features of the tasks, or q tasks without any."""
+        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1])
 
     @property
     def target(self) -> Array:

@@ -10,12 +10,15 @@ coefficients are computed when they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._state import Stored
 from dyadlearn.growing.inverse import RidgeInverse
 from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, collect, double, remove_rows, remove_tasks
 
@@ -23,7 +26,7 @@ __all__ = ["OnlineRidge"]
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineRidge:
+class OnlineRidge(Stored):
     r"""Statistics and the inverses of both sides; every change is a new object.
 
     Attributes
@@ -49,6 +52,18 @@ class OnlineRidge:
     statistics: Statistics
     inverse: RidgeInverse
     task_inverse: RidgeInverse | None = None
+
+    _kept: ClassVar[tuple[str, ...]] = ("coefficients",)
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "statistics.gram": "d d",
+        "inverse.gram": "d d",
+        "statistics.task_gram": "r r",
+        "task_inverse.gram": "r r",
+        "coefficients": "d statistics.width",
+    }
+
+    def _fits(self) -> bool:
+        return (self.task_inverse is None) == (self.statistics.tasks is None)
 
     @classmethod
     def start(

@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._array import to_numpy
 from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
+from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.settings import Setting, as_setting
@@ -22,7 +23,7 @@ __all__ = ["GivenFolds", "SettingKFold"]
 _INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
 
 
-class SettingKFold(BaseCrossValidator):  # type: ignore[misc]
+class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     r"""Folds of pairs that ask the question of one setting, for scikit-learn and for any other model.
 
     With the folds :math:`I_1 \dots I_k` of instances and :math:`T_1 \dots T_k` of tasks, split (a, b) of

@@ -17,15 +17,17 @@ Either is solved by conjugate gradients, deflated by leading eigenvectors of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
+from dyadlearn._state import Stored
 from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.holes.deflation import Deflation, choose_rank
 from dyadlearn.holes.operators import GridOperators
@@ -47,7 +49,7 @@ _SPARSE_COST = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Completion:
+class Completion(Stored):
     """A completed grid and how it was found.
 
     Attributes
@@ -64,6 +66,8 @@ class Completion:
     labels: Array
     form: str
     solution: Solution
+
+    _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q", "solution.values": "m q"}
 
 
 def complete(

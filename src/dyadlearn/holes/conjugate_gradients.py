@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dyadlearn._array import Array, epsilon, namespace
+from dyadlearn._state import Stored
 
 __all__ = ["Solution", "conjugate_gradients"]
 
@@ -14,7 +16,7 @@ Operator = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Stored):
     """What an iterative solver found.
 
     Attributes
@@ -31,6 +33,8 @@ class Solution:
     n_iter: int
     residual: float
     converged: bool
+
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "m q"}
 
 
 def conjugate_gradients(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
+from dyadlearn._state import Stored
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
 from dyadlearn.kernels.repair import is_finite
@@ -126,7 +127,7 @@ def weighted_product(grams: Iterable[Array], weights: Sequence[float] | None = N
 
 
 @dataclass(frozen=True)
-class _Combination:
+class _Combination(Stored, stored=False):
     """Kernels and their weights, checked when they are put together."""
 
     kernels: Sequence[Any]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dyadlearn._array import as_array_of, namespace, to_numpy
+from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Metric, as_average, read_stack
@@ -49,7 +50,7 @@ class _GridByGrid:
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Scorer(Stored):
     """A score of predictions, greater being better.
 
     Attributes
@@ -76,6 +77,16 @@ class Scorer:
     name: str
     metric: type[Metric] | Callable[[Any, Any], float]
     options: dict[str, Any] = field(default_factory=dict)
+
+    def state(self) -> dict[str, Any]:
+        """Return the name and the options of a metric; a function has no state that a file could hold."""
+        named = {"name": self.name, "options": self.options}
+        return named if isinstance(self.metric, type) else {**named, "metric": self.metric}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Scorer:
+        """Return the scorer of a named metric."""
+        return scorer(state["name"], **state["options"])
 
     def prepare(
         self,

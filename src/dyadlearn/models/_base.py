@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -24,6 +24,7 @@ from dyadlearn._checks import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._state import StoredEstimator, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import Completion
@@ -68,7 +69,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         raise
 
 
-class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """The face that all models have: labels of pairs, whatever they were learnt from.
 
     A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
@@ -83,8 +84,6 @@ class PairModel(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignor
 
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
-
-    n_features_in_: int
 
     @property
     @abstractmethod
@@ -314,7 +313,7 @@ class Training:
     task_names: Ids | None
 
 
-class PairwiseRidge(PairModel):
+class PairwiseRidge(PairModel, stored=False):
     """Base of the models of a grid: labels of pairs from an instance side and, where there is one, a task side.
 
     A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
@@ -335,10 +334,15 @@ class PairwiseRidge(PairModel):
     _task_side: Side | None
     _grid: Table
     _coefficients: Array
-    _fitted_problem: Problem
-    _closed_problem: Problem
     _weights: Array | None
     _completion: Completion | None
+    _fitted_problem: Problem
+    _closed_problem: Problem
+    # The parameters that the problem was posed with: others may be set before it is solved again.
+    _solved_with: dict[str, Any]
+
+    _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with")
+    _shapes: ClassVar[Mapping[str, str]] = {"_grid.values": "m q", "_weights": "m q", "_completion.labels": "m q"}
 
     @property
     def _ids(self) -> tuple[Ids | None, Ids | None]:
@@ -454,6 +458,49 @@ class PairwiseRidge(PairModel):
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:
             self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
+        self._solved_with = self.get_params(deep=False)
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what was learnt; the problem is posed again when they are read."""
+        found = super().state()
+        if self.__sklearn_is_fitted__():
+            then = self._solved_with.items()
+            found["solved_with"] = {name: value for name, value in then if value is not getattr(self, name)}
+        return found
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
+        """Return the model that a state describes; arguments and errors as in `Stored`."""
+        own = dict(state)
+        changed = own.pop("solved_with", {})
+        model = super().from_state(own, where)
+        if model.__sklearn_is_fitted__():
+            model._pose_again(changed)
+        return model
+
+    def _fits(self) -> bool:
+        Y, side, tasks = self._grid.values, self._side, self._task_side
+        arrays = (self._coefficients, Y if self._completion is None else self._completion.labels)
+        return (
+            side.spectrum.n_rows == Y.shape[0]
+            and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
+            and self.n_features_in_ == side.n_columns
+            and all(array.dtype == Y.dtype for array in arrays)
+        )
+
+    def _pose_again(self, changed: Mapping[str, Any]) -> None:
+        """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""
+        now = self.get_params(deep=False)
+        if not changed.keys() <= now.keys():
+            raise misfit(type(self).__name__)
+        self.__dict__.update(changed)
+        self._check_params()
+        self._keep(self._posed())
+        self.__dict__.update(now)
+        made = self._expansion()
+        sides = zip(self._grid.values.shape, (made.instances, made.tasks), strict=True)
+        if not is_shaped(made.values, *(length if part is None else part.size for length, part in sides)):
+            raise misfit(type(self).__name__)
 
     def _stopping(self) -> dict[str, Any]:
         """Return when an iterative solver stops, for models that have one."""

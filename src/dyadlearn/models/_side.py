@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dyadlearn._array import Array, is_sparse, namespace
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
@@ -19,7 +20,7 @@ __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "si
 
 
 @dataclass(frozen=True)
-class KernelSpec:
+class KernelSpec(Stored):
     """Which kernel a side uses, as the user gave it."""
 
     kernel: str | Callable[..., Any]
@@ -31,9 +32,12 @@ class KernelSpec:
         """Whether the user hands in Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    def _fits(self) -> bool:
+        return self.is_precomputed or check_kernel(self.kernel, self.params) is not None
+
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class Side(Stored):
     """A decomposed side and what it takes to predict for new rows of it.
 
     Attributes
@@ -55,6 +59,18 @@ class Side:
     names: Ids | None
     features: Array | None
     n_columns: int
+
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "ids": "spectrum.n_rows",
+        "names": "n_columns",
+        "features": "sparse spectrum.n_rows n_columns",
+    }
+
+    def _fits(self) -> bool:
+        n, d, own = self.spectrum.n_rows, self.n_columns, self.spectrum.components
+        if self.spec.is_precomputed:
+            return n == d and own is None and self.features is None
+        return (own is None) != (self.features is None) and (own is None or own.shape[0] == d)
 
     @property
     def is_primal(self) -> bool:

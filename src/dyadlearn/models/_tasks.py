@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dyadlearn._state import Stored
+
 __all__ = ["Tasks", "unwrap_tasks"]
 
 
-class Tasks:
+class Tasks(Stored):
     """Tasks that no cross-validation will slice.
 
     scikit-learn cuts any array-like metadata as long as `X` into training and test rows. With as

@@ -125,6 +125,9 @@ class OnlineTwoStepRidge(PairModel):
     _tasks_remedy = "fit it with tasks=, the features of the tasks."
 
     _learnt: Knowledge
+    feature_map_: Any
+    task_feature_map_: Any
+    landscape_: np.ndarray
 
     def __init__(
         self,
@@ -544,6 +547,12 @@ class OnlineTwoStepRidge(PairModel):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _fits(self) -> bool:
+        maps = ("feature_map", "task_feature_map")
+        return all((getattr(self, name) is not None) == hasattr(self, f"{name}_") for name in maps) and (
+            self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
+        )
 
     def _check_params(self) -> None:
         self._check_alphas()

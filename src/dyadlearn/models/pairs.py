@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
+from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
@@ -26,7 +27,7 @@ from dyadlearn.models._tasks import unwrap_tasks
 __all__ = ["PairRegressor"]
 
 
-class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
 
     The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it.
@@ -96,7 +97,9 @@ class PairRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_dropped_: int
     n_repeated_: int
     n_contradicting_: int
-    n_features_in_: int
+    _names: tuple[tuple[Hashable, ...] | None, tuple[Hashable, ...] | None]
+
+    _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "m q", "instance_ids_": "m", "task_ids_": "q"}
 
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
         self.model = model

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dyadlearn._array import refuse_mask, row_blocks
+from dyadlearn._array import is_sparse, refuse_mask, row_blocks
+from dyadlearn._state import Stored, StoredEstimator, is_shaped
 from dyadlearn.models._base import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
@@ -23,7 +24,7 @@ __all__ = ["CanonicalProjection"]
 _NEGLIGIBLE = 1e-7
 
 
-class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Project features on the orthogonal directions that vary most with the labels.
 
     The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance between features and
@@ -82,6 +83,8 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """
 
     _seen: _Seen
+
+    _shapes: ClassVar[Mapping[str, str]] = {"_seen.x_sum": "n_features_in_"}
 
     def __init__(
         self,
@@ -222,14 +225,17 @@ class CanonicalProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Plan(Stored):
     n_components: int
     n_oversamples: int
     n_iter: int
 
+    def _fits(self) -> bool:
+        return self.n_components > 0 and self.n_oversamples >= 0 and self.n_iter >= 0
+
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _Seen(Stored):
     """Sums over rows, and the directions they lead to.
 
     `parts` are sparse matrices (p, q) whose sum is XᵀY: chunks are added to each other first, and to the large sum of
@@ -243,6 +249,18 @@ class _Seen:
     parts: tuple[Any, ...]
     plan: _Plan
     seed: int
+
+    _kept: ClassVar[tuple[str, ...]] = ("directions",)
+    _shapes: ClassVar[Mapping[str, str]] = {"x_sum": "p", "y_sum": "q", "y_squares": "q"}
+
+    def _fits(self) -> bool:
+        V, values = vars(self).get("directions", (None, None))
+        return (
+            len(self.parts) > 0
+            and all(is_sparse(part) and part.shape == (self.x_sum.size, self.y_sum.size) for part in self.parts)
+            and is_shaped(V, self.x_sum.size, None)
+            and is_shaped(values, None if V is None else V.shape[1])
+        )
 
     def plus(self, chunk: _Seen) -> _Seen:
         parts = [*self.parts, *chunk.parts]

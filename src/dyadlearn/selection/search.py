@@ -7,14 +7,15 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._checks import check_alphas
+from dyadlearn._checks import check_alpha, check_alphas
+from dyadlearn._state import is_shaped
 from dyadlearn._tables import in_order, read_table
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
@@ -47,7 +48,7 @@ __all__ = [
 LeftOut = tuple[Any, Any, Any]
 
 
-class Search(PairwiseRidge):
+class Search(PairwiseRidge, stored=False):
     """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
 
     searches = True
@@ -69,6 +70,8 @@ class Search(PairwiseRidge):
     holdout_: Any
     holdout_method_: str
     holdout_setting_: str
+
+    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
     def fit(
         self,
@@ -201,6 +204,26 @@ class Search(PairwiseRidge):
         self.alpha_, self.best_score_ = best.alpha, best.score
         if self.task_alpha_ is not None:
             self.task_alpha_ = best.task_alpha
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
+        found, kept = super().state(), self._kept_holdout(self._searched_setting)
+        return found if kept is None else {**found, "holdout_": kept[0]}
+
+    def _fits(self) -> bool:
+        alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
+        each_task = isinstance(alpha, np.ndarray)
+        for value in (1.0 if each_task else alpha, 1.0 if task_alpha is None else task_alpha):
+            check_alpha(value, "What was chosen")
+        return (
+            super()._fits()
+            and self.landscape_.dtype.kind == "f"
+            and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
+        )
+
+    def _pose_again(self, changed: Mapping[str, Any]) -> None:
+        super()._pose_again(changed)
+        self.holdout_ = self._grid.restore(self.holdout_)
 
     @property
     def _searched_setting(self) -> Setting:

@@ -5,7 +5,7 @@ The head is JSON: for each array its dtype, shape and place, and before them the
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"1","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
+    {"__metadata__":{"format":"dyadlearn","version":"2","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
 file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in
@@ -31,8 +31,8 @@ from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
 __all__ = ["VERSION", "check_room", "read_checksum", "read_container", "write_container"]
 
-#: The format that is written, and the newest that can be read.
-VERSION = 1
+#: The format that is written and read.
+VERSION = 2
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')
@@ -153,6 +153,11 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
             raise ModelFileError(
                 f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
                 "upgrade dyadlearn."
+            )
+        if 0 < version < VERSION:
+            raise ModelFileError(
+                f"{path} is in format {version} of an older dyadlearn, which this one does not read: fit the model "
+                "again and save it."
             )
         if found is None or found[2] is None or version < 1:
             raise _damaged(path, "its head does not begin as one does")

@@ -12,9 +12,9 @@ import scipy
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
+from dyadlearn._state import StoredEstimator, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import read_container, write_container
-from dyadlearn.store.estimators import CODECS, ESTIMATORS
 from dyadlearn.store.values import Reader, Writer
 
 __all__ = ["load", "read_model", "save", "write_model"]
@@ -66,14 +66,13 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
 
     With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
     """
-    names = [entry.cls.__name__ for entry in ESTIMATORS]
-    if type(model) not in [entry.cls for entry in ESTIMATORS]:
+    if not isinstance(model, StoredEstimator) or model._file_name is None:
         raise ModelFileError(
-            f"A model file holds a model of this library ({', '.join(names)}), and no object of class "
+            f"A model file holds a model of this library ({', '.join(stored_estimators())}), and no object of class "
             f"{type(model).__name__}."
         )
     check_is_fitted(model)
-    writer = Writer(CODECS)
+    writer = Writer()
     plain = writer.write(model, "")
     write_container(Path(path), {"versions": _versions(), "model": plain, **more}, writer.arrays, over=over)
 
@@ -125,10 +124,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """Return the model that `load` reads, and the header of the file."""
     header, arrays = read_container(Path(path))
-    tags = {codec.tag: codec for codec in CODECS.values()}
     try:
-        model = Reader(arrays, tags).read(header["model"], "")
-        if type(model) not in [entry.cls for entry in ESTIMATORS]:
+        model = Reader(arrays).read(header["model"], "")
+        if not isinstance(model, StoredEstimator):
             raise ModelFileError(f"it holds no model but something of type {type(model).__name__}")
         check_is_fitted(model)
     except ModelFileError as error:

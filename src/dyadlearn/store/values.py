@@ -1,8 +1,9 @@
 """Values as plain JSON and arrays: everything a model is made of, and nothing that could be executed.
 
 ``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
-else is an object with a single key, ``"$"`` and the name of a codec. An array is found under the path that leads to it,
-such as ``side.spectrum.vectors``; what occurs a second time is written as ``{"$again": path}``.
+else is an object with a single key, ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). An
+array is found under the path that leads to it, such as ``side.spectrum.vectors``; what occurs a second time is written
+as ``{"$again": path}``.
 """
 
 from __future__ import annotations
@@ -11,62 +12,54 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.packed import check_places
+from dyadlearn._state import Stored, stored_class
 from dyadlearn._tables import read_table, write_table
 from dyadlearn.exceptions import ModelFileError
 
-__all__ = ["Codec", "Reader", "Writer", "refusal"]
+__all__ = ["Reader", "Writer"]
 
 #: Libraries whose frames come back as what they were.
 _FRAMES = ("pandas", "polars")
 
 _PLAIN = {type(None), bool, int, str}
 
+_KERNEL = 'use a kernel by its name, such as "rbf", or "precomputed"'
+_FILTER = "use one of dyadlearn.filters"
+_MAP = "use CanonicalProjection, or transform the features before the model gets them"
+_IDS = "use text, numbers, dates or tuples of them"
+_TABLE = "use an array, a sparse matrix, or a frame of pandas or polars that holds numbers"
 #: How to mend what cannot be stored, by the name of a parameter or of a part of a model.
 _REMEDIES = {
-    "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
-    "filter": "use one of dyadlearn.filters",
+    **dict.fromkeys(("kernel", "task_kernel"), _KERNEL),
+    **dict.fromkeys(("filter", "task_filter"), _FILTER),
+    **dict.fromkeys(("feature_map", "task_feature_map"), _MAP),
+    **dict.fromkeys(("ids", "labels", "instance_ids_", "task_ids_"), _IDS),
+    **dict.fromkeys(("instances", "tasks"), _TABLE),
     "scoring": 'use a metric by its name, such as "roc_auc"',
-    "feature_map": "use CanonicalProjection, or transform the features before the model gets them",
     "random_state": "use a whole number",
     "cv": "use a number of folds, or SettingKFold",
-    "ids": "use text, numbers, dates or tuples of them",
-    "instances": "use an array, a sparse matrix, or a frame of pandas or polars that holds numbers",
-}
-_REMEDIES |= {
-    "task_kernel": _REMEDIES["kernel"],
-    "task_filter": _REMEDIES["filter"],
-    "task_feature_map": _REMEDIES["feature_map"],
-    "labels": _REMEDIES["ids"],
-    "instance_ids_": _REMEDIES["ids"],
-    "task_ids_": _REMEDIES["ids"],
-    "tasks": _REMEDIES["instances"],
 }
 
 
-@dataclass(frozen=True)
-class Codec:
+class Codec(NamedTuple):
     """How one kind of value is taken apart and put together again.
 
     Attributes
     ----------
-    tag : str
-        Its name in the file.
     write, read : callable
         ``write(writer, value, path)`` returns JSON, ``read(reader, plain, path)`` the value.
     shared : bool
         Whether a second occurrence of the same object is the same object again.
     """
 
-    tag: str
     write: Callable[[Writer, Any, str], Any]
     read: Callable[[Reader, Any, str], Any]
     shared: bool = False
@@ -75,9 +68,8 @@ class Codec:
 class Writer:
     """Takes values apart, and gathers their arrays in `arrays`."""
 
-    def __init__(self, codecs: Mapping[type, Codec]) -> None:
+    def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._codecs = codecs
         # With the values themselves, so that none is freed and its id given to another.
         self._seen: dict[int, tuple[str, Any]] = {}
 
@@ -94,12 +86,13 @@ class Writer:
             return self._dict(value, path)
         if id(value) in self._seen:
             return {"$again": self._seen[id(value)][0]}
-        codec = self._codecs.get(kind) or _codec_of(value)
-        if codec is None:
-            raise refusal(value, path)
-        if codec.shared:
+        tag = _tag_of(value)
+        if tag is None:
+            raise _refusal(value, path)
+        codec = _CODECS.get(tag)
+        if codec is None or codec.shared:
             self._seen[id(value)] = (path, value)
-        return {f"${codec.tag}": codec.write(self, value, path)}
+        return {f"${tag}": self.fields(value.state(), path) if codec is None else codec.write(self, value, path)}
 
     def items(self, values: Iterable[Any], path: str) -> list[Any]:
         """Return a sequence as a list of JSON."""
@@ -121,9 +114,8 @@ class Writer:
 class Reader:
     """Puts values together again out of JSON and arrays."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], codecs: Mapping[str, Codec]) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.arrays = arrays
-        self._codecs = {**_CODECS, **codecs}
         self._seen: dict[str, Any] = {}
 
     def read(self, plain: Any, path: str) -> Any:
@@ -139,9 +131,14 @@ class Reader:
             raise ModelFileError(f"its header has something beside {tag} at {path}")
         if tag == "$again":
             return self._seen[plain[tag]]
-        codec = self._codecs[tag[1:]]
-        value = codec.read(self, plain[tag], path)
-        if codec.shared:
+        codec, cls = _CODECS.get(tag[1:]), stored_class(tag[1:])
+        if codec is not None:
+            value = codec.read(self, plain[tag], path)
+        elif cls is not None:
+            value = cls.from_state(self.fields(plain[tag], path), path)
+        else:
+            raise ModelFileError(f"its header has the unknown {tag} at {path}")
+        if codec is None or codec.shared:
             self._seen[path] = value
         return value
 
@@ -162,11 +159,11 @@ def _joined(path: str, name: str | int) -> str:
     return f"{path}.{name}" if path else name
 
 
-def refusal(value: Any, path: str) -> ModelFileError:
+def _refusal(value: Any, path: str) -> ModelFileError:
     """Return the error for a value that cannot be stored, with what to do about it where that is known."""
-    *parents, name = path.removeprefix("parameters.").split(".")
-    known = next((part for part in reversed([*parents, name]) if part in _REMEDIES), None)
-    remedy = f": {_REMEDIES[known]}" if known else ""
+    parts = path.removeprefix("parameters.").split(".")
+    known = next((part for part in reversed(parts) if part in _REMEDIES), None)
+    remedy = _REMEDIES.get(known or "", "")
     if isinstance(value, np.ndarray):
         what = f"an array of {value.dtype}"
     elif callable(value) and hasattr(value, "__name__"):
@@ -174,28 +171,27 @@ def refusal(value: Any, path: str) -> ModelFileError:
     else:
         text = repr(value)
         what = f"of type {type(value).__name__} ({text if len(text) < 60 else text[:57] + '…'})"
-    subject = "An id" if remedy and _REMEDIES[known or ""] == _REMEDIES["ids"] else known or name
-    return ModelFileError(f"{subject} is {what}, which a model file cannot hold{remedy}.")
+    subject = "An id" if remedy == _IDS else known or parts[-1]
+    return ModelFileError(f"{subject} is {what}, which a model file cannot hold{remedy and ': ' + remedy}.")
 
 
-def _codec_of(value: Any) -> Codec | None:
-    """Return the codec of a value that is not known by its exact class."""
-    name: str | None
-    if _dtype_name(value) is not None:  # first: the class of a number looks like an array
-        name = "dtype"
-    elif isinstance(value, np.generic):
-        name = "numpy"
-    elif is_sparse(value):
-        name = "sparse"
-    elif isinstance(value, np.ndarray):
-        name = "objects" if value.dtype.kind == "O" and value.ndim == 1 else "array"
-    elif is_foreign(value):
-        name = "array"
-    elif type(value).__module__.partition(".")[0] in _FRAMES:
-        name = "timestamp" if isinstance(value, datetime.datetime) else "frame"
-    else:
-        name = {tuple: "tuple", bytes: "bytes", datetime.date: "date", datetime.datetime: "datetime"}.get(type(value))
-    return None if name is None else _CODECS[name]
+def _tag_of(value: Any) -> str | None:
+    """Return what a value is called in a file; None for what none can hold."""
+    if isinstance(value, Stored):
+        return value._file_name
+    if isinstance(value, type):  # the class of a number looks like an array
+        return None
+    if isinstance(value, np.generic):
+        return "numpy"
+    if is_sparse(value):
+        return "sparse"
+    if isinstance(value, np.ndarray) or is_foreign(value):
+        is_objects = isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim == 1
+        return "objects" if is_objects else "array"
+    if type(value).__module__.partition(".")[0] in _FRAMES:
+        return "timestamp" if isinstance(value, datetime.datetime) else "frame"
+    names = {tuple: "tuple", bytes: "bytes", datetime.date: "date", datetime.datetime: "datetime"}
+    return names.get(type(value))
 
 
 # Arrays ------------------------------------------------------------------------------------------
@@ -204,7 +200,7 @@ def _codec_of(value: Any) -> Codec | None:
 def _write_array(writer: Writer, value: Any, path: str) -> str:
     array = to_numpy(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise refusal(array, path)
+        raise _refusal(array, path)
     writer.arrays[path] = array
     return _layout(array)
 
@@ -230,17 +226,11 @@ def _layout(array: np.ndarray) -> str:
 
     Sums are rounded in an order that depends on it.
     """
-    if array.flags.c_contiguous or array.ndim == 0:
-        return "C"
-    if array.ndim > 2:
+    if array.flags.c_contiguous or array.ndim not in (1, 2):
         return "C"
     steps = [abs(step) for step in array.strides]
     order = "F" if steps[0] < steps[-1] else "C"
     return order if min(steps) == array.itemsize else f"{order}2"
-
-
-def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[Any]:
-    return writer.items(array.tolist(), path)
 
 
 def _read_objects(reader: Reader, plain: Any, path: str) -> np.ndarray:
@@ -257,17 +247,16 @@ def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
     if matrix.format not in ("csr", "csc"):
         matrix = matrix.tocsr()
     if type(matrix).__name__ not in _SPARSE:
-        raise refusal(matrix, path)
+        raise _refusal(matrix, path)
     parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
     return writer.fields({"class": type(matrix).__name__, "shape": list(matrix.shape), **parts}, path)
 
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
     found = reader.fields(plain, path)
-    parts = tuple(found[name] for name in ("data", "indices", "indptr"))
-    if any(
-        part.ndim != 1 or part.dtype.kind not in kinds for part, kinds in zip(parts, ("biuf", "i", "i"), strict=True)
-    ):
+    kinds = {"data": "biuf", "indices": "i", "indptr": "i"}
+    parts = tuple(found[name] for name in kinds)
+    if any(found[name].ndim != 1 or found[name].dtype.kind not in kind for name, kind in kinds.items()):
         raise ModelFileError(f"its sparse matrix {path} is not one")
     matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
     # Compiled code follows the indices without looking.
@@ -279,7 +268,7 @@ def _write_frame(writer: Writer, frame: Any, path: str) -> dict[str, Any]:
     table = read_table(frame, path)
     values = None if table.kind not in _FRAMES else np.asarray(table.values)
     if values is None or values.ndim != 2 or values.dtype.kind not in "biuf":
-        raise refusal(frame, path)
+        raise _refusal(frame, path)
     return writer.fields(
         {"kind": table.kind, "ids": table.row_ids, "columns": table.column_ids, "values": values}, path
     )
@@ -295,17 +284,17 @@ def _read_frame(reader: Reader, plain: Any, path: str) -> Any:
     return write_table(values, ids, columns, found["kind"])
 
 
+# Scalars -----------------------------------------------------------------------------------------
+
 # The dtypes of single numbers, texts and times.
 _NUMPY = re.compile(r"[<>|=]?([biu][1248]|b1|f[248]|U\d{1,9}|M8(\[\w{1,9}\])?)")
-
-# Scalars -----------------------------------------------------------------------------------------
 
 
 def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
     if value.dtype.kind == "M":
         return [value.dtype.str, int(value.astype(np.int64))]
     if value.dtype.kind not in "biufU" or (value.dtype.itemsize > 8 and value.dtype.kind != "U"):
-        raise refusal(value, path)
+        raise _refusal(value, path)
     # numpy's own way to a text of Python drops NUL characters at its end.
     plain = "".join(value) if isinstance(value, np.str_) else value.item()
     return [value.dtype.str, writer.write(plain, path)]
@@ -315,9 +304,7 @@ def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
     if not _NUMPY.fullmatch(plain[0]):
         raise ModelFileError(f"its header has a number of dtype {plain[0]!r} at {path}")
     dtype, value = np.dtype(plain[0]), reader.read(plain[1], path)
-    if dtype.kind == "M":
-        return np.int64(value).view(dtype)
-    return dtype.type(value)
+    return np.int64(value).view(dtype) if dtype.kind == "M" else dtype.type(value)
 
 
 def _write_timestamp(writer: Writer, value: Any, path: str) -> list[Any]:
@@ -326,9 +313,9 @@ def _write_timestamp(writer: Writer, value: Any, path: str) -> list[Any]:
         plain = [value.tz_localize(None).isoformat(), value.unit, zone]
         same = _timestamp(*plain)
     except (AttributeError, TypeError, ValueError):  # no time at all, an hour that a change of clocks repeats
-        raise refusal(value, path) from None
+        raise _refusal(value, path) from None
     if same != value or str(same.tz) != str(value.tz):
-        raise refusal(value, path)
+        raise _refusal(value, path)
     return plain
 
 
@@ -344,17 +331,8 @@ def _timestamp(text: str, unit: str, zone: str | None) -> Any:
 
 def _write_datetime(writer: Writer, value: datetime.datetime, path: str) -> list[Any]:
     if value.tzinfo is not None and type(value.tzinfo) is not datetime.timezone:
-        raise refusal(value, path)
+        raise _refusal(value, path)
     return [value.isoformat(), value.fold]
-
-
-def _dtype_name(value: Any) -> str | None:
-    """Return "float32" or "float64" if `value` is that dtype of some library."""
-    if isinstance(value, type) and not issubclass(value, np.generic):
-        return None
-    name = np.dtype(value).name if isinstance(value, type | np.dtype) else str(value).rpartition(".")[2]
-    is_dtype = isinstance(value, type) or "dtype" in type(value).__name__.lower()
-    return name if is_dtype and name in ("float32", "float64") else None
 
 
 def _itself(writer: Writer | Reader, value: Any, path: str) -> Any:
@@ -362,36 +340,22 @@ def _itself(writer: Writer | Reader, value: Any, path: str) -> Any:
 
 
 _CODECS = {
-    codec.tag: codec
-    for codec in (
-        Codec("array", _write_array, _read_array, shared=True),
-        Codec("objects", _write_objects, _read_objects, shared=True),
-        Codec("sparse", _write_sparse, _read_sparse, shared=True),
-        Codec("frame", _write_frame, _read_frame, shared=True),
-        Codec("tuple", Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
-        Codec("dict", _itself, lambda reader, plain, path: dict(reader.items(plain, path))),
-        Codec("float", _itself, lambda reader, plain, path: float(plain)),
-        Codec("numpy", _write_numpy, _read_numpy),
-        Codec(
-            "dtype",
-            lambda writer, value, path: _dtype_name(value),
-            lambda reader, plain, path: {"float32": np.float32, "float64": np.float64}[plain],
-        ),
-        Codec(
-            "bytes",
-            lambda writer, value, path: value.hex(),
-            lambda reader, plain, path: bytes.fromhex(plain),
-        ),
-        Codec(
-            "date",
-            lambda writer, value, path: value.isoformat(),
-            lambda reader, plain, path: datetime.date.fromisoformat(plain),
-        ),
-        Codec(
-            "datetime",
-            _write_datetime,
-            lambda reader, plain, path: datetime.datetime.fromisoformat(plain[0]).replace(fold=plain[1]),
-        ),
-        Codec("timestamp", _write_timestamp, lambda reader, plain, path: _timestamp(*plain)),
-    )
+    "array": Codec(_write_array, _read_array, shared=True),
+    "objects": Codec(lambda writer, array, path: writer.items(array.tolist(), path), _read_objects, shared=True),
+    "sparse": Codec(_write_sparse, _read_sparse, shared=True),
+    "frame": Codec(_write_frame, _read_frame, shared=True),
+    "tuple": Codec(Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
+    "dict": Codec(_itself, lambda reader, plain, path: dict(reader.items(plain, path))),
+    "float": Codec(_itself, lambda reader, plain, path: float(plain)),
+    "numpy": Codec(_write_numpy, _read_numpy),
+    "bytes": Codec(lambda writer, value, path: value.hex(), lambda reader, plain, path: bytes.fromhex(plain)),
+    "date": Codec(
+        lambda writer, value, path: value.isoformat(),
+        lambda reader, plain, path: datetime.date.fromisoformat(plain),
+    ),
+    "datetime": Codec(
+        _write_datetime,
+        lambda reader, plain, path: datetime.datetime.fromisoformat(plain[0]).replace(fold=plain[1]),
+    ),
+    "timestamp": Codec(_write_timestamp, lambda reader, plain, path: _timestamp(*plain)),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.store.position import Position, marks, read_position
+from dyadlearn.streams import Position, _marks, _read_position
 
 X = np.array([[1.0, 0.0, -2.0], [0.0, 3.0, 0.0]])
 Y = np.array([[1.0, 2.0], [-3.0, 4.0]])
@@ -61,8 +60,8 @@ def test_few_digests_are_kept_and_tell_where_a_change_was():
         position = position.after(X + number, Y, is_kept=True)
         everything.append(position.digests[-1])
         assert (position.n_batches, position.n_rows) == (number, 2 * number)
-        assert list(position.digests) == [everything[mark - 1] for mark in marks(number)]
-    assert marks(39) == [1, 2, 4, 8, 16, 32, 39]
+        assert list(position.digests) == [everything[mark - 1] for mark in _marks(number)]
+    assert _marks(39) == [1, 2, 4, 8, 16, 32, 39]
     assert len(set(everything)) == 39
 
 
@@ -72,10 +71,10 @@ def test_what_is_not_kept_is_counted_only():
 
 def test_what_does_not_describe_a_position_is_refused():
     position = Position().after(X, Y, is_kept=True).after(Y, X, is_kept=True)
-    plain = asdict(position)
-    assert read_position(plain, Path("file")) == position
+    plain = position.state()
+    assert _read_position(plain, Path("file")) == position
     changes = [{"digests": ["x"]}, {"digests": [1, 2]}, {"digests": 3}, {"n_batches": 2**70}, {"n_batches": 0}]
     changes += [{"n_rows": "4"}, {"n_rows": True}, {"n_batches": -1}, {"n_batches": 2.0}, {"size": 1.0}]
     for forged in ({}, [], None, 3, "digests", {"n_batches": 2}, *(plain | change for change in changes)):
         with pytest.raises(ModelFileError, match=r"file does not say how far its stream was learnt"):
-            read_position(forged, Path("file"))
+            _read_position(forged, Path("file"))
