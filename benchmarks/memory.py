@@ -26,7 +26,7 @@ from measuring import versions
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _validation, landscape
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _checks, landscape
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 Work = Callable[[], object]
@@ -37,7 +37,7 @@ UNITS = {"MiB": 2**20, "GiB": 2**30}
 
 def told(work: Work) -> float:
     """Return the bytes that the library says it needs."""
-    with mock.patch.object(_validation, "available_memory", return_value=0):
+    with mock.patch.object(_checks, "available_memory", return_value=0):
         try:
             work()
         except NotEnoughMemoryError as error:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from scipy import sparse
 
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.problem import Problem
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from dyadlearn.spectrum import Spectrum
 
 SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one row": (1, 8), "one column": (8, 1)}

@@ -11,8 +11,9 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
 from scipy import sparse
 
+from dyadlearn._tables import Table
 from dyadlearn.exceptions import IdError
-from dyadlearn.labels import LabelGrid, fisher_relabel, read_labels
+from dyadlearn.labels import fisher_relabel, read_labels
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
 
@@ -20,7 +21,7 @@ GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
 def test_a_plain_grid_has_no_ids():
     grid = read_labels(GRID)
     assert_array_equal(grid.values, GRID)
-    assert grid.instance_ids is grid.task_ids is grid.kind is None
+    assert grid.row_ids is grid.column_ids is grid.kind is None
     assert not grid.is_vector
 
 
@@ -63,9 +64,9 @@ def test_a_pandas_frame_brings_its_ids():
     frame = pd.DataFrame(GRID, index=pd.Index(["p1", "p2"], name="protein"), columns=["d1", "d2", "d3"])
     grid = read_labels(frame)
     assert grid.kind == "pandas"
-    assert grid.instance_ids.labels == ("p1", "p2")
-    assert grid.instance_ids.name == "protein"
-    assert grid.task_ids.labels == ("d1", "d2", "d3")
+    assert grid.row_ids.labels == ("p1", "p2")
+    assert grid.row_ids.name == "protein"
+    assert grid.column_ids.labels == ("d1", "d2", "d3")
     assert_array_equal(grid.values, GRID)
     assert_frame_equal(grid.restore(grid.values), frame)
 
@@ -74,8 +75,8 @@ def test_a_polars_frame_brings_the_ids_of_its_first_text_column():
     frame = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1.0, 0.5], "d2": [2.0, 4.0]})
     grid = read_labels(frame)
     assert grid.kind == "polars"
-    assert grid.instance_ids.labels == ("p1", "p2")
-    assert grid.task_ids.labels == ("d1", "d2")
+    assert grid.row_ids.labels == ("p1", "p2")
+    assert grid.column_ids.labels == ("d1", "d2")
     assert_array_equal(grid.values, [[1.0, 2.0], [0.5, 4.0]])
     assert_polars_equal(grid.restore(grid.values), frame)
 
@@ -83,8 +84,8 @@ def test_a_polars_frame_brings_the_ids_of_its_first_text_column():
 def test_a_polars_frame_of_numbers_has_task_ids_only():
     frame = pl.DataFrame({"d1": [1.0, 0.5], "d2": [2.0, 4.0]})
     grid = read_labels(frame)
-    assert grid.instance_ids is None
-    assert grid.task_ids.labels == ("d1", "d2")
+    assert grid.row_ids is None
+    assert grid.column_ids.labels == ("d1", "d2")
     assert_polars_equal(grid.restore(grid.values), frame)
 
 
@@ -92,8 +93,8 @@ def test_a_pandas_series_is_a_vector_with_ids():
     series = pd.Series([1.0, 2.0], index=["p1", "p2"])
     grid = read_labels(series)
     assert grid.is_vector
-    assert grid.instance_ids.labels == ("p1", "p2")
-    assert grid.task_ids is None
+    assert grid.row_ids.labels == ("p1", "p2")
+    assert grid.column_ids is None
     assert_series_equal(grid.restore(grid.values), series)
 
 
@@ -144,7 +145,7 @@ def test_what_is_no_grid_of_numbers_is_refused_in_other_libraries_too():
 
 
 def test_restored_grids_may_hold_other_values():
-    grid = LabelGrid(GRID)
+    grid = Table(GRID)
     assert_array_equal(grid.restore(2 * GRID), 2 * GRID)
 
 

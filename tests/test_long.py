@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
 
-from dyadlearn._pairs import distinct, factorize, missing
+from dyadlearn._codes import distinct, factorize, missing
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from dyadlearn.labels import LongGrid, to_grid, to_long
 

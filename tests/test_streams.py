@@ -17,6 +17,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDRegressor
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
+from dyadlearn._files import tables
 from dyadlearn.datasets import read_libsvm_batches
 from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
@@ -443,8 +444,8 @@ def parquet(path, X, Y):
 def parquet_library(request, monkeypatch):
     """Read with one library only."""
     pytest.importorskip(request.param)
-    found = streams.find_spec
-    monkeypatch.setattr(streams, "find_spec", lambda name: found(name) if name == request.param else None)
+    found = tables.find_spec
+    monkeypatch.setattr(tables, "find_spec", lambda name: found(name) if name == request.param else None)
 
 
 @pytest.mark.usefixtures("parquet_library")
@@ -478,7 +479,7 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
     broken = tmp_path / "2.parquet"
     for content in (b"PAR1junkPAR1", path.read_bytes()[:-40] + 40 * b"x"):
         broken.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"2\.parquet is damaged or no Parquet file"):
+        with pytest.raises(DataFileError, match=r"2\.parquet is damaged or no parquet file"):
             list(read_parquet_batches(broken, ["y0"]))
     with pytest.raises(ValueError, match="1.parquet: column 'name' holds no numbers"):
         next(read_parquet_batches(other, ["y0"]))
@@ -494,8 +495,8 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
 def test_parquet_needs_a_library(tmp_path, monkeypatch):
     path = tmp_path / "0.parquet"
     path.touch()
-    monkeypatch.setattr(streams, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="needs pyarrow or polars"):
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="needs polars or pyarrow"):
         read_parquet_batches(path, ["y"])
 
 

@@ -28,7 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, is_sparse, take_rows
-from dyadlearn._validation import check_alphas, check_matrix
+from dyadlearn._checks import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout.online import online_holdout, online_squared_errors

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import compress
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows, to_numpy, without_mask
-from dyadlearn._frames import Ids, as_text, make_ids, read_table, write_rows, write_table
-from dyadlearn._pairs import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
-from dyadlearn._state import Stored
-from dyadlearn._validation import check_memory, check_not_empty, check_real, reading_numbers
+from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, without_mask
+from dyadlearn._checks import check_memory, check_not_empty, check_real, reading_numbers
+from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
+from dyadlearn._tables import Ids, Table, as_text, make_ids, read_table, write_rows, write_table
 
 __all__ = [
-    "LabelGrid",
     "LongGrid",
     "averaged_grid",
+    "distinct_labels",
     "fisher_relabel",
+    "is_binary",
     "read_labels",
     "read_numbers",
     "symmetric_grid",
@@ -30,49 +29,7 @@ __all__ = [
 ]
 
 
-# The libraries that a frame can be of.
-_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf")
-
-
-@dataclass(frozen=True)
-class LabelGrid(Stored):
-    """Labels of m instances × q tasks.
-
-    Attributes
-    ----------
-    values : array of shape (m, q)
-    instance_ids, task_ids : Ids or None
-    kind : str or None
-        Library of the frame or series the labels came in.
-    is_vector : bool
-        Whether they came with one dimension, as the labels of a single task.
-    """
-
-    values: Array
-    instance_ids: Ids | None = None
-    task_ids: Ids | None = None
-    kind: str | None = None
-    is_vector: bool = False
-
-    _shapes: ClassVar[Mapping[str, str]] = {"values": "m q", "instance_ids": "m", "task_ids": "q"}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> LabelGrid:
-        """Return the grid of a state; without the library of its frame answers are arrays, and ids stay."""
-        grid = super().from_state(state, where)
-        return replace(grid, kind=None) if grid.kind is not None and find_spec(grid.kind) is None else grid
-
-    def _fits(self) -> bool:
-        return self.kind in (None, *_FRAMES) and (self.values.shape[1] == 1 or not self.is_vector)
-
-    def restore(self, values: Array) -> Any:
-        """Return a grid of new values in the form the labels came in: vector, series, frame or array."""
-        if self.is_vector:
-            values = namespace(values).reshape(values, (-1,))
-        return values if self.kind is None else write_table(values, self.instance_ids, self.task_ids, self.kind)
-
-
-def read_labels(Y: Any, name: str = "Y") -> LabelGrid:
+def read_labels(Y: Any, name: str = "Y") -> Table:
     """Return labels given as a grid, a frame, a vector or a series.
 
     What is NaN or None in it, or hidden by a masked array, is not observed.
@@ -91,30 +48,27 @@ def read_labels(Y: Any, name: str = "Y") -> LabelGrid:
             values = check_array(
                 values, dtype=[np.float64, np.float32], ensure_2d=False, ensure_all_finite=False, input_name=name
             )
-    is_vector = values.ndim == 1
-    if is_vector:
+    is_vector = table.is_vector or values.ndim == 1
+    if values.ndim == 1:
         values = namespace(values).reshape(values, (-1, 1))
-    return LabelGrid(values, table.row_ids, table.column_ids, table.kind, is_vector)
+    return replace(table, values=values, is_vector=is_vector)
 
 
-def symmetric_grid(grid: LabelGrid, sign: int) -> LabelGrid:
+def symmetric_grid(grid: Table, sign: int) -> Table:
     """Return the labels of a network with columns in the order of the rows, checked for their symmetry.
 
     Parameters
     ----------
-    grid : LabelGrid
+    grid : Table
         Of m nodes × the same m nodes.
     sign : int
         +1 for symmetric labels, −1 for antisymmetric ones.
     """
-    values, ids = grid.values, grid.instance_ids
-    xp = namespace(values)
-    if values.shape[0] != values.shape[1]:
-        raise ValueError(f"The labels of a network form a square grid, found {values.shape[0]} × {values.shape[1]}.")
-    if ids is not None and grid.task_ids is not None:
-        order = grid.task_ids.order_as(ids, "the columns of Y", "the rows of Y")
-        if order is not None:
-            values = take_rows(values.T, order).T
+    m, q = grid.values.shape
+    if m != q:
+        raise ValueError(f"The labels of a network form a square grid, found {m} × {q}.")
+    grid = grid.columns_as(grid.row_ids, "the columns of Y", "the rows of Y")
+    values, xp = grid.values, namespace(grid.values)
     one_way = xp.isnan(values) & ~xp.isnan(values.T)
     if bool(xp.any(one_way)):
         raise ValueError(
@@ -129,7 +83,18 @@ def symmetric_grid(grid: LabelGrid, sign: int) -> LabelGrid:
             f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "
             f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if that is what is meant."
         )
-    return replace(grid, values=values, task_ids=ids if grid.task_ids is not None else None)
+    return grid if grid.column_ids is None else replace(grid, column_ids=grid.row_ids)
+
+
+def distinct_labels(Y: Any) -> np.ndarray:
+    """Return the values that observed labels have, in ascending order."""
+    values = to_numpy(Y)
+    return np.unique(values[~np.isnan(values)])
+
+
+def is_binary(Y: Any) -> bool:
+    """Tell whether the observed labels are of exactly two values, the larger being the positive one."""
+    return distinct_labels(Y).size == 2
 
 
 def fisher_relabel(Y: Any) -> Array:
@@ -161,10 +126,10 @@ def fisher_relabel(Y: Any) -> Array:
     values = grid.values
     xp = namespace(values)
     observed = ~xp.isnan(values)
-    distinct = xp.unique_values(values[observed])
-    if distinct.shape[0] != 2:
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.shape[0]} in Y.")
-    positive = values == distinct[1]
+    found = distinct_labels(values)
+    if found.size != 2:
+        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {found.size} in Y.")
+    positive = values == float(found[1])
     total = int(xp.sum(xp.astype(observed, xp.int64)))
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
     relabelled = xp.where(
@@ -430,8 +395,8 @@ def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Se
         sides = ((rows, instances, values.shape[0], "instances"), (columns, tasks, values.shape[1], "tasks"))
         ids = [_ids_at(*side) for side in sides]
         return np.stack(ids, axis=1), values[rows, columns]
-    row_ids = labels.instance_ids or Ids(tuple(range(values.shape[0])))
-    column_ids = labels.task_ids or Ids(tuple(range(values.shape[1])))
+    row_ids = labels.row_ids or Ids(tuple(range(values.shape[0])))
+    column_ids = labels.column_ids or Ids(tuple(range(values.shape[1])))
     data: dict[str, Any] = {}
     for name, column in (
         (row_ids.name or "instance", [row_ids.labels[row] for row in rows]),

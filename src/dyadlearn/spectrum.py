@@ -37,9 +37,9 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
-from dyadlearn._validation import check_memory
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (

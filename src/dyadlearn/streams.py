@@ -13,9 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_blocks
-from dyadlearn._files import make_sparse, read_arrays, reading
-from dyadlearn._frames import Table, read_table
+from dyadlearn._checks import check_count
+from dyadlearn._files.atomic import replacing
+from dyadlearn._files.packed import make_sparse, read_arrays, reading
+from dyadlearn._files.tables import parquet_columns, parquet_parts
+from dyadlearn._progress import Progress
 from dyadlearn._state import Stored
-from dyadlearn._validation import check_count
+from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError
-from dyadlearn.store.atomic import replacing
 from dyadlearn.store.files import read_model, write_model
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
@@ -118,9 +118,9 @@ def fit_stream(
         _skip(stream, position, path)
         vars(model).clear()
         vars(model).update(vars(known))
-    saved, first = position, True
-    total = len(batches) if isinstance(batches, Sized) else None
-    with _shown(position, total, progress) as show:
+    saved, first, begin, clock = position, True, position, time.perf_counter()
+    with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
+        bar.advance(position.n_batches)
         for X, y in stream:
             if path is not None and is_foreign(X):
                 raise TypeError(
@@ -132,7 +132,8 @@ def fit_stream(
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=position.state())
                 saved = position
-            show(position)
+            speed = (position.n_rows - begin.n_rows) / max(time.perf_counter() - clock, 1e-9)
+            bar.advance(1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s")
     if path is not None and saved != position:
         write_model(model, path, stream=position.state())
     return model
@@ -271,34 +272,6 @@ def _read_position(plain: Any, path: Path) -> Position:
             f"{path} does not say how far its stream was learnt, so that it cannot be gone on with: begin anew with "
             "resume=False."
         ) from error
-
-
-# Progress ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _shown(start: Position, total: int | None, progress: bool | None) -> Iterator[Any]:
-    """Yield a function that shows a position; it does nothing where nobody watches."""
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield lambda position: None
-        return
-    # rich is loaded by those who watch only.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    begin = time.perf_counter()
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    # On a terminal the bar goes when it is done; in a file only its last state is written.
-    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
-        task = bar.add_task("Learning", total=total, completed=start.n_batches)
-
-        def show(position: Position) -> None:
-            speed = (position.n_rows - start.n_rows) / max(time.perf_counter() - begin, 1e-9)
-            text = f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s"
-            bar.update(task, completed=position.n_batches, description=text)
-
-        yield show
 
 
 # Readers -----------------------------------------------------------------------------------------
@@ -449,12 +422,12 @@ def read_parquet_batches(
     files = _listed(paths)
     check_count(batch_size, "batch_size")
     wanted = [labels] if isinstance(labels, str) else list(labels)
-    names = _parquet_columns(files[0])
+    names = parquet_columns(files[0])
     columns = [name for name in names if name not in wanted] if features is None else list(features)
     if not wanted or not columns:
         raise ValueError(f"{'labels' if not wanted else 'features'} is empty: name at least one column.")
     for path in files:
-        missing = [name for name in (*wanted, *columns) if name not in _parquet_columns(path)]
+        missing = [name for name in (*wanted, *columns) if name not in parquet_columns(path)]
         if missing:
             shown = ", ".join(map(repr, missing[:5]))
             raise DataFileError(f"{path} has no column {shown}: give the names of columns that all files have.")
@@ -466,45 +439,14 @@ def _parquet_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     wanted = [labels] if isinstance(labels, str) else labels
     for path in files:
-        for columns in _parquet_parts(path, [*features, *wanted], batch_size):
+        for part in parquet_parts(path, [*features, *wanted], batch_size):
+            # A column with holes has no dtype of numbers, or NaN in them.
+            columns = {name: part.get_column(name).to_numpy() for name in part.columns}
             for name, values in columns.items():
                 if values.dtype.kind not in "biuf":
                     raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
             X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
             yield X, Y[:, 0] if isinstance(labels, str) else Y
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    if find_spec("pyarrow") is not None:
-        import pyarrow.parquet
-
-        with reading(path, "Parquet file"):
-            return list(pyarrow.parquet.read_schema(path).names)
-    if find_spec("polars") is not None:
-        import polars
-
-        with reading(path, "Parquet file"):
-            return list(polars.read_parquet_schema(path))
-    raise ImportError("Reading Parquet files needs pyarrow or polars: install one.")
-
-
-def _parquet_parts(path: Path, names: list[str], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-    """Yield columns, some rows at a time; a column with holes has no dtype of numbers, or NaN in them."""
-    if find_spec("pyarrow") is not None:
-        import pyarrow.parquet
-
-        with reading(path, "Parquet file"), pyarrow.parquet.ParquetFile(path) as file:
-            for part in file.iter_batches(batch_size, columns=names):
-                yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
-        return
-    import polars
-
-    with reading(path, "Parquet file"):
-        frame = polars.scan_parquet(path).select(names)
-        length = frame.select(polars.len()).collect().item()
-        for start in range(0, length, batch_size):
-            part = frame.slice(start, batch_size).collect()
-            yield {name: part.get_column(name).to_numpy() for name in names}
 
 
 def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:

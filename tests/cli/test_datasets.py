@@ -6,8 +6,8 @@ import numpy as np
 from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
+from dyadlearn._files.tables import load_table
 from dyadlearn.cli import datasets
-from dyadlearn.cli.tables import read_sheet
 
 
 def test_list(run):
@@ -33,10 +33,10 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
     ran = run("datasets", "fetch", "nr", "--to", tmp_path / "nr")
     assert ran.code == 0, ran.err
     assert asked == ["nr"]
-    found = {name: read_sheet(tmp_path / "nr" / f"{name}.csv") for name in ("labels", "instances", "tasks")}
+    found = {name: load_table(tmp_path / "nr" / f"{name}.csv") for name in ("labels", "instances", "tasks")}
     assert_array_equal(found["labels"].values, Y)
     assert_array_equal(found["instances"].values, K)
-    assert found["tasks"].rows.labels == found["labels"].columns.labels == ("p", "q", "r")
+    assert found["tasks"].row_ids.labels == found["labels"].column_ids.labels == ("p", "q", "r")
     assert "2 × 3" in ran.out
     again = run("datasets", "fetch", "nr", "--to", tmp_path / "nr")
     assert (again.code, "exists already" in again.err) == (2, True)

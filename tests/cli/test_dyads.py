@@ -6,33 +6,33 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn.cli.dyads import Options, read_dyads, read_groups, read_labels
-from dyadlearn.cli.talk import Talk
+from dyadlearn.cli.dyads import Reading, read_dyads, read_groups, read_labels
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 
 
-def dyads(tables, talk=None, labels=None, instances=None, tasks=None, **options):
-    talk = talk or Talk(quiet=True)
+def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
+    terminal = terminal or Terminal(quiet=True)
     paths = (labels or tables.labels, instances or tables.instances, tasks or tables.tasks)
-    return read_dyads(*paths, Options(**options), talk)
+    return read_dyads(*paths, Reading(**options), terminal)
 
 
 def test_sides_are_matched_by_name(tables):
     found = dyads(tables)
-    assert_array_equal(found.Y, tables.Y)
-    assert_array_equal(found.instances.values, tables.X)
-    assert_array_equal(found.tasks.values, tables.T)
-    assert found.instance_ids.labels == tuple(tables.users)
-    assert found.instances.names.labels == ("age", "height", "mood")
+    assert_array_equal(found.labels.values, tables.Y)
+    assert_array_equal(found.instances.table.values, tables.X)
+    assert_array_equal(found.tasks.table.values, tables.T)
+    assert found.labels.row_ids.labels == tuple(tables.users)
+    assert found.instances.table.column_ids.labels == ("age", "height", "mood")
 
 
 def test_entities_without_labels_are_left_out_and_counted(tables, put):
     put(tables.labels, tables.users[:5], tables.items[2:], tables.Y[:5, 2:])
-    talk = Talk(quiet=True)
-    found = dyads(tables, talk)
-    assert_array_equal(found.instances.values, tables.X[:5])
-    assert_array_equal(found.tasks.values, tables.T[2:])
-    assert [note.partition(" in ")[0] for note in talk.notes] == ["7 of 12 instances", "2 of 8 tasks"]
+    terminal = Terminal(quiet=True)
+    found = dyads(tables, terminal)
+    assert_array_equal(found.instances.table.values, tables.X[:5])
+    assert_array_equal(found.tasks.table.values, tables.T[2:])
+    assert [note.partition(" in ")[0] for note in terminal.notes] == ["7 of 12 instances", "2 of 8 tasks"]
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ def test_labels_on_their_side(tables, put):
     put(tables.labels, tables.items, tables.users, tables.Y.T)
     with pytest.raises(IdError, match="lies on its side.*--transpose"):
         dyads(tables)
-    assert_array_equal(dyads(tables, transpose=True).Y, tables.Y)
+    assert_array_equal(dyads(tables, transpose=True).labels.values, tables.Y)
 
 
 def test_without_ids_the_order_counts(tables):
     np.save(tables.folder / "labels.npy", tables.Y[::-1, ::-1])
-    talk = Talk(quiet=True)
-    found = dyads(tables, talk, labels=tables.folder / "labels.npy")
-    assert_array_equal(found.Y, tables.Y[::-1, ::-1])
-    assert found.instance_ids.labels == tuple(tables.users[::-1])
-    assert found.task_ids.labels == tuple(tables.items[::-1])
-    assert sum("taken in the order they stand" in note for note in talk.notes) == 2
+    terminal = Terminal(quiet=True)
+    found = dyads(tables, terminal, labels=tables.folder / "labels.npy")
+    assert_array_equal(found.labels.values, tables.Y[::-1, ::-1])
+    assert found.labels.row_ids.labels == tuple(tables.users[::-1])
+    assert found.labels.column_ids.labels == tuple(tables.items[::-1])
+    assert sum("taken in the order they stand" in note for note in terminal.notes) == 2
     np.save(tables.folder / "labels.npy", tables.Y[:5])
     with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
         dyads(tables, labels=tables.folder / "labels.npy")
@@ -136,44 +136,44 @@ def test_long_tables_are_recognised(tables, heading):
     tables.labels.write_text(long_text(tables, heading))
     found = dyads(tables)
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
-    order = [found.task_ids.labels.index(item) for item in tables.items]
-    rows = [found.instance_ids.labels.index(user) for user in tables.users]
-    assert_array_equal(found.Y[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
-    assert_array_equal(found.instances.values[rows], tables.X)
+    order = [found.labels.column_ids.labels.index(item) for item in tables.items]
+    rows = [found.labels.row_ids.labels.index(user) for user in tables.users]
+    assert_array_equal(found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
+    assert_array_equal(found.instances.table.values[rows], tables.X)
 
 
 def test_a_long_table_may_name_everybody_once(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\na,p,5\nb,q,4\n")
-    grid = read_labels(path, Options(), Talk(quiet=True))
+    grid = read_labels(path, Reading(), Terminal(quiet=True))
     assert_array_equal(grid.values, [[5, np.nan], [np.nan, 4]])
 
 
 def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
     put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
-    grid = read_labels(tables.labels, Options(), Talk(quiet=True))
-    assert grid.columns.labels == ("1", "2")
+    grid = read_labels(tables.labels, Reading(), Terminal(quiet=True))
+    assert grid.column_ids.labels == ("1", "2")
 
 
 def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
-    grid = read_labels(path, Options(), Talk(quiet=True))
-    assert grid.rows.labels == ("1", "2")
+    grid = read_labels(path, Reading(), Terminal(quiet=True))
+    assert grid.row_ids.labels == ("1", "2")
     assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
 
 def test_what_becomes_of_the_rows_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n5,b,q,2\n")
-    talk = Talk(quiet=True)
-    grid = read_labels(path, Options(columns="user,item,stars"), talk)
+    terminal = Terminal(quiet=True)
+    grid = read_labels(path, Reading(columns="user,item,stars"), terminal)
     assert_array_equal(grid.values, [[4, np.nan], [np.nan, 2]])
-    assert talk.notes == [
+    assert terminal.notes == [
         f"1 of 4 rows of {path} lack a value and were dropped.",
         f"1 pairs stand in {path} more than once and were averaged; 1 of them with different values.",
     ]
-    filled = read_labels(path, Options(columns="user,item,stars", fill=0.0), Talk(quiet=True))
+    filled = read_labels(path, Reading(columns="user,item,stars", fill=0.0), Terminal(quiet=True))
     assert_array_equal(filled.values, [[4, 0], [0, 2]])
 
 
@@ -193,7 +193,7 @@ def test_long_tables_that_are_not(tmp_path, options, message):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n")
     with pytest.raises(ValueError, match=message):
-        read_labels(path, Options(**options), Talk(quiet=True))
+        read_labels(path, Reading(**options), Terminal(quiet=True))
 
 
 def test_labels_that_are_none(tmp_path):
@@ -201,7 +201,7 @@ def test_labels_that_are_none(tmp_path):
     for text, shape in (("id,p,q\na,,NA\n", None), ("id,p,q\na,b,\n", "long")):
         path.write_text(text)
         with pytest.raises(DataFileError, match=r"l\.csv holds no label"):
-            read_labels(path, Options(format=shape), Talk(quiet=True))
+            read_labels(path, Reading(format=shape), Terminal(quiet=True))
 
 
 def test_fill_is_for_long_tables(tables):
@@ -223,19 +223,19 @@ def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"1 of 12 .* are not valid: 'u4'"):
         dyads(tables, instances=path, **options)
-    with Talk(quiet=True) as talk:
-        found = dyads(tables, talk, instances=path, drop_invalid=True, **options)
+    with Terminal(quiet=True) as terminal:
+        found = dyads(tables, terminal, instances=path, drop_invalid=True, **options)
     kept = [i for i in range(12) if i != 4]
-    assert_array_equal(found.Y, tables.Y[kept])
-    assert found.instance_ids.labels == found.instances.ids.labels == tuple(tables.users[i] for i in kept)
-    assert found.instances.values.shape[0] == 11
-    assert "'u4'" in talk.notes[0]
+    assert_array_equal(found.labels.values, tables.Y[kept])
+    assert found.labels.row_ids.labels == found.instances.table.row_ids.labels == tuple(tables.users[i] for i in kept)
+    assert found.instances.table.values.shape[0] == 11
+    assert "'u4'" in terminal.notes[0]
 
 
 def test_groups_are_matched_by_name(tables):
     path = tables.folder / "groups.csv"
     path.write_text("user,group\n" + "\n".join(f"u{i},{i % 3}" for i in reversed(range(12))))
-    ids = dyads(tables).instance_ids
+    ids = dyads(tables).labels.row_ids
     assert_array_equal(read_groups(path, ids, "instances"), [str(i % 3) for i in range(12)])
     path.write_text("user,group\nu0,1\n")
     with pytest.raises(IdError, match="no group for 11 of the 12 instances: 'u1'"):

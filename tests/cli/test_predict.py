@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, load, save
-from dyadlearn.cli.files import write_columns
-from dyadlearn.cli.tables import read_cells, read_sheet
+from dyadlearn._files.tables import load_table, read_cells
+from dyadlearn._files.writing import write_columns
 from dyadlearn.models._base import PairwiseRidge
 
 
@@ -90,8 +90,8 @@ def test_block_by_block(tables, model, new, run, ending, monkeypatch):
     monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, size: [slice(0, 2), slice(2, n)])
     out = tables.folder / f"out{ending}"
     assert run("predict", model, "--instances", new["users"], "-o", out).code == 0
-    sheet = read_sheet(out)
-    assert sheet.rows.labels == ("n0", "n1", "n2")
+    sheet = load_table(out)
+    assert sheet.row_ids.labels == ("n0", "n1", "n2")
     assert_allclose(sheet.values, predict(load(model), new["X"]), rtol=1e-13)
     assert sizes == [1, 2, 1]  # the first instance alone tells how many tasks there are
 
@@ -103,9 +103,9 @@ def test_formats(tables, model, new, run, ending):
     out = tables.folder / f"out{ending}"
     ran = run("predict", model, "--instances", new["users"], "-o", out)
     assert ran.code == 0, ran.err
-    sheet = read_sheet(out)
-    assert sheet.rows.labels == ("n0", "n1", "n2")
-    assert sheet.columns.labels == tuple(tables.items)
+    sheet = load_table(out)
+    assert sheet.row_ids.labels == ("n0", "n1", "n2")
+    assert sheet.column_ids.labels == tuple(tables.items)
     assert_array_equal(sheet.values, load(model).predict(new["X"]))
     if ending == ".csv.gz":
         assert io.BytesIO(gzip.decompress(out.read_bytes())).readline() == b"instance,i0,i1,i2,i3,i4,i5,i6,i7\n"
@@ -185,8 +185,8 @@ def test_hostile_ids_are_read_back(tables, run, ending):
     write_columns(new, {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))})
     ran = run("predict", path, "--instances", new, "-o", out)
     assert ran.code == 0, ran.err
-    sheet = read_sheet(out)
-    assert sheet.rows.labels == sheet.columns.labels == tuple(HOSTILE)
+    sheet = load_table(out)
+    assert sheet.row_ids.labels == sheet.column_ids.labels == tuple(HOSTILE)
     assert_array_equal(sheet.values, load(path).predict(np.ones((len(HOSTILE), 3))))
     assert run("predict", path, "--instances", new, "--long", "-o", out, "-f").code == 0
     if ending != ".npz":

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn._frames import Ids
-from dyadlearn.cli.dyads import Options, read_labels
-from dyadlearn.cli.shapes import shape_of
-from dyadlearn.cli.tables import read_cells
-from dyadlearn.cli.talk import Talk
+from dyadlearn._files.tables import read_cells
+from dyadlearn._tables import Ids
+from dyadlearn.cli.dyads import Reading, read_labels, shape_of
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 
 GRID = "id,y1,y2\n" + "".join(f"r{k},{k / 2},{k / 4}\n" for k in range(8))
@@ -73,8 +72,8 @@ def test_the_options_decide(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
     with pytest.raises(DataFileError, match=r"l\.csv, line 5, column 'y1': '1.5x' is not a number\.$"):
-        read_labels(path, Options(format="grid"), Talk(quiet=True))
-    assert read_labels(path, Options(format="long"), Talk(quiet=True)).values.shape == (8, 8)
+        read_labels(path, Reading(format="grid"), Terminal(quiet=True))
+    assert read_labels(path, Reading(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
 
 
 def test_the_ids_of_the_tasks_decide(tmp_path):
@@ -90,26 +89,26 @@ def test_the_ids_of_the_tasks_decide(tmp_path):
 def test_a_grid_that_could_be_long_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
-    for options, notes in ((Options(), 1), (Options(format="grid"), 0)):
-        talk = Talk(quiet=True)
-        assert read_labels(path, options, talk).columns.labels == ("item", "stars")
-        assert sum("add --format long" in note for note in talk.notes) == notes
+    for options, notes in ((Reading(), 1), (Reading(format="grid"), 0)):
+        terminal = Terminal(quiet=True)
+        assert read_labels(path, options, terminal).column_ids.labels == ("item", "stars")
+        assert sum("add --format long" in note for note in terminal.notes) == notes
 
 
 def test_first_lines_of_long_tables(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(PAIRS.partition("\n")[2])
-    grid = read_labels(path, Options(), Talk(quiet=True))
+    grid = read_labels(path, Reading(), Terminal(quiet=True))
     assert_array_equal(grid.values[0], [0, 1, np.nan])
     path.write_text(PAIRS.partition("\n")[2].replace("u0,i0,0", "u0,i0,0x"))
     with pytest.raises(DataFileError, match="first line: 'u0' and 'i0' look like a pair, but '0x' is not a number"):
-        read_labels(path, Options(), Talk(quiet=True))
+        read_labels(path, Reading(), Terminal(quiet=True))
     path.write_text("0,1,2\n" + NUMBERS.partition("\n")[2])
     with pytest.raises(DataFileError, match="first line: '0', '1', '2' may be headings or a pair"):
-        read_labels(path, Options(format="long"), Talk(quiet=True))
+        read_labels(path, Reading(format="long"), Terminal(quiet=True))
     path.write_text("1,10,5,99\n1,11,4,98\n")
     with pytest.raises(DataFileError, match="may be headings or a pair"):
-        read_labels(path, Options(columns="1,10,5"), Talk(quiet=True))
+        read_labels(path, Reading(columns="1,10,5"), Terminal(quiet=True))
 
 
 @pytest.mark.parametrize(
@@ -124,4 +123,4 @@ def test_empty_ids_are_refused_everywhere(tmp_path, text, options, where):
     path = tmp_path / "l.csv"
     path.write_text(text)
     with pytest.raises(IdError, match=rf"l\.csv, {where}: the id is empty"):
-        read_labels(path, Options(**options), Talk(quiet=True))
+        read_labels(path, Reading(**options), Terminal(quiet=True))

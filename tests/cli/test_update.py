@@ -28,7 +28,7 @@ def parts(tables, put):
         "new_items": put(folder / "i2.csv", items[5:], task_features, tables.T[5:]),
         "half_labels": put(folder / "l3.csv", users[:6], items[5:], tables.Y[:6, 5:]),
         "half_users": put(folder / "u3.csv", users[:6], features, tables.X[:6]),
-        "rest_labels": put(folder / "l4.csv", users[6:], items[5:], tables.Y[6:, 5:]),
+        "rest_labels": put(folder / "l4.csv", users[6:], items[:4:-1], tables.Y[6:, :4:-1]),
         "rest_users": put(folder / "u4.csv", users[6:], features, tables.X[6:]),
     }
 

@@ -237,7 +237,7 @@ def test_a_truncated_file(tmp_path):
     write(tmp_path, TABLES, pack=True)
     path = tmp_path / "kd_nM.tsv.gz"
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(ValueError, match="kd_nM.tsv.gz is damaged or no text .*: put a good copy in its place"):
+    with pytest.raises(ValueError, match="kd_nM.tsv.gz is damaged or no table .*: put a good copy in its place"):
         fetch_davis(data_home=tmp_path)
 
 

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn.datasets import debtags_kernels, load_debtags
-from dyadlearn.datasets.debtags import DESCR
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +89,11 @@ def test_the_tree_leads_from_the_root_to_every_tag(data):
 
 
 def test_the_description_and_the_docstring_state_the_true_sizes(data):
-    assert data.DESCR is DESCR
+    assert data.DESCR.startswith("Debian packages and their tags\n===")
     density = f"{100 * data.Y.mean():.1f} %"
     for fact in (f"{len(data.instance_names):,} packages", f"{len(data.task_names)} tags", density):
-        assert fact in DESCR
-    assert f"{len(data.words):,} words" in DESCR
+        assert fact in data.DESCR
+    assert f"{len(data.words):,} words" in data.DESCR
     for shape in (data.X.shape, data.tasks.shape, data.Y.shape):
         assert f"of shape {shape}" in load_debtags.__doc__
 

@@ -222,8 +222,8 @@ def test_one_side_may_be_a_matrix_and_the_other_a_network_of_it():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"n_instances": 0}, ValueError, "n_instances must be a whole number of at least 1, found 0"),
-        ({"n_tasks": 2.5}, ValueError, "n_tasks must be a whole number"),
+        ({"n_instances": 0}, ValueError, "n_instances must be at least 1, found 0"),
+        ({"n_tasks": 2.5}, TypeError, "n_tasks must be a whole number"),
         ({"rank": 0}, ValueError, "rank must be"),
         ({"noise": -1}, ValueError, "noise must be a finite number of at least 0, found -1"),
         ({"noise": float("nan")}, ValueError, "noise must be"),

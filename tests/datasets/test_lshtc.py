@@ -275,10 +275,13 @@ def test_values_that_are_too_large_are_named(tmp_path):
 
 def test_wrong_arguments(tmp_path):
     path = write(tmp_path / "train.txt", TEXT)
-    for value in (0, -1, 2.0, True, None):
-        with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, found"):
+    for value in (0, -1):
+        with pytest.raises(ValueError, match="batch_size must be at least 1, found"):
             read_libsvm_batches(path, value)
-    with pytest.raises(ValueError, match="n_features must be a whole number of at least 1, found 0"):
+    for value in (2.0, True, None):
+        with pytest.raises(TypeError, match="batch_size must be a whole number of at least 1, found"):
+            read_libsvm_batches(path, value)
+    with pytest.raises(ValueError, match="n_features must be at least 1, found 0"):
         read_libsvm_batches(path, 1, 0)
     with pytest.raises(ValueError, match="unknown must be one of 'raise', 'ignore', found 'drop'"):
         read_libsvm_batches(path, unknown="drop")

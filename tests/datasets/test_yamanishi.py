@@ -156,7 +156,7 @@ def test_structures_where_their_file_is(tmp_path, pack):
     write(tmp_path, {"nr_smiles.tsv": "D1\tC\nD2\tCC\nD3\tO=C=O\n"}, pack)
     assert fetch_yamanishi("nr", data_home=tmp_path).smiles == {"D1": "C", "D2": "CC", "D3": "O=C=O"}
     write(tmp_path, {"nr_smiles.tsv": "D1\tC\nD2 CC\n"})
-    with pytest.raises(ValueError, match=r"nr_smiles.tsv, line 2: expected an id, a tab and a SMILES, found 'D2 CC'"):
+    with pytest.raises(ValueError, match=r"nr_smiles.tsv, line 2: expected an id, a tab and a text, found 'D2 CC'"):
         fetch_yamanishi("nr", data_home=tmp_path)
 
 
@@ -173,15 +173,20 @@ def test_unknown_words(tmp_path):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1", "line 3: expected 3 numbers after the id, .* found 2"),
-        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1\t0\t1", "line 3: expected 3 numbers after the id, .* found 4"),
-        ("admat_dgc", "hsa2\t0\t1\t0", "", "line 3: expected 3 numbers after the id, .* found 0"),
+        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1", "line 3: expected 4 cells, as in the first line, found 3"),
+        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1\t0\t1", "line 3: expected 4 cells, as in the first line, found 5"),
+        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2", "line 3: expected 4 cells, as in the first line, found 1"),
         ("admat_dgc", "hsa1\t1\t0", "hsa1\t1\t2", "has 2 for hsa1 and D2: expected 0 or 1"),
-        ("simmat_dg", "0.21", "0_21", "line 2, column hsa1: '0_21' is not a number"),
-        ("simmat_dg", "0.21", "o.21", "line 2, column hsa1: 'o.21' is not a number"),
-        ("simmat_dc", "0.13", "", "line 3, column D3: '' is not a number"),
-        ("simmat_dc", "0.13", "nan", "line 3, column D3: 'nan' is not a number"),
-        ("simmat_dg", SMALL["nr_simmat_dg.txt"], "", "holds no table: expected ids in the first line and column"),
+        ("simmat_dg", "0.21", "0_21", "line 2, column 'hsa1': '0_21' is not a number"),
+        ("simmat_dg", "0.21", "o.21", "line 2, column 'hsa1': 'o.21' is not a number"),
+        ("simmat_dc", "0.13", "", "row 'D1', column 'D3': the value is missing; every cell has one"),
+        ("simmat_dc", "0.13", "nan", "row 'D1', column 'D3': the value is missing; every cell has one"),
+        (
+            "simmat_dg",
+            SMALL["nr_simmat_dg.txt"],
+            "",
+            "holds no table: expected a line of headings and lines of values below it",
+        ),
         ("simmat_dg", SMALL["nr_simmat_dg.txt"], "\thsa2\thsa1\n", "holds no table"),
         ("simmat_dg", SMALL["nr_simmat_dg.txt"], "<html>\n</html>\n", "holds no table"),
     ],
@@ -201,7 +206,7 @@ def test_malformed_files_are_named_with_their_line(tmp_path, name, old, new, mes
         ("simmat_dg", "hsa2\t1", "hsa3\t1", r"the rows of nr_simmat_dg.txt and the adjacency matrix .*'hsa2'.*'hsa3'"),
         ("simmat_dc", "\tD2\tD3", "\tD2\tD4", r"the columns of nr_simmat_dc.txt and the adjacency matrix .*'D3'.*'D4'"),
         ("simmat_dc", "\tD2\tD3", "\tD2\tD2", r"The first line of .*nr_simmat_dc.txt has repeated ids: 'D2'"),
-        ("admat_dgc", "hsa2", "hsa1", r"The first column of .*nr_admat_dgc.txt has repeated ids: 'hsa1'"),
+        ("admat_dgc", "hsa2", "hsa1", r"nr_admat_dgc.txt has repeated ids: 'hsa1'"),
     ],
 )
 def test_ids_that_do_not_match(tmp_path, name, old, new, message):
@@ -261,7 +266,7 @@ def test_without_a_checksum_a_page_of_apology_is_not_kept(tmp_path, publisher):
     del yamanishi._CHECKSUMS[FILES[2]]
     good = publisher.files[FILES[2]]
     publisher.files[FILES[2]] = b"<html>This page has moved.</html>\n"
-    with pytest.raises(ValueError, match="nr_simmat_dg.txt holds no table"):
+    with pytest.raises(ConnectionError, match="nr_simmat_dg.txt is a page now, not the file. Get .* by other"):
         fetch_yamanishi("nr", data_home=tmp_path)
     publisher.files[FILES[2]] = good
     assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from dyadlearn.holdout.incomplete import Folds
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout.incomplete import Folds
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
 from sweeps import every, over

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import dyadlearn.holdout.cells as cells_module
+import dyadlearn.holdout.kronecker_both as kronecker_module
 import numpy as np
 import pytest
+from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-import dyadlearn.holdout.cells as cells_module
-import dyadlearn.holdout.kronecker_both as kronecker_module
 from dyadlearn.holdout import holdout
-from dyadlearn.holdout.kronecker_both import kronecker_new_both
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting

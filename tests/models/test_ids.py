@@ -10,9 +10,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
 from sweeps import every, over
 
@@ -481,3 +483,25 @@ def test_score_refuses_labels_of_others(kind):
         model.score(table, frame(kind, Y, ["x", *ROWS[1:]], TASKS))
     with pytest.raises(IdError, match=r"the columns of Y and the tasks do not match.*'t4'.*'x'"):
         model.score(table, frame(kind, Y, ROWS, [*TASKS[:4], "x"]))
+
+
+@pytest.mark.parametrize("model", [TwoStepRidge(), OnlineTwoStepRidge()], ids=["grid", "online"])
+def test_a_table_of_the_library_is_read_as_a_frame_is(model):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(6, 2)), index=list("abcdef"), columns=["u", "v"])
+    T = pd.DataFrame(rng.normal(size=(4, 3)), index=list("pqrs"), columns=["x", "y", "z"])
+    Y = pd.DataFrame(rng.normal(size=(6, 4)), index=list("fedcba"), columns=list("sqrp"))
+    X_new = pd.DataFrame(rng.normal(size=(2, 2)), index=["g", "h"], columns=["u", "v"])
+    expected = clone(model).fit(X, Y, tasks=T).predict(X_new, tasks=T).to_numpy()
+
+    def table(frame):
+        return Table(frame.to_numpy(), Ids(tuple(frame.index)), Ids(tuple(frame.columns)))
+
+    fitted = clone(model).fit(table(X), table(Y), tasks=table(T))
+    np.testing.assert_array_equal(fitted.predict(table(X_new), tasks=table(T)), expected)
+    frame = fitted.predict(pd.DataFrame(X_new.to_numpy()))
+    assert list(frame.columns) == list("sqrp")
+    with pytest.raises(IdError, match="only|not match"):
+        clone(model).fit(table(X.rename(index={"a": "z"})), table(Y), tasks=table(T))
+    with pytest.raises(ValueError, match="feature names of tasks"):
+        fitted.predict(table(X_new), tasks=table(T[["y", "x", "z"]]))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from dyadlearn.models._solve import folding
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +20,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.models._solve import folding
 from dyadlearn.solvers import independent_coefficients, kronecker_coefficients, two_step_coefficients
 from sweeps import covering, every, over
 

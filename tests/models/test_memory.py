@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _validation, landscape, spectrum
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _checks, landscape, spectrum
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.models import _side
 from sweeps import every, lines, over
@@ -40,7 +40,7 @@ def nothing_is_computed(monkeypatch):
 @pytest.fixture
 def free(monkeypatch):
     """Pretend that so many bytes are free."""
-    return lambda count: monkeypatch.setattr(_validation, "available_memory", lambda like: count)
+    return lambda count: monkeypatch.setattr(_checks, "available_memory", lambda like: count)
 
 
 LARGE = 400
@@ -123,7 +123,7 @@ def told(monkeypatch):
 
     def told(work) -> float:
         with monkeypatch.context() as patch:
-            patch.setattr(_validation, "available_memory", lambda like: 0)
+            patch.setattr(_checks, "available_memory", lambda like: 0)
             with pytest.raises(NotEnoughMemoryError) as caught:
                 work()
         return float(re.search(r"about (\S+) MiB", str(caught.value))[1]) * MIB

@@ -7,6 +7,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+from dyadlearn.models._predict import predict_grid
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import rbf_kernel
@@ -14,7 +15,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn import TwoStepRidge, load, save
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.models import _predict
-from dyadlearn.models._predict import predict_grid
 from sweeps import covering, every, over
 
 # Errors of so many units are let pass.

@@ -14,7 +14,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
 )
-from dyadlearn._validation import DEFAULT_ALPHAS
+from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
 
 GRID, TASK_GRID = [0.01, 1.0, 100.0], [0.1, 10.0, 1.0, 1000.0]

@@ -156,7 +156,7 @@ def test_without_a_library_of_frames_it_is_a_dict_of_columns(monkeypatch):
     X, Y, T = make_data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     expected = evaluate(model)
-    monkeypatch.setattr("dyadlearn._frames.find_spec", lambda name: None)
+    monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
     table = evaluate(model)
     assert table == {name: expected[name].tolist() for name in expected.columns}
 

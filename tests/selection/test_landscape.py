@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, landscape
 from dyadlearn._array import to_numpy
-from dyadlearn._validation import DEFAULT_ALPHAS
+from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import Problem, holdout

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from dyadlearn.solvers.block import complete_block, complete_columns, complete_each_task
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.solvers.block import complete_block, complete_columns, complete_each_task
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, over
 

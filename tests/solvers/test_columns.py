@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers.columns import complete_columns, leave_one_out_columns
 from dyadlearn.spectrum import Spectrum
 from problems import PATTERNS, SHAPES
 from sweeps import covering, every, over

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dyadlearn.solvers.deflation import Deflation, choose_rank
+from dyadlearn.solvers.incomplete import complete
+from dyadlearn.solvers.pairs import KroneckerPairs
 from numpy.testing import assert_array_equal
 from scipy import linalg
 
 from dyadlearn.solvers import incomplete
-from dyadlearn.solvers.deflation import Deflation, choose_rank
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import covering, every, over

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from dyadlearn.solvers.folding import Folded, Unfolded
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.solvers import two_step_coefficients
-from dyadlearn.solvers.folding import Folded, Unfolded
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 

@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from dyadlearn.solvers.incomplete import complete
+from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solvers import kronecker_coefficients, two_step_coefficients
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dyadlearn.solvers.incomplete import complete
+from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.solvers import incomplete
-from dyadlearn.solvers.incomplete import complete
-from dyadlearn.solvers.pairs import KroneckerPairs, TwoStepPairs
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import every, lines, over

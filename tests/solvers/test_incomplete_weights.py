@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
-
 from dyadlearn.solvers.incomplete import complete
 from dyadlearn.solvers.pairs import KroneckerPairs
+from numpy.testing import assert_allclose, assert_array_equal
+
 from problems import MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from dyadlearn.solvers.iterative import conjugate_gradients
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.solvers.iterative import conjugate_gradients
 from sweeps import every, lines, over
 
 

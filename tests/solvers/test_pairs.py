@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.testing import assert_allclose, assert_array_equal
-
-from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solvers.pairs import (
     KroneckerPairs,
     TwoStepPairs,
@@ -15,6 +12,9 @@ from dyadlearn.solvers.pairs import (
     interpolation_floor,
     vanishing_residual,
 )
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import covering, every, lines, over

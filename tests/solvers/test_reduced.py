@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dyadlearn.solvers.reduced import predict_others, reduced
 from numpy.testing import assert_allclose
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.solvers.reduced import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
 from sweeps import every, over
 

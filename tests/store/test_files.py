@@ -38,7 +38,7 @@ def test_what_goes_wrong_leaves_the_old_file_as_it_was(moment, error, model, tmp
         raise error
 
     if moment == "open":
-        monkeypatch.setattr("dyadlearn.store.atomic.open", fail, raising=False)
+        monkeypatch.setattr("dyadlearn._files.atomic.open", fail, raising=False)
     elif moment == "write":
         monkeypatch.setattr("dyadlearn.store.container._bytes", fail)
     else:

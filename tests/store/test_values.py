@@ -17,8 +17,8 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, SettingKFold, TwoStepRidge, TwoStepRidgeCV, load, save
-from dyadlearn._frames import Ids
 from dyadlearn._state import Stored, stored_class
+from dyadlearn._tables import Ids
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
@@ -74,8 +74,8 @@ def exact(value):
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
     model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, instance_ids=ids)
-    found = round_trip(model)._grid.instance_ids
+    model._grid = replace(model._grid, row_ids=ids)
+    found = round_trip(model)._grid.row_ids
     assert exact(found.labels) == exact(ids.labels)
     assert found.name == name
 
@@ -95,8 +95,8 @@ def test_timestamps_of_pandas_come_back_exactly(moment, round_trip):
     pd = pytest.importorskip("pandas")
     stamp = pd.Timestamp(moment) if isinstance(moment, str) else pd.Timestamp(moment[0], tz=moment[1])
     model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, instance_ids=Ids((stamp, 1, 2)))
-    found = round_trip(model)._grid.instance_ids.labels[0]
+    model._grid = replace(model._grid, row_ids=Ids((stamp, 1, 2)))
+    found = round_trip(model)._grid.row_ids.labels[0]
     assert (type(found), found, found.unit, str(found.tz)) == (type(stamp), stamp, stamp.unit, str(stamp.tz))
 
 
@@ -105,7 +105,7 @@ def test_timestamps_that_would_change_are_refused(tmp_path):
     model = IndependentTaskRidge().fit(X, Y)
     twice = pd.Timestamp("2024-10-27 02:30", tz="UTC").tz_convert("Europe/Paris") - pd.Timedelta(hours=1, minutes=30)
     for stamp in (twice, pd.NaT):
-        model._grid = replace(model._grid, instance_ids=Ids((stamp, 1, 2)))
+        model._grid = replace(model._grid, row_ids=Ids((stamp, 1, 2)))
         with pytest.raises(ModelFileError, match=r"An id is of type .* use text, numbers, dates or tuples of them"):
             save(model, tmp_path / "model.dyad")
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(what, tmp_path):
 )
 def test_ids_that_cannot_be_stored_are_refused(labels, words, tmp_path):
     model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, instance_ids=Ids(labels))
+    model._grid = replace(model._grid, row_ids=Ids(labels))
     with pytest.raises(ModelFileError) as caught:
         save(model, tmp_path / "model.dyad")
     assert words in str(caught.value)
@@ -254,10 +254,10 @@ def test_every_filter_of_the_library_is_stored_and_none_of_others():
 def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.store.container._LONGEST_HEAD", 2000)
     model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, instance_ids=Ids(("a" * 2000, "b", "c")))
+    model._grid = replace(model._grid, row_ids=Ids(("a" * 2000, "b", "c")))
     with pytest.raises(ModelFileError, match=r"take 3,\d{3} bytes, and a model file has room for 2,000: use shorter"):
         save(model, tmp_path / "model.dyad")
-    model._grid = replace(model._grid, instance_ids=None)
+    model._grid = replace(model._grid, row_ids=None)
     monkeypatch.undo()
     save(model, tmp_path / "model.dyad")
     load(tmp_path / "model.dyad")

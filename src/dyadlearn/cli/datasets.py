@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from dyadlearn import datasets
-from dyadlearn._frames import Ids
-from dyadlearn.cli.files import Force, check_target, write_grid
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_table
+from dyadlearn._files.writing import write_grid
+from dyadlearn._tables import Ids
+from dyadlearn.cli.options import Force, Json, Quiet, check_target
+from dyadlearn.cli.terminal import Terminal, make_table
 from dyadlearn.datasets._home import resolve_home
 
 __all__ = ["app"]
@@ -54,18 +55,18 @@ _SETS = {
 @app.command("list")
 def list_sets(json: Json = False, quiet: Quiet = False) -> None:
     """List the data sets."""
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         figures = {name: {"what": entry.what, "size": entry.size} for name, entry in _SETS.items()}
         rows = [(name, entry.what, entry.size) for name, entry in _SETS.items()]
-        talk.result({"datasets": figures}, make_table(("name", "what", "size"), rows, left=2))
+        terminal.result({"datasets": figures}, make_table(("name", "what", "size"), rows, left=2))
 
 
 @app.command()
 def path(data_home: DataHome = None, json: Json = False, quiet: Quiet = False) -> None:
     """Print the folder in which data sets are looked for and downloaded to."""
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         home = str(resolve_home(data_home))
-        talk.result({"path": home})
+        terminal.result({"path": home})
         if not json:
             typer.echo(home)
 
@@ -89,21 +90,21 @@ def fetch(
 
         dyadlearn tune nr/labels.csv --instances nr/instances.csv --tasks nr/tasks.csv --setting D -o nr.dyad
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         if name not in _SETS:
             raise ValueError(f"There is no data set {name!r}: the names are {', '.join(_SETS)}.")
         targets = [] if to is None else [to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
         for target in targets if to is not None and to.exists() else ():
             check_target(target, force)
-        with talk.working(f"Fetching {name}"):
+        with terminal.working(f"Fetching {name}"):
             data = _SETS[name].load(data_home)
         if to is not None:
             _write(data, name, to, targets)
         shape = list(data.Y.shape) if "Y" in data else None
-        talk.result({"name": name, "shape": shape, "files": [str(target) for target in targets]})
-        talk.say(f"{name}: {_SETS[name].what}" + (f", {shape[0]} × {shape[1]}." if shape else "."))
+        terminal.result({"name": name, "shape": shape, "files": [str(target) for target in targets]})
+        terminal.say(f"{name}: {_SETS[name].what}" + (f", {shape[0]} × {shape[1]}." if shape else "."))
         if targets:
-            talk.say(f"Wrote {', '.join(target.name for target in targets)} to {to}.")
+            terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {to}.")
 
 
 def _write(data: Any, name: str, folder: Path, targets: list[Path]) -> None:
@@ -119,4 +120,4 @@ def _write(data: Any, name: str, folder: Path, targets: list[Path]) -> None:
     for target, values, axes in zip(
         targets, (data.Y, K, G), ((rows, columns), (rows, rows), (columns, columns)), strict=True
     ):
-        write_grid(target, np.asarray(values, dtype=np.float64), *axes, "")
+        write_grid(target, [np.asarray(values, dtype=np.float64)], *axes, "")

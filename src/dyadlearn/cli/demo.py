@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from dyadlearn import TwoStepRidge, landscape, screen
-from dyadlearn._frames import Ids
-from dyadlearn.cli.files import Force, check_target, writing
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import Ids, Table
+from dyadlearn.cli.options import Force, Json, Quiet, check_target
+from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.holdout import Problem
 from dyadlearn.metrics.choice import best_point
@@ -41,25 +42,25 @@ def demo(
         dyadlearn demo
     """
     start = time.perf_counter()
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         writes = not output.exists() or force
         check_target(output, force=True)
         data = load_debtags()
         m, q = data.Y.shape
-        talk.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
+        terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
         model = _fitted(data)
-        scores = _scores(model, talk)
-        talk.say("\nAUC in each setting (0.5 is guessing), and the best of a few λ:", _comparison(scores))
-        talk.say("Exact hold-out: what a score is about was never seen by its model, and none was fitted again.\n")
+        scores = _scores(model, terminal)
+        terminal.say("\nAUC in each setting (0.5 is guessing), and the best of a few λ:", _comparison(scores))
+        terminal.say("Exact hold-out: what a score is about was never seen by its model, and none was fitted again.\n")
         best = scores["two-step"]["A"]
         model.set_alpha(best["alpha"], best["task_alpha"])
         likeliest = screen(model, "A", label=0.0, k=10)
-        talk.say("The likeliest tags that nobody has given:", _missing(likeliest))
+        terminal.say("The likeliest tags that nobody has given:", _missing(likeliest))
         if writes:
-            _write_report(model, output, talk)
+            _write_report(model, output, terminal)
         else:
-            talk.note(f"{output} exists already and was left as it is: --force replaces it, -o writes elsewhere.")
-        talk.result(
+            terminal.note(f"{output} exists already and was left as it is: --force replaces it, -o writes elsewhere.")
+        terminal.result(
             {
                 "instances": m,
                 "tasks": q,
@@ -68,19 +69,18 @@ def demo(
                 "report": str(output) if writes else None,
             }
         )
-        talk.say(f"Done in {time.perf_counter() - start:.1f} s.")
+        terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
 def _fitted(data: Any) -> TwoStepRidge:
     """Fit two-step ridge on kernels of the texts; the other models have the same spectra."""
     K, G = debtags_kernels(data)
-    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, data.Y, tasks=G)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    model._grid = replace(model._grid, instance_ids=packages, task_ids=tags)
-    return model
+    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed")
+    return model.fit(K, Table(data.Y, packages, tags), tasks=G)
 
 
-def _scores(model: TwoStepRidge, talk: Talk) -> dict[str, dict[str, dict[str, Any]]]:
+def _scores(model: TwoStepRidge, terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the best AUC of each model in each setting, and where it is."""
     two_step = model._problem()
     # Kronecker ridge takes its time in setting D, so it gets one value less.
@@ -91,7 +91,7 @@ def _scores(model: TwoStepRidge, talk: Talk) -> dict[str, dict[str, dict[str, An
     }
     scores: dict[str, dict[str, dict[str, Any]]] = {}
     for name, (problem, settings, alphas) in problems.items():
-        found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=talk.progress)
+        found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
         scores[name] = {setting: _best(values, alphas) for setting, values in found.items()}
     return scores
 
@@ -122,11 +122,11 @@ def _missing(found: Any) -> Any:
     return make_table(("package", "tag", "score"), rows, left=2)
 
 
-def _write_report(model: TwoStepRidge, path: Path, talk: Talk) -> None:
+def _write_report(model: TwoStepRidge, path: Path, terminal: Terminal) -> None:
     try:
         from dyadlearn.report import write_report
     except ImportError as error:
-        talk.note(f"No report was written: {error}")
+        terminal.note(f"No report was written: {error}")
         return
     with writing(path):
         write_report(
@@ -136,6 +136,6 @@ def _write_report(model: TwoStepRidge, path: Path, talk: Talk) -> None:
             scoring="roc_auc",
             alphas=_ALPHAS,
             task_alphas=_ALPHAS,
-            progress=talk.progress,
+            progress=terminal.progress,
         )
-    talk.say(f"Wrote {path}: open it in a browser.")
+    terminal.say(f"Wrote {path}: open it in a browser.")

@@ -1,4 +1,8 @@
-"""Labels with both their sides: read, put in order by name, and checked against each other."""
+"""Labels with both their sides: read, put in order by name, and checked against each other.
+
+Whether a table of labels is a grid or a long table the file tells; where a slip could turn one into the other, nobody
+guesses.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,28 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
-from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids, lies_on_its_side, make_ids
-from dyadlearn.cli.shapes import could_be_long, is_number, shape_of
-from dyadlearn.cli.sides import Entities, Source, open_source, training_side
-from dyadlearn.cli.tables import ARRAYS, Cells, Sheet, id_text, is_missing, read_cells, read_sheet, shown, suffix_of
-from dyadlearn.cli.talk import Talk
+from dyadlearn._files.packed import parse_number
+from dyadlearn._files.tables import ARRAYS, Cells, id_text, is_missing, load_table, read_cells, suffix_of
+from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
+from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
 
-__all__ = ["Dyads", "Options", "read_dyads", "read_groups", "read_labels"]
+__all__ = ["Dyads", "Reading", "read_dyads", "read_groups", "read_labels", "shape_of"]
+
+
+# Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
+_NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
+_WHOLE = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
-class Options:
+class Reading:
     """How the files are to be read, as the command line says.
 
     Attributes
@@ -59,82 +66,50 @@ class Options:
 
 @dataclass(frozen=True)
 class Dyads:
-    """Labels Y (m, q) with NaN where not observed, their ids, and the two sides in the same order."""
+    """Labels (m, q) with NaN where not observed and with their ids, and the two sides in the same order."""
 
-    Y: np.ndarray
-    instance_ids: Ids | None
-    task_ids: Ids | None
+    labels: Table
     instances: Entities
     tasks: Entities | None
 
 
-# The options of all commands that read labels and their sides.
-Labels = Annotated[
-    Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
-]
-Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
-MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
-Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
-Kernel = Annotated[
-    str | None,
-    typer.Option(help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."),
-]
-TaskKernel = Annotated[str | None, typer.Option(help="Kernel of the tasks.")]
-Fingerprint = Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")]
-InstancesSmiles = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
-]
-TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
-Format = Annotated[str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")]
-Columns = Annotated[
-    str | None, typer.Option(metavar="I,T,V", help="Columns of a long table: instance, task and value, by name.")
-]
-Fill = Annotated[
-    float | None, typer.Option(help="The value of pairs that a long table lacks; by default they are not observed.")
-]
-DropInvalid = Annotated[
-    bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
-]
-Transpose = Annotated[bool, typer.Option("--transpose", help="The rows of the labels are tasks.")]
-
-
-def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Options, talk: Talk) -> Dyads:
+def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Reading, terminal: Terminal) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
     Parameters
     ----------
     labels, instances : Path
     tasks : Path or None
-    options : Options
-    talk : Talk
+    options : Reading
+    terminal : Terminal
         Told what was left out, dropped or averaged.
     """
     first = open_source(instances, options.instances_smiles)
     second = None if tasks is None else open_source(tasks, options.tasks_smiles)
     wanted = first if options.transpose else second
-    grid = read_labels(labels, options, talk, None if wanted is None else wanted.ids)
-    _check_headings(grid, (first, second))
-    _check_orientation(grid, first, second)
-    places = _places(first, grid.rows, grid.values.shape[0], "instances", "rows", grid.path, talk)
-    how = (options.fingerprint, options.drop_invalid, talk)
-    X, kept = training_side(first, places, options.kernel, *how)
+    grid = read_labels(labels, options, terminal, None if wanted is None else wanted.ids)
+    _check_headings(grid, labels, (first, second))
+    _check_orientation(grid, labels, first, second)
+    places = _places(first, grid.row_ids, grid.values.shape[0], "instances", "rows", labels, terminal)
+    how = (options.fingerprint, options.drop_invalid, terminal)
+    X, kept = training_entities(first, places, options.kernel, *how)
     T, kept_tasks = None, None
     if second is not None:
-        places = _places(second, grid.columns, grid.values.shape[1], "tasks", "columns", grid.path, talk)
-        T, kept_tasks = training_side(second, places, options.task_kernel, *how)
+        places = _places(second, grid.column_ids, grid.values.shape[1], "tasks", "columns", labels, terminal)
+        T, kept_tasks = training_entities(second, places, options.task_kernel, *how)
     grid = grid.take(kept, kept_tasks)
-    task_ids = grid.columns or (None if T is None else T.ids)
-    return Dyads(grid.values, grid.rows or X.ids, task_ids, X, T)
+    task_ids = grid.column_ids or (None if T is None else T.table.row_ids)
+    return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = None) -> Sheet:
+def read_labels(path: Path, options: Reading, terminal: Terminal, tasks: Ids | None = None) -> Table:
     """Read labels as a grid; what became of the rows of a long table is said.
 
     Parameters
     ----------
     path : Path
-    options : Options
-    talk : Talk
+    options : Reading
+    terminal : Terminal
     tasks : Ids or None
         What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
     """
@@ -144,27 +119,27 @@ def read_labels(path: Path, options: Options, talk: Talk, tasks: Ids | None = No
         raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
     if suffix_of(path) in ARRAYS:
-        grid = read_sheet(path)
+        grid = load_table(path)
         if not isinstance(grid.values, np.ndarray):
             raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
     else:
         cells = read_cells(path)
         shape = "long" if options.columns is not None else options.format or shape_of(cells, tasks)
         is_long = shape == "long"
-        if not is_long and options.format is None and tasks is None and could_be_long(cells):
-            talk.note(
+        if not is_long and options.format is None and tasks is None and _could_be_long(cells):
+            terminal.note(
                 f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
                 "and a value in each line, add --format long."
             )
-        grid = _from_long(cells, options, talk) if is_long else cells.sheet()
+        grid = _from_long(cells, options, terminal) if is_long else cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
     if np.isnan(grid.values).all():
         raise DataFileError(f"{path} holds no label.")
-    return grid.transposed() if options.transpose else grid
+    return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
+def _from_long(cells: Cells, options: Reading, terminal: Terminal) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
@@ -173,18 +148,18 @@ def _from_long(cells: Cells, options: Options, talk: Talk) -> Sheet:
         raise DataFileError(f"{cells.path} holds no label.")
     found = to_grid(pairs, labels)
     if found.n_dropped:
-        talk.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
+        terminal.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
     if found.n_repeated:
-        talk.note(
+        terminal.note(
             f"{found.n_repeated} pairs stand in {cells.path} more than once and were averaged; "
             f"{found.n_contradicting} of them with different values."
         )
     values = found.grid if options.fill is None else np.where(np.isnan(found.grid), options.fill, found.grid)
     rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
-    return Sheet(values, rows, columns, cells.path)
+    return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: Options) -> list[int]:
+def _long_places(cells: Cells, options: Reading) -> list[int]:
     """Return which columns hold instance, task and value."""
     if options.columns is None:
         if len(cells.headings) != 3:
@@ -202,7 +177,7 @@ def _long_places(cells: Cells, options: Options) -> list[int]:
 def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     """Return a long table with its first line among the others, where that is a pair and no headings."""
     first, second, value = (cells.headings[place] for place in places)
-    if value and is_number(value):
+    if value and _is_number(value):
         # pandas numbers the columns of a frame that has no names.
         if named or cells.headings == ["0", "1", "2"]:
             raise DataFileError(
@@ -220,40 +195,42 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     return cells
 
 
-def _check_headings(grid: Sheet, sources: tuple[Source, Source | None]) -> None:
+def _check_headings(grid: Table, labels: Path, sources: tuple[Source, Source | None]) -> None:
     """Refuse files whose first line, which is read as headings, begins with an id: they have none."""
-    for labelled, source in zip((grid.rows, grid.columns), sources, strict=True):
+    for labelled, source in zip((grid.row_ids, grid.column_ids), sources, strict=True):
         if source is None or source.ids is None or labelled is None:
             continue
-        for path, corner, ids in ((grid.path, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
+        for path, corner, ids in ((labels, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
             if corner is not None and corner in ids.labels:
                 raise DataFileError(
                     f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
                 )
 
 
-def _check_orientation(grid: Sheet, instances: Source, tasks: Source | None) -> None:
+def _check_orientation(grid: Table, labels: Path, instances: Source, tasks: Source | None) -> None:
     """Tell somebody whose labels lie on their side."""
-    if lies_on_its_side(grid.rows, grid.columns, instances.ids, None if tasks is None else tasks.ids):
+    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.ids, None if tasks is None else tasks.ids):
         raise IdError(
-            f"{grid.path} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
+            f"{labels} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
             "rows. Add --transpose."
         )
 
 
 def _places(
-    source: Source, wanted: Ids | None, n: int, side: str, axis: str, labels: Path, talk: Talk
+    source: Source, wanted: Ids | None, n: int, side: str, axis: str, labels: Path, terminal: Terminal
 ) -> np.ndarray | None:
     """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
     if wanted is None or source.ids is None:
-        found = len(source.texts) if source.sheet is None else source.sheet.values.shape[0]
+        found = source.table.values.shape[0]
         if found != n:
             raise ValueError(
                 f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
                 "many and in the same order."
             )
         if wanted is not None or source.ids is not None:
-            talk.note(f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand.")
+            terminal.note(
+                f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand."
+            )
         return None
     own = set(source.ids.labels)
     lacking = [str(label) for label in wanted.labels if label not in own]
@@ -261,7 +238,7 @@ def _places(
         raise IdError(_lacking(lacking, source, wanted, axis, labels))
     if len(source.ids) > len(wanted):
         left_out = len(source.ids) - len(wanted)
-        talk.note(f"{left_out} of {len(source.ids)} {side} in {source.path} have no labels and are left out.")
+        terminal.note(f"{left_out} of {len(source.ids)} {side} in {source.path} have no labels and are left out.")
     return source.ids.positions(wanted.labels, str(source.path))
 
 
@@ -301,11 +278,13 @@ def _alike(label: str, known: list[str]) -> str:
 
 
 def _as_number(label: str) -> float | None:
-    return None if is_missing(label) or not is_number(label) else parse_number(label)
+    return None if is_missing(label) or not _is_number(label) else parse_number(label)
 
 
-def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:
-    """Read a table of ids and groups; return the group of each id wanted."""
+def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
+    """Read a table of ids and groups; return the group of each id wanted, None without a file."""
+    if path is None:
+        return None
     cells = read_cells(path)
     if len(cells.headings) != 2:
         raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
@@ -316,3 +295,104 @@ def read_groups(path: Path, wanted: Ids | None, side: str) -> np.ndarray:
     if lacking:
         raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")
     return np.array([groups[label] for label in wanted.labels])
+
+
+# A grid or a long table? -----------------------------------------------------------------------------
+
+
+def _is_number(cell: Any) -> bool:
+    """Tell whether a cell can be one of a grid: a number, or a missing one."""
+    if is_missing(cell):
+        return True
+    try:
+        parse_number(cell) if isinstance(cell, str) else float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
+    """Tell whether a table is a "grid" or "long"; refuse to guess where a single slip could decide.
+
+    A grid has numbers in all columns but that of the ids, which are all different. A long table has ids in its first
+    two columns and numbers in its third. In the order in which they are asked:
+
+    1. The tasks, where they are known: they are the headings of a grid, or stand in the second column of a long table.
+    2. A table that is a grid without fault is one.
+    3. One of three columns is long if its second column has texts only, of several kinds or beside repeated ids, none
+       of which is nearly a number; or if the ids of its first column stand there twice on average, those of its second
+       are whole numbers or texts, and no pair stands twice.
+
+    Anything else may be a grid with a typing error, or a long table: it is refused with its first fault as a grid and
+    with how to go on.
+
+    Parameters
+    ----------
+    cells : Cells
+    tasks : Ids or None
+        The ids of all tasks.
+    """
+    has_three = len(cells.headings) == 3
+    if has_three and tasks is not None and (known := _shape_by_tasks(cells, tasks)):
+        return known
+    fault = _fault_of_grid(cells)
+    if fault is None or len(cells.headings) < 3:
+        return "grid"
+    if has_three and _is_surely_long(cells):
+        return "long"
+    if has_three:
+        raise DataFileError(
+            f"{cells.path} may be a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task "
+            f"and value. As a grid it has a fault: {fault}. Correct that, or say what it is by --format grid or "
+            "--format long."
+        )
+    names = f"--columns {','.join(cells.headings[:3])}"
+    if any(map(_is_number, cells.headings[1:3])):
+        names = "--columns, after putting a line of headings above them"
+    raise DataFileError(
+        f"{fault}. Correct that; or, if {cells.path} is no grid but has an instance, a task and a value in each line, "
+        f"name their columns, such as by {names}."
+    )
+
+
+def _could_be_long(cells: Cells) -> bool:
+    """Tell whether a grid without fault would make a long table too: each instance once, and tasks that are numbers."""
+    second = [id_text(line[1]) for line in cells.lines] if len(cells.headings) == 3 else []
+    return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
+
+
+def _shape_by_tasks(cells: Cells, tasks: Ids) -> str | None:
+    known = {id_text(label) for label in tasks.labels}
+    listed = sum(id_text(line[1]) in known for line in cells.lines)
+    if known.issuperset(cells.headings[1:]) and not listed:
+        return "grid"
+    return "long" if not known & set(cells.headings) and listed > len(cells.lines) / 2 else None
+
+
+def _fault_of_grid(cells: Cells) -> str | None:
+    """Return the first thing that a grid must not have, None where there is none."""
+    # Ids stand in the first column or, as pandas writes them, in the last; texts in between are those of a long table.
+    place = cells.id_place if cells.id_place == len(cells.headings) - 1 else 0
+    lines: dict[str, int] = {}
+    for number, line in zip(cells.numbers, cells.lines, strict=True):
+        label = id_text(line[place])
+        if label in lines:
+            return f"{cells.path}: the id {label!r} stands in the lines {lines[label]} and {number}"
+        lines[label] = number
+    for row, line in enumerate(cells.lines):
+        for column, cell in enumerate(line):
+            if column != place and not _is_number(cell):
+                return f"{cells.where(row, column)}: {cell!r} is not a number"
+    return None
+
+
+def _is_surely_long(cells: Cells) -> bool:
+    """Tell whether no few typing errors can have made this table of three columns out of a grid."""
+    if any(is_missing(line[1]) for line in cells.lines):
+        return False
+    first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
+    n, n_ids = len(first), len(set(first))
+    if not any(_is_number(label) or _NEARLY_A_NUMBER.fullmatch(label) for label in second):
+        return n > 1 and (len(set(second)) > 1 or n_ids < n)
+    are_ids = all(_WHOLE.fullmatch(label) or not _is_number(label) for label in second)
+    return are_ids and n > 3 and n >= 2 * n_ids and len(set(zip(first, second, strict=True))) == n

@@ -11,9 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from dyadlearn.cli.words import spoken
+from dyadlearn._files.atomic import Written, noting_files
+from dyadlearn.cli.terminal import spoken
 from dyadlearn.exceptions import FileChangedError, ModelFileError
-from dyadlearn.store.atomic import Written, noting_files
 
 __all__ = [
     "BAD_INPUT",

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import verify_holdout
-from dyadlearn.cli import dyads
-from dyadlearn.cli.fitting import ModelName, check_model, fitted, settings_of
+from dyadlearn.cli import dyads, options
+from dyadlearn.cli.fitting import check_model, fitted
 from dyadlearn.cli.modelfile import load_model
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
+from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
+from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.heldout import held_out, labelled_model
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
@@ -22,8 +23,8 @@ __all__ = ["evaluate", "scores_of"]
 
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="MODEL|LABELS", help="A model file, or labels with --instances.")],
-    instances: dyads.MaybeInstances = None,
-    tasks: dyads.Tasks = None,
+    instances: options.MaybeInstances = None,
+    tasks: options.Tasks = None,
     model: ModelName = "two-step",
     alpha: Annotated[float | None, typer.Option(help="Regularisation of the instances; 1 where not given.")] = None,
     task_alpha: Annotated[float | None, typer.Option(help="Regularisation of the tasks; 1 where not given.")] = None,
@@ -32,16 +33,16 @@ def evaluate(
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
-    kernel: dyads.Kernel = None,
-    task_kernel: dyads.TaskKernel = None,
-    instances_smiles: dyads.InstancesSmiles = None,
-    tasks_smiles: dyads.TasksSmiles = None,
-    fingerprint: dyads.Fingerprint = None,
-    format: dyads.Format = None,
-    columns: dyads.Columns = None,
-    fill: dyads.Fill = None,
-    transpose: dyads.Transpose = False,
-    drop_invalid: dyads.DropInvalid = False,
+    kernel: options.Kernel = None,
+    task_kernel: options.TaskKernel = None,
+    instances_smiles: options.InstancesSmiles = None,
+    tasks_smiles: options.TasksSmiles = None,
+    fingerprint: options.Fingerprint = None,
+    format: options.Format = None,
+    columns: options.Columns = None,
+    fill: options.Fill = None,
+    transpose: options.Transpose = False,
+    drop_invalid: options.DropInvalid = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -55,7 +56,7 @@ def evaluate(
 
         dyadlearn evaluate model.dyad --scoring roc_auc --scoring average_precision --json
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         wanted = settings_of(settings)
         for name in scoring or ():
             scorer(name)
@@ -69,7 +70,7 @@ def evaluate(
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
-            options = dyads.Options(
+            how = dyads.Reading(
                 format,
                 columns,
                 fill,
@@ -81,24 +82,24 @@ def evaluate(
                 tasks_smiles,
                 drop_invalid,
             )
-            data = dyads.read_dyads(source, instances, tasks, options, talk)
+            data = dyads.read_dyads(source, instances, tasks, how, terminal)
             estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = scores_of(estimator, wanted, wanted_scores, cv, talk)
+        rows = scores_of(estimator, wanted, wanted_scores, cv, terminal)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
-            _verify(estimator, rows, cells, talk)
+            _verify(estimator, rows, cells, terminal)
         headings = ["setting", "new", "method", *names] + (["from refitting"] if verify else [])
         lines = [
             [row["setting"], row["new"], row["method"], *(number(row["scores"][name]) for name in names)]
             + ([number(row["difference"])] if verify else [])
             for row in rows
         ]
-        talk.result({"settings": rows}, make_table(headings, lines, left=3))
+        terminal.result({"settings": rows}, make_table(headings, lines, left=3))
 
 
 def scores_of(
-    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, talk: Talk
+    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, terminal: Terminal
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -109,7 +110,7 @@ def scores_of(
         Those of new tasks are left out, and that is said, where the model knows nothing of tasks.
     scoring : list of str or Scorer
     cv : int or None
-    talk : Talk
+    terminal : Terminal
 
     Returns
     -------
@@ -118,12 +119,14 @@ def scores_of(
     """
     problem, judges = model._problem(), [scorer(each) for each in scoring]
     if problem.task_spectrum is None and any(setting.new_task for setting in settings):
-        talk.note("The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out.")
+        terminal.note(
+            "The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out."
+        )
         settings = [setting for setting in settings if not setting.new_task]
     rows: list[dict[str, Any]] = []
     for setting in settings:
         prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
-        with talk.working(f"Setting {setting.value}: hold-out"):
+        with terminal.working(f"Setting {setting.value}: hold-out"):
             values, method = held_out(model, setting, cv)
         rows.append(
             {
@@ -137,7 +140,7 @@ def scores_of(
         for name, count in rows[-1]["undefined"].items():
             if count:
                 side = {"B": "instances", "C": "tasks"}.get(setting.value, "cells")
-                talk.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
+                terminal.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
     return rows
 
 
@@ -153,12 +156,14 @@ def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> A
     return model.set_alpha(**given)
 
 
-def _verify(model: Any, rows: list[dict[str, Any]], cells: int, talk: Talk) -> None:
+def _verify(model: Any, rows: list[dict[str, Any]], cells: int, terminal: Terminal) -> None:
     """Add to each row the largest difference from refitting."""
     for row in rows:
         row["difference"] = None
         if not model._problem().is_complete:
-            talk.note("Labels are missing: hold-out predictions are made by solving again, there is nothing to verify.")
+            terminal.note(
+                "Labels are missing: hold-out predictions are made by solving again, there is nothing to verify."
+            )
             return
-        with talk.working(f"Setting {row['setting']}: refitting"):
+        with terminal.working(f"Setting {row['setting']}: refitting"):
             row["difference"] = verify_holdout(model, row["setting"], n_cells=cells, random_state=0)

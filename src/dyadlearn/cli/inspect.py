@@ -10,11 +10,12 @@ import typer
 
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._array import to_numpy
-from dyadlearn.cli.files import Force, check_target, writing
-from dyadlearn.cli.fitting import settings_of
-from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.tables import id_text, shown
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+from dyadlearn._files.tables import id_text
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import shown
+from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target, settings_of
+from dyadlearn.cli.terminal import Terminal, make_list, number
 
 __all__ = ["inspect", "report"]
 
@@ -26,11 +27,11 @@ def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> N
 
         dyadlearn inspect model.dyad
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         found = load_model(model)
         figures = _figures(found)
         rows = [(name.replace("_", " "), _line(value)) for name, value in figures.items() if value not in (None, {})]
-        talk.result(figures, make_list(rows))
+        terminal.result(figures, make_list(rows))
 
 
 def _figures(found: Loaded) -> dict[str, Any]:
@@ -101,13 +102,13 @@ def report(
 
         dyadlearn report model.dyad -o report.html --title "Nuclear receptors"
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         check_target(output, force)
         wanted = None if settings is None else settings_of(settings)
         found = load_model(model)
         from dyadlearn.report import write_report
 
         with writing(output):
-            write_report(found.model, output, title=title, settings=wanted, scoring=scoring, progress=talk.progress)
-        talk.result({"output": str(output)})
-        talk.say(f"Wrote {output}: open it in a browser.")
+            write_report(found.model, output, title=title, settings=wanted, scoring=scoring, progress=terminal.progress)
+        terminal.result({"output": str(output)})
+        terminal.say(f"Wrote {output}: open it in a browser.")

@@ -9,9 +9,10 @@ import typer
 
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
-from dyadlearn.cli.files import Force, check_table, write_columns
-from dyadlearn.cli.modelfile import Loaded, ModelArgument, load_model
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_table, number
+from dyadlearn._files.writing import write_columns
+from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.heldout import labelled_model
 from dyadlearn.exceptions import IdError
 
@@ -43,15 +44,15 @@ def screen(
 
         dyadlearn screen model.dyad --label 0 -k 100 -o suspicious.csv
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         check_table(output, force)
         loaded = load_model(model)
         _ = loaded.ids  # which a list in a file must be able to tell apart
-        with talk.working("Hold-out"):
+        with terminal.working("Hold-out"):
             found = screened(loaded.model, setting, k=k, label=label, cv=cv)
         figures = {"setting": found.setting, "method": found.method, "cells": _rows(found.columns())}
         title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
-        _tell(found.columns(), figures, title, 2, output, talk)
+        _tell(found.columns(), figures, title, 2, output, terminal)
 
 
 def recommend(
@@ -80,11 +81,11 @@ def recommend(
 
         dyadlearn recommend model.dyad --for D00348 --json
     """
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         check_table(output, force)
         loaded = load_model(model)
         asked = _subject(loaded, subject, side)
-        with talk.working("Hold-out"):
+        with terminal.working("Hold-out"):
             found = recommended(labelled_model(loaded.model), **asked, k=k, setting=setting, zeros=zeros, cv=cv)
         figures = {
             "for": subject,
@@ -94,7 +95,7 @@ def recommend(
             "best": _rows(found.columns()),
         }
         title = f"Best {found.of} for {subject} that are not observed"
-        _tell(found.columns(), figures, title, 1, output, talk)
+        _tell(found.columns(), figures, title, 1, output, terminal)
 
 
 def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     grid = labelled_model(loaded.model)._grid
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(
-        ("instance", "task"), loaded.ids, (grid.instance_ids, grid.task_ids), grid.values.shape, strict=True
+        ("instance", "task"), loaded.ids, (grid.row_ids, grid.column_ids), grid.values.shape, strict=True
     ):
         if ids is None:
             if subject.isdecimal() and int(subject) < count:
@@ -129,17 +130,22 @@ def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 def _tell(
-    columns: dict[str, list[Any]], figures: dict[str, Any], title: str, left: int, output: Path | None, talk: Talk
+    columns: dict[str, list[Any]],
+    figures: dict[str, Any],
+    title: str,
+    left: int,
+    output: Path | None,
+    terminal: Terminal,
 ) -> None:
     """Write a list to a file, or print it."""
     if output is not None:
         write_columns(output, columns)
         figures = {**figures, "output": str(output)}
-        talk.result(figures)
-        talk.say(f"Wrote {len(next(iter(columns.values())))} rows to {output}.")
+        terminal.result(figures)
+        terminal.say(f"Wrote {len(next(iter(columns.values())))} rows to {output}.")
         return
     lines = [
         [str(cell) if place < left else number(cell) for place, cell in enumerate(line)]
         for line in zip(*columns.values(), strict=True)
     ]
-    talk.result(figures, title, make_table(list(columns), lines, left=left))
+    terminal.result(figures, title, make_table(list(columns), lines, left=left))

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from dyadlearn import OnlineTwoStepRidge
-from dyadlearn._frames import Ids
-from dyadlearn.cli.files import writing
-from dyadlearn.cli.sides import Recipe
-from dyadlearn.cli.tables import id_text, text_ids
+from dyadlearn._files.tables import id_text, text_ids
+from dyadlearn._files.writing import writing
+from dyadlearn._tables import Ids
+from dyadlearn.cli.entities import Recipe
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import read_model, write_model
 
-__all__ = ["Loaded", "ModelArgument", "load_model", "save_model"]
+__all__ = ["Loaded", "load_model", "save_model"]
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 
 # Where the header of a model file has what only the command line needs.
 _KEY = "command_line"
@@ -58,7 +55,7 @@ class Loaded:
         """The ids of the instances and of the tasks, as the model has them."""
         if isinstance(self.model, OnlineTwoStepRidge):
             return None, self.model._learnt.task_ids
-        return self.model._grid.instance_ids, self.model._grid.task_ids
+        return self.model._grid.row_ids, self.model._grid.column_ids
 
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:

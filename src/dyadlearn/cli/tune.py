@@ -8,19 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn.cli import dyads
-from dyadlearn.cli.files import Force, check_target
-from dyadlearn.cli.fitting import (
-    ModelName,
-    Scoring,
-    alphas_of,
-    check_model,
-    check_online,
-    fitted,
-    searched,
-)
+from dyadlearn.cli import dyads, options
+from dyadlearn.cli.fitting import check_model, check_online, fitted, searched
 from dyadlearn.cli.modelfile import Loaded, save_model
-from dyadlearn.cli.talk import Json, Quiet, Talk, make_list, number
+from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas_of, check_target
+from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import as_setting
 
@@ -33,10 +25,10 @@ Alphas = Annotated[
 
 
 def tune(
-    labels: dyads.Labels,
-    instances: dyads.Instances,
+    labels: options.Labels,
+    instances: options.Instances,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, by custom model.dyad.")],
-    tasks: dyads.Tasks = None,
+    tasks: options.Tasks = None,
     model: ModelName = "two-step",
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
     scoring: Scoring = None,
@@ -45,16 +37,16 @@ def tune(
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
-    kernel: dyads.Kernel = None,
-    task_kernel: dyads.TaskKernel = None,
-    instances_smiles: dyads.InstancesSmiles = None,
-    tasks_smiles: dyads.TasksSmiles = None,
-    fingerprint: dyads.Fingerprint = None,
-    format: dyads.Format = None,
-    columns: dyads.Columns = None,
-    fill: dyads.Fill = None,
-    transpose: dyads.Transpose = False,
-    drop_invalid: dyads.DropInvalid = False,
+    kernel: options.Kernel = None,
+    task_kernel: options.TaskKernel = None,
+    instances_smiles: options.InstancesSmiles = None,
+    tasks_smiles: options.TasksSmiles = None,
+    fingerprint: options.Fingerprint = None,
+    format: options.Format = None,
+    columns: options.Columns = None,
+    fill: options.Fill = None,
+    transpose: options.Transpose = False,
+    drop_invalid: options.DropInvalid = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -69,7 +61,7 @@ def tune(
 
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
     """
-    options = dyads.Options(
+    how = dyads.Reading(
         format,
         columns,
         fill,
@@ -81,16 +73,16 @@ def tune(
         tasks_smiles,
         drop_invalid,
     )
-    with Talk(json, quiet) as talk:
+    with Terminal(json, quiet) as terminal:
         check_target(output, force)
         check_model(model, tasks is not None)
         chosen_setting = as_setting(setting).value
         grid = alphas_of(alphas, "--alphas")
         task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
-        data = dyads.read_dyads(labels, instances, tasks, options, talk)
+        data = dyads.read_dyads(labels, instances, tasks, how, terminal)
         if model == "online":
             check_online(data)
-        scoring = scoring or usual_scoring(data.Y)
+        scoring = scoring or usual_scoring(data.labels.values)
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",
@@ -99,9 +91,9 @@ def tune(
             alphas=grid,
             task_alphas=task_grid,
             cv=cv,
-            groups=None if groups is None else dyads.read_groups(groups, data.instance_ids, "instances"),
-            task_groups=None if task_groups is None else dyads.read_groups(task_groups, data.task_ids, "tasks"),
-            talk=talk,
+            groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
+            task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
+            progress=terminal.progress,
         )
         figures = _figures(search, data, model, scoring)
         kept = search
@@ -116,13 +108,13 @@ def tune(
         }
         recipe = None if data.tasks is None or model == "independent" else data.tasks.recipe
         save_model(Loaded(kept, data.instances.recipe, recipe, origin), output)
-        talk.result({**figures, "output": str(output)})
-        talk.say(_summary(figures, data), f"Wrote {output}.")
+        terminal.result({**figures, "output": str(output)})
+        terminal.say(_summary(figures, data), f"Wrote {output}.")
 
 
 def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[str, Any]:
     """Return what was found, for machines."""
-    m, q = data.Y.shape
+    m, q = data.labels.values.shape
     return {
         "model": model,
         "setting": search.holdout_setting_,
@@ -133,16 +125,16 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "holdout": search.holdout_method_,
         "instances": m,
         "tasks": q,
-        "observed": int(np.count_nonzero(~np.isnan(data.Y))),
+        "observed": int(np.count_nonzero(~np.isnan(data.labels.values))),
     }
 
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
     """Return what was found, for people."""
-    m, q = data.Y.shape
+    m, q = data.labels.values.shape
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
-        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.Y.size:.4g} % observed"),
+        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.labels.values.size:.4g} % observed"),
         ("instances", data.instances.recipe.in_words),
         ("tasks", task_side),
         ("alpha", number(figures["alpha"])),

@@ -1,4 +1,4 @@
-"""Where data sets lie, and how they get there."""
+"""Where the files of data sets lie, and how they get there."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from types import MappingProxyType
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from dyadlearn._files import is_at, lock, read_text
+from dyadlearn._files.atomic import is_at, lock
+from dyadlearn._files.packed import read_text
 
-__all__ = ["download_file", "find_file", "read_lines", "resolve_home"]
+__all__ = ["download_file", "find_all", "find_file", "obtain", "read_lines", "resolve_home"]
 
 #: The environment variable that names the folder of data sets.
 VARIABLE = "DYADLEARN_DATA"
@@ -55,6 +57,70 @@ def find_file(home: Path, folder: str, name: str) -> Path | None:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text in UTF-8, plain or gzipped, without their ends."""
     return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def obtain(
+    files: Sequence[tuple[str, ...]],
+    *,
+    home: Path,
+    folder: str,
+    address: str,
+    title: str,
+    download: bool,
+    checksums: Mapping[str, str] = MappingProxyType({}),
+) -> list[Path]:
+    """Return where `files` lie, after downloading those that are not there.
+
+    Parameters
+    ----------
+    files : sequence of tuple of str
+        The names of each file; the first is the one at `address`.
+    home, folder : Path, str
+        Where to look: in `folder` of `home` and in `home` itself.
+    address : str
+        The publisher's, with a slash at the end.
+    title : str
+        How messages call the data set.
+    download : bool
+        Whether to download at all.
+    checksums : mapping of str to str
+        SHA-256 of the files whose content is known.
+    """
+    found = {names[0]: _first(home, folder, names) for names in files}
+    missing = [name for name, path in found.items() if path is None]
+    advice = (
+        f"Get {', '.join(missing)} from {address} by other means and put them, plain or gzipped, in {home / folder}; "
+        f"or name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+    )
+    if missing and not download:
+        raise FileNotFoundError(f"The data set {title} is not in {home}, and download=False. {advice}")
+    for name in missing:
+        path = home / folder / name
+        try:
+            download_file(address + name, path, sha256=checksums.get(name))
+        except ConnectionError as error:
+            raise ConnectionError(f"{error} {advice}") from error
+        if path.read_bytes().lstrip().startswith(b"<"):
+            path.unlink()
+            raise ConnectionError(f"{address}{name} is a page now, not the file. {advice}")
+        found[name] = path
+    return [path for path in found.values() if path is not None]
+
+
+def _first(home: Path, folder: str, names: Sequence[str]) -> Path | None:
+    return next((path for name in names if (path := find_file(home, folder, name))), None)
+
+
+def find_all(names: Sequence[str], *, home: Path, folder: str, title: str, source: str) -> list[Path]:
+    """Return where the files `names` lie; those that are not there are named, with their `source`."""
+    found = {name: find_file(home, folder, name) for name in names}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise FileNotFoundError(
+            f"The data set {title} is not in {home}: put {', '.join(missing)} ({source}) in {home / folder}, or name "
+            f"the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+        )
+    return [path for path in found.values() if path is not None]
 
 
 def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: float = _TIMEOUT) -> None:

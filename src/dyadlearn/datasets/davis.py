@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import find_file, resolve_home
-from dyadlearn.datasets._tables import (
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Table
+from dyadlearn.datasets._home import find_all, find_file, obtain, resolve_home
+from dyadlearn.datasets._read import (
+    both_ids,
+    describe,
     drug_target_bunch,
-    find_all,
-    obtain,
+    read_grid,
     read_ids,
-    read_matrix,
     read_numbers,
+    read_similarities,
     read_texts,
 )
 from dyadlearn.exceptions import DataFileError
@@ -39,26 +41,6 @@ _PUBLISHED = {
     "drug_ids": ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
     "target_ids": ("target_gene_names.txt", "proteins.txt"),
 }
-
-DESCR = """\
-Kinase inhibitors and the kinases they bind
-===========================================
-
-{drugs} drugs and {targets} kinases (human, their mutants and phosphorylated forms; a few of other organisms), every
-pair measured: Kd, the concentration in nM at which half of the kinase is bound. 10,000 nM stands for "no binding seen"
-and fills {share:.1f} % of the cells. The labels are {labels}.
-
-Similarity of drugs ({drug_similarity}): the Tanimoto coefficient of their structure's keys, by PubChem (2D), or of
-their circular fingerprints (ECFP4). Similarity of kinases: Smith-Waterman scores of their sequences; "WS" divides them
-by the root of the product of each kinase's score with itself, which makes a positive semi-definite kernel;
-"WS_normalized" is the publisher's own normalisation, which is indefinite: use `dyadlearn.kernels.repair`. Mutants have
-the sequence of the wild type, so that many kinases are equal by their similarity.
-
-M. I. Davis and others: Comprehensive analysis of kinase inhibitor selectivity. Nature Biotechnology 29 (2011),
-1046-1051. Similarities: T. Pahikkala and others: Toward more realistic drug-target interaction predictions. Briefings
-in Bioinformatics 16 (2015), 325-337.
-{address}
-"""
 
 
 def fetch_davis(
@@ -155,28 +137,30 @@ def fetch_davis(
     home = resolve_home(data_home)
     kinds = drug_similarity, target_similarity
     if find_file(home, FOLDER, "kd_nM.tsv"):
-        drugs, targets, Y, (drug_scores, target_scores) = _read_tables(home, *kinds)
+        grid, drug_scores, target_scores = _read_tables(home, *kinds)
     else:
-        drugs, targets, Y, (drug_scores, target_scores) = _read_published(home, *kinds, download)
-    odd = np.argwhere(Y <= 0)
+        grid, drug_scores, target_scores = _read_published(home, *kinds, download)
+    Kd, (drugs, targets) = grid.values, both_ids(grid)
+    odd = np.argwhere(Kd <= 0)
     if odd.size:
         row, column = odd[0]
         raise ValueError(
-            f"Kd of {drugs.labels[row]} and {targets.labels[column]} is {Y[row, column]:g}: expected positive numbers."
+            f"Kd of {drugs.labels[row]} and {targets.labels[column]} is {Kd[row, column]:g}: expected positive numbers."
         )
     return drug_target_bunch(
-        9 - np.log10(Y) if labels == "pKd" else Y,
-        (drugs, drug_scores),
-        (targets, normalize(target_scores) if target_similarity == "WS" else target_scores),
+        replace(grid, values=9 - np.log10(Kd) if labels == "pKd" else Kd),
+        drug_scores,
+        normalize(target_scores) if target_similarity == "WS" else target_scores,
         instances=instances,
         as_frame=as_frame,
         owner="fetch_davis",
         smiles=read_texts(find_file(home, FOLDER, "smiles.tsv") or find_file(home, FOLDER, "ligands_can.txt")),
         sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
-        DESCR=DESCR.format(
+        DESCR=describe(
+            "davis",
             drugs=len(drugs),
             targets=len(targets),
-            share=100 * np.mean(Y == 10_000),
+            share=100 * np.mean(Kd == 10_000),
             labels="pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
             drug_similarity=drug_similarity,
             address=ADDRESS,
@@ -184,20 +168,17 @@ def fetch_davis(
     )
 
 
-def _read_tables(
-    home: Path, drug_similarity: str, target_similarity: str
-) -> tuple[Ids, Ids, np.ndarray, list[np.ndarray]]:
-    """Return the ids, the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
+def _read_tables(home: Path, drug_similarity: str, target_similarity: str) -> tuple[Table, np.ndarray, np.ndarray]:
+    """Return the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
     names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
     paths = find_all(names, home=home, folder=FOLDER, title="'davis'", source="tables with ids")
-    grid, *similarities = (read_matrix(path) for path in paths)
-    sides = grid.rows, grid.columns
-    return *sides, grid.values, [own.ordered(ids) for own, ids in zip(similarities, sides, strict=True)]
+    grid = read_grid(paths[0])
+    return grid, read_similarities(paths[1], grid.row_ids), read_similarities(paths[2], grid.column_ids)
 
 
 def _read_published(
     home: Path, drug_similarity: str, target_similarity: str, download: bool
-) -> tuple[Ids, Ids, np.ndarray, list[np.ndarray]]:
+) -> tuple[Table, np.ndarray, np.ndarray]:
     """Return the same from the publisher's tables without ids."""
     files = [
         *_PUBLISHED.values(),
@@ -206,16 +187,17 @@ def _read_published(
     ]
     paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'davis'", download=download)
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
-    tables = [read_numbers(path) for path in (paths[0], *paths[3:])]
     shapes = (len(drugs), len(targets)), (len(drugs), len(drugs)), (len(targets), len(targets))
-    for path, table, shape in zip((paths[0], *paths[3:]), tables, shapes, strict=True):
-        if table.shape != shape:
+    tables = []
+    for path, shape in zip((paths[0], *paths[3:]), shapes, strict=True):
+        tables.append(read_numbers(path))
+        if tables[-1].shape != shape:
             raise DataFileError(
-                f"{path} has shape {table.shape}, expected {shape}: {paths[1].name} has {len(drugs)} ids and "
+                f"{path} has shape {tables[-1].shape}, expected {shape}: {paths[1].name} has {len(drugs)} ids and "
                 f"{paths[2].name} has {len(targets)}."
             )
-    Y, *similarities = tables
-    if target_similarity == "WS_normalized" and similarities[1].diagonal().max() > 1:
+    Kd, drug_scores, target_scores = tables
+    if target_similarity == "WS_normalized" and target_scores.diagonal().max() > 1:
         # The publisher counts in per cent.
-        similarities[1] /= 100
-    return drugs, targets, Y, similarities
+        target_scores /= 100
+    return Table(Kd, drugs, targets), drug_scores, target_scores

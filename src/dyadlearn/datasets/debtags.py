@@ -10,34 +10,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from dyadlearn._array import Array
+from dyadlearn._tables import Ids, Table
+from dyadlearn.datasets._read import as_given, describe
 
 __all__ = ["debtags_kernels", "load_debtags"]
-
-DESCR = """\
-Debian packages and their tags
-==============================
-
-Instances: 1,500 packages of Debian 12, at most one for each source package, each with three tags or more
-in the package index. Tasks: the 151 tags that occur ten times or more among them. A cell is 1 where the
-package carries the tag, else 0 (3.7 % are 1).
-
-A package is described by how often each word stands in its description: the 4,679 words that occur in two
-packages or more. A tag is described in the same way by the words of its own name and of its text in the
-vocabulary of tags. The two lists of words, `words` and `task_words`, are not the same list; a word in
-both is spelled alike. A word is a run of letters, digits, + and #, in lower case. Sentences are not
-included.
-
-The name of a tag is `facet::tag` or `facet::tag:subtag`, and spells its place in a tree: ROOT, facet, tag,
-subtag. `edges` holds the (parent, child) pairs of the tree over the 151 tags; some inner nodes, such as
-`devel::lang`, are not tags of the sample. Tags called `TODO` are the curators' own mark for "something
-is missing here" and are labels like any other.
-
-The tags were given by hand, by many people, and are incomplete: a 0 may be a tag nobody thought of.
-
-Made by `scripts/build_debtags.py`, which states every rule, from the Debian package index
-(`apt-cache dumpavail`) and the vocabulary of the package `debtags`.
-"""
 
 
 def load_debtags(*, as_frame: bool = False) -> Bunch:
@@ -90,20 +66,19 @@ def load_debtags(*, as_frame: bool = False) -> Bunch:
         stored = dict(archive)
     parts = bytes(stored["names"]).decode("utf-8").split("\n\n")
     instance_names, task_names, words, task_words, edges = (part.split("\n") for part in parts)
-    labels: Array = np.unpackbits(stored["Y"], axis=1, count=len(task_names)).astype(np.float64)
-    if as_frame:
-        labels = _frame(labels, instance_names, task_names)
+    labels = np.unpackbits(stored["Y"], axis=1, count=len(task_names)).astype(np.float64)
+    grid = Table(labels, Ids(tuple(instance_names)), Ids(tuple(task_names)))
     return Bunch(
         X=_counts(stored, "X", len(words)),
         tasks=_counts(stored, "tasks", len(task_words)),
-        Y=labels,
+        Y=as_given(grid, as_frame, "load_debtags"),
         instance_names=np.array(instance_names),
         task_names=np.array(task_names),
         words=np.array(words),
         task_words=np.array(task_words),
         facets=np.array([name.partition("::")[0] for name in task_names]),
         edges=[tuple(edge.split("\t")) for edge in edges],
-        DESCR=DESCR,
+        DESCR=describe("debtags"),
     )
 
 
@@ -157,13 +132,3 @@ def _counts(stored: Mapping[str, np.ndarray], side: str, n_words: int) -> sparse
     columns = walked[1:] - np.repeat(walked[starts[:-1]], lengths)
     counts = stored[f"{side}_counts"].astype(np.float64)
     return sparse.csr_array((counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words))
-
-
-def _frame(labels: np.ndarray, index: list[str], columns: list[str]) -> Array:
-    """Return `labels` (m, q) as a pandas DataFrame with ids."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        message = "load_debtags(as_frame=True) needs pandas: install it, or use as_frame=False."
-        raise ImportError(message) from error
-    return pd.DataFrame(labels, index=pd.Index(index), columns=pd.Index(columns))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from dyadlearn._array import Array, eigh
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice, check_count
 from dyadlearn.kernels.gram import gram
 from dyadlearn.kernels.repair import repaired_values, symmetrized
 
@@ -118,8 +118,7 @@ def make_dyads(
         (n_task_features, "n_task_features"),
         (rank, "rank"),
     ):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}.")
+        check_count(value, name)
     if not isinstance(noise, Real) or not 0 <= noise < np.inf:
         raise ValueError(f"noise must be a finite number of at least 0, found {noise!r}.")
     if not isinstance(missing, Real) or not 0 <= missing < 1:

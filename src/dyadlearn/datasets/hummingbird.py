@@ -7,10 +7,10 @@ import os
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._frames import make_ids
-from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import resolve_home
-from dyadlearn.datasets._tables import NAMES, NUMBERS, find_all, load_npz
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import make_ids
+from dyadlearn.datasets._home import find_all, resolve_home
+from dyadlearn.datasets._read import NAMES, NUMBERS, describe, load_npz
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_hummingbird"]
@@ -21,19 +21,6 @@ _ARCHIVE = "tinoco.npz"
 _SITES = ("forest", "shrubs", "cattle")
 # How the archive calls the sides: in the networks, and in traits and trees.
 _WORDS = {"plants": "plant", "birds": "humm"}
-
-DESCR = """\
-Hummingbirds and the plants they visit: {site}
-{rule}
-
-{plants} plants and {birds} hummingbirds of one of three sites in the Andes of Ecuador (forest, shrubs, land with
-cattle); a cell counts the visits seen ({visits:,} in all, {pairs} pairs met). A plant has the length of its corolla and
-a bird that of its bill, in mm; both sides have a phylogeny, given as the covariance of a trait that drifts along the
-tree (the length of the path that two species share).
-
-B. A. Tinoco, C. H. Graham, J. M. Aguilar, M. Schleuning: Effects of hummingbird morphology on specialization in
-pollination networks vary with resource availability. Oikos 126 (2017), 52-60.
-"""
 
 
 def load_hummingbird(
@@ -118,7 +105,6 @@ def load_hummingbird(
     tasks = "birds" if instances == "plants" else "plants"
     K, instance_traits, instance_names = _side(stored, site, instances, str(path))
     G, task_traits, task_names = _side(stored, site, tasks, str(path))
-    title = f"Hummingbirds and the plants they visit: {site}"
     return Bunch(
         Y=Y if instances == "plants" else np.ascontiguousarray(Y.T),
         K=K,
@@ -127,9 +113,9 @@ def load_hummingbird(
         task_traits=task_traits,
         instance_names=instance_names,
         task_names=task_names,
-        DESCR=DESCR.format(
+        DESCR=describe(
+            "hummingbird",
             site=site,
-            rule="=" * len(title),
             plants=shape[0],
             birds=shape[1],
             visits=int(Y.sum()),

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._frames import Ids, make_ids
-from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import find_file, resolve_home
-from dyadlearn.datasets._tables import (
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Ids, Table, make_ids
+from dyadlearn.datasets._home import find_file, obtain, resolve_home
+from dyadlearn.datasets._read import (
     NAMES,
     NUMBERS,
+    describe,
     drug_target_bunch,
     load_npz,
-    obtain,
     read_ids,
     read_numbers,
     read_texts,
@@ -33,24 +33,6 @@ FOLDER = "kiba"
 _ARCHIVE = "kiba.npz"
 _PUBLISHED = ("kiba_binding_affinity_v2.txt", "ligands_iso.txt", "proteins.txt", "kiba_target_sim.txt")
 _N_BITS = 2048
-
-DESCR = """\
-Drugs, kinases and their KIBA scores
-====================================
-
-{drugs} drugs and {targets} kinases. A score joins what different laboratories measured for a pair (Ki, Kd, IC50);
-{observed} pairs ({share:.1f} %) have one, the others are NaN: not observed, which is not the same as not binding. More
-is stronger. One score is exactly 0. Every drug and every kinase has more than ten scores.
-
-Similarity of drugs: {drug_similarity}. Similarity of kinases: Smith-Waterman scores of their sequences, normalised.
-Drugs are named by ChEMBL, kinases by UniProt. 51 drugs share their fingerprint with another one, so that the Tanimoto
-kernel is singular.
-
-J. Tang and others: Making sense of large-scale kinase inhibitor bioactivity data sets. Journal of Chemical Information
-and Modeling 54 (2014), 735-743. Filtered by T. He and others: SimBoost. Journal of Cheminformatics 9 (2017), 24.
-Files by H. Öztürk and others: DeepDTA. Bioinformatics 34 (2018), i821-i829.
-{address}
-"""
 
 _SIMILARITIES = {"ECFP4": "Tanimoto coefficients of ECFP4 fingerprints", "published": "PubChem's, of structures"}
 
@@ -141,16 +123,17 @@ def fetch_kiba(
     read = _read_archive(archive) if archive else _read_published(home, drug_similarity, download)
     observed = int(np.isfinite(read.Y).sum())
     return drug_target_bunch(
-        read.Y,
-        (read.drugs, tanimoto(read.fingerprints) if read.drug_scores is None else read.drug_scores),
-        (read.targets, read.target_scores),
+        Table(read.Y, read.drugs, read.targets),
+        tanimoto(read.fingerprints) if read.drug_scores is None else read.drug_scores,
+        read.target_scores,
         instances=instances,
         as_frame=as_frame,
         owner="fetch_kiba",
         fingerprints=read.fingerprints,
         smiles=read_texts(find_file(home, FOLDER, "ligands.tsv") or find_file(home, FOLDER, "ligands_iso.txt")),
         sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
-        DESCR=DESCR.format(
+        DESCR=describe(
+            "kiba",
             drugs=f"{len(read.drugs):,}",
             targets=len(read.targets),
             observed=f"{observed:,}",

@@ -12,10 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from dyadlearn._files import make_sparse, stream
-from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import resolve_home
-from dyadlearn.datasets._tables import NUMBERS, WHOLE, check_arrays, find_all, load_npz
+from dyadlearn._checks import check_choice, check_count
+from dyadlearn._files.packed import make_sparse, stream
+from dyadlearn.datasets._home import find_all, resolve_home
+from dyadlearn.datasets._read import NUMBERS, WHOLE, check_arrays, describe, load_npz
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_lshtc", "load_lshtc3", "read_hierarchy", "read_libsvm_batches", "scan_libsvm"]
@@ -33,21 +33,6 @@ _LABELS = re.compile(rf"\s*(?:{_WHOLE}[\s,]+)*(?:{_WHOLE})?\s*", re.ASCII)
 
 # Lines that are parsed at a time where nobody says how many.
 _CHUNK = 10_000
-
-DESCR = """\
-LSHTC 1, dry run, {task}
-{rule}
-
-Web pages of a directory, each in one leaf of a hierarchy of {nodes:,} categories (a forest of ten trees), described by
-how often each of {features:,} terms stands in it. {sizes}.
-
-In task2, documents for training and validation are the short descriptions that the directory gives, and those for
-testing are the pages themselves, as crawled: a shift of domain, so that the validation part tells more about a model
-than the test part. In task1 they are all crawled pages; the part for training is not here. The tasks number their terms
-differently: column j means different things in them.
-
-I. Partalas and others: LSHTC: a benchmark for large-scale text classification. arXiv:1503.08581 (2015).
-"""
 
 
 def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "task2") -> Bunch:
@@ -137,7 +122,6 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
             f"{archive}: {strangers.size} categories are not in {hierarchy.name}, such as {strangers[0]}."
         )
     bounds = np.cumsum([part.shape[0] for part in parts.values()])[:-1]
-    title = f"LSHTC 1, dry run, {task}"
     return Bunch(
         X=sparse.vstack(list(parts.values()), format="csr"),
         Y=_indicator(np.arange(len(target)), columns, (len(target), len(label_ids))),
@@ -150,9 +134,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
             _counts(stored, "classDescr", n_features, archive) if has_texts else sparse.csr_array((0, n_features))
         ),
         description_ids=stored["classDescr_y"] if has_texts else np.empty(0, dtype=target.dtype),
-        DESCR=DESCR.format(
+        DESCR=describe(
+            "lshtc",
             task=task,
-            rule="=" * len(title),
             nodes=len(np.unique(edges)),
             features=n_features,
             sizes=", ".join(f"{name}: {part.shape[0]:,} documents" for name, part in parts.items()),
@@ -290,7 +274,7 @@ def read_libsvm_batches(
     [((2, 19), (2, 2)), ((1, 19), (1, 2))]
     """
     check_choice(unknown, "unknown", ("raise", "ignore"))
-    _check_count(batch_size, "batch_size")
+    check_count(batch_size, "batch_size")
     width, label_ids = _columns(Path(path), n_features, labels)
     # A generator of its own, so that wrong arguments are told at the call and not at the first batch.
     return _batches(Path(path), batch_size, width, label_ids, unknown == "ignore")
@@ -377,15 +361,10 @@ def read_hierarchy(path: str | os.PathLike[str]) -> np.ndarray:
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
 
 
-def _check_count(value: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}.")
-
-
 def _columns(path: Path, n_features: int | None, labels: Sequence[int] | np.ndarray | None) -> tuple[int, np.ndarray]:
     """Return the number of features and the labels (q,): those given, after a check, or those of the file."""
     if n_features is not None:
-        _check_count(n_features, "n_features")
+        check_count(n_features, "n_features")
     ids = None if labels is None else _label_ids(labels)
     if n_features is not None and ids is not None:
         return n_features, ids

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn._array import Array
-from dyadlearn._frames import Ids, write_table
-from dyadlearn._validation import check_choice
-from dyadlearn.datasets._home import VARIABLE, download_file, find_file, read_lines, resolve_home
-from dyadlearn.datasets._tables import Matrix, read_matrix
+from dyadlearn._checks import check_choice
+from dyadlearn.datasets._home import find_file, obtain, resolve_home
+from dyadlearn.datasets._read import both_ids, describe, drug_target_bunch, read_grid, read_similarities, read_texts
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["fetch_yamanishi"]
@@ -38,24 +35,6 @@ _CHECKSUMS = {
     "nr_simmat_dc.txt": "f80e101f284934b85c5dc7601ecaca2cc86c62a946141b2587f3ac8482c9a7c1",
     "nr_simmat_dg.txt": "5bf651f310b037320fe5d8aa61dfa15e0d8af4b0fd50c3969201085e64b631e1",
 }
-
-DESCR = """\
-Drugs and the proteins they bind: {title}
-{rule}
-
-{targets} human proteins ({title}) and {drugs} drugs; a cell of the grid is 1 where the drug is known to act
-on the protein, else 0 ({ones} are 1). A 0 is a pair that no database had in 2008, not one known to be inactive.
-Proteins are named by their KEGG gene (hsa...), drugs by their KEGG entry (D...).
-
-Similarity of proteins: Smith-Waterman scores of their sequences, divided by the root of the product of each
-protein's score with itself. Similarity of drugs: the share of common substructures, by SIMCOMP. Both are given as
-published. The similarities of drugs are neither symmetric nor, in general, positive semi-definite: use
-`dyadlearn.kernels.repair`.
-
-Y. Yamanishi, M. Araki, A. Gutteridge, W. Honda, M. Kanehisa: Prediction of drug-target interaction networks from
-the integration of chemical and genomic spaces. Bioinformatics 24 (2008), i232-i240.
-{address}
-"""
 
 
 def fetch_yamanishi(
@@ -144,36 +123,41 @@ def fetch_yamanishi(
     short = _short_name(name)
     check_choice(instances, "instances", ("targets", "drugs"))
     home = resolve_home(data_home)
-    labels, drugs, targets = _fetch(short, home, download)
-    odd = np.argwhere((labels.values != 0) & (labels.values != 1))
+    names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
+    paths = obtain(
+        [(name,) for name in names],
+        home=home,
+        folder=FOLDER,
+        address=ADDRESS,
+        title=repr(short),
+        download=download,
+        checksums=_CHECKSUMS,
+    )
+    labels = read_grid(paths[0])
+    targets, drugs = both_ids(labels)
+    odd = np.argwhere(~np.isin(labels.values, (0, 1)))
     if odd.size:
         row, column = odd[0]
         raise DataFileError(
-            f"{labels.path} has {labels.values[row, column]:g} for {labels.rows.labels[row]} and "
-            f"{labels.columns.labels[column]}: expected 0 or 1."
+            f"{paths[0]} has {labels.values[row, column]:g} for {targets.labels[row]} and {drugs.labels[column]}: "
+            "expected 0 or 1."
         )
-    sides = [(labels.rows, targets.ordered(labels.rows)), (labels.columns, drugs.ordered(labels.columns))]
-    Y = labels.values
-    if instances == "drugs":
-        sides, Y = sides[::-1], np.ascontiguousarray(Y.T)
-    (instance_ids, K), (task_ids, G) = sides
-    title = _TITLES[short]
-    description = DESCR.format(
-        title=title,
-        rule="=" * len(f"Drugs and the proteins they bind: {title}"),
-        targets=len(labels.rows),
-        drugs=len(labels.columns),
-        ones=int(Y.sum()),
-        address=ADDRESS,
-    )
-    return Bunch(
-        Y=_frame(Y, instance_ids, task_ids) if as_frame else Y,
-        K=_frame(K, instance_ids, instance_ids) if as_frame else K,
-        G=_frame(G, task_ids, task_ids) if as_frame else G,
-        instance_names=np.array(instance_ids.labels),
-        task_names=np.array(task_ids.labels),
-        smiles=_read_smiles(find_file(home, FOLDER, f"{short}_smiles.tsv")),
-        DESCR=description,
+    return drug_target_bunch(
+        labels.transposed,
+        read_similarities(paths[1], drugs),
+        read_similarities(paths[2], targets),
+        instances=instances,
+        as_frame=as_frame,
+        owner="fetch_yamanishi",
+        smiles=read_texts(find_file(home, FOLDER, f"{short}_smiles.tsv")),
+        DESCR=describe(
+            "yamanishi",
+            title=_TITLES[short],
+            targets=len(targets),
+            drugs=len(drugs),
+            ones=int(labels.values.sum()),
+            address=ADDRESS,
+        ),
     )
 
 
@@ -183,54 +167,3 @@ def _short_name(name: str) -> str:
     if short not in _TITLES:
         raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
     return short
-
-
-def _fetch(short: str, home: Path, may_download: bool) -> list[Matrix]:
-    """Return the labels and the similarities of drugs and of targets, after downloading what is not in `home`."""
-    names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
-    missing = [name for name in names if find_file(home, FOLDER, name) is None]
-    advice = (
-        f"Get {', '.join(missing)} from {ADDRESS} by other means and put them, plain or gzipped, in {home / FOLDER}; "
-        f"or name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
-    )
-    if missing and not may_download:
-        raise FileNotFoundError(f"The data set {short!r} is not in {home}, and download=False. {advice}")
-    for name in missing:
-        path = home / FOLDER / name
-        try:
-            download_file(ADDRESS + name, path, sha256=_CHECKSUMS.get(name))
-        except ConnectionError as error:
-            raise ConnectionError(f"{error} {advice}") from error
-        if name not in _CHECKSUMS:
-            _check_downloaded(path)
-    paths = [find_file(home, FOLDER, name) for name in names]
-    return [read_matrix(path) for path in paths if path is not None]
-
-
-def _check_downloaded(path: Path) -> None:
-    """Remove a file without checksum that is no table, such as a server's page of apology."""
-    try:
-        read_matrix(path)
-    except ValueError:
-        path.unlink()
-        raise
-
-
-def _read_smiles(path: Path | None) -> dict[str, str]:
-    """Read the drugs' ids and structures, separated by a tab; empty without a file."""
-    smiles = {}
-    for number, line in enumerate(read_lines(path) if path else []):
-        cells = line.split("\t")
-        if len(cells) != 2:
-            raise DataFileError(f"{path}, line {number + 1}: expected an id, a tab and a SMILES, found {line!r}.")
-        smiles[cells[0]] = cells[1]
-    return smiles
-
-
-def _frame(values: np.ndarray, rows: Ids, columns: Ids) -> Array:
-    """Return `values` (n, p) as a pandas DataFrame with ids."""
-    try:
-        return write_table(values, rows, columns, "pandas")
-    except ImportError as error:
-        message = "fetch_yamanishi(as_frame=True) needs pandas: install it, or use as_frame=False."
-        raise ImportError(message) from error

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_count
+from dyadlearn._checks import check_count
+from dyadlearn._tables import Ids
 from dyadlearn.holdout import Problem
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting, as_setting

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import write_rows
+from dyadlearn._tables import write_rows
 from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
 from dyadlearn.models._inputs import positions
 from dyadlearn.settings import Setting, as_setting
@@ -120,11 +120,11 @@ def recommend(
     model = labelled_model(model)
     Y, grid = to_numpy(model._problem().Y), model._grid
     if instance is not None:
-        of, subject, row, others = "tasks", instance, Y, grid.task_ids
-        place = int(positions([instance], grid.instance_ids, Y.shape[0], "the instances")[0])
+        of, subject, row, others = "tasks", instance, Y, grid.column_ids
+        place = int(positions([instance], grid.row_ids, Y.shape[0], "the instances")[0])
     else:
-        of, subject, row, others = "instances", task, Y.T, grid.instance_ids
-        place = int(positions([task], grid.task_ids, Y.shape[1], "the tasks")[0])
+        of, subject, row, others = "instances", task, Y.T, grid.row_ids
+        place = int(positions([task], grid.column_ids, Y.shape[1], "the tasks")[0])
     missing = np.isnan(Y)
     if zeros is None:
         zeros = bool(np.isin(Y[~missing], (0, 1)).all())

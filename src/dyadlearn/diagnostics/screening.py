@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import write_rows
+from dyadlearn._tables import write_rows
 from dyadlearn.diagnostics.heldout import check_limit, held_out, labelled_model, names_of
 from dyadlearn.settings import Setting, as_setting
 
@@ -123,8 +123,8 @@ def screen(
     order = np.lexsort((-np.abs(Y - F).flat[cells], -found.flat[cells]))
     rows, columns = np.unravel_index(cells[order[:k]], Y.shape)
     return Screening(
-        names_of(grid.instance_ids, rows),
-        names_of(grid.task_ids, columns),
+        names_of(grid.row_ids, rows),
+        names_of(grid.column_ids, columns),
         Y[rows, columns],
         F[rows, columns],
         found[rows, columns],

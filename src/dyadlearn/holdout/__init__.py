@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
+from dyadlearn._codes import group_codes
 from dyadlearn._estimates import pairs_numbers
-from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import SettingKFold

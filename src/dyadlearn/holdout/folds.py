@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
+from dyadlearn._codes import group_codes
 from dyadlearn._estimates import SideSize
-from dyadlearn._pairs import group_codes
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holes.complete import Completion

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
-from dyadlearn._frames import in_order, read_table
-from dyadlearn._pairs import group_codes
+from dyadlearn._codes import group_codes
+from dyadlearn._tables import in_order, read_table
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting, as_setting
 
@@ -192,7 +192,7 @@ def verify_holdout(
         )
     held_out = model.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
-    rows, columns = model._grid.instance_ids, model._grid.task_ids
+    rows, columns = model._grid.row_ids, model._grid.column_ids
     labels = {
         "groups": in_order(groups, rows, None, "groups"),
         "task_groups": in_order(task_groups, columns, None, "task_groups"),

@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import near_miss
-from dyadlearn._pairs import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
+from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
 from dyadlearn._state import Stored
+from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.settings import Setting, as_setting
 

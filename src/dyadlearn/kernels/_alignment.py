@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from dyadlearn._validation import check_choice
+from dyadlearn._checks import check_choice
+from dyadlearn._progress import Progress
 from dyadlearn.kernels._strings import optional_module
 
 __all__ = ["LETTERS", "Scoring", "alignment_scores", "self_scores"]
@@ -87,11 +86,13 @@ def alignment_scores(
     prefer = "threads" if engine is _by_parasail else "processes"
     finished = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")(jobs)
     scores = np.empty((len(queries), len(targets)))
-    for position, found in enumerate(_watched(finished, len(queries), progress)):
-        if columns is None:
-            scores[position, position:] = scores[position:, position] = found
-        else:
-            scores[position] = found
+    with Progress(len(queries), "Aligning", progress) as bar:
+        for position, found in enumerate(finished):
+            if columns is None:
+                scores[position, position:] = scores[position:, position] = found
+            else:
+                scores[position] = found
+            bar.advance()
     places = _places(rows, queries)
     others = places if columns is None else _places(columns, targets)
     return np.asarray(scores[np.ix_(places, others)])
@@ -157,15 +158,3 @@ def _places(wanted: list[str], sequences: list[str]) -> np.ndarray:
     """Return where each of `wanted` stands among distinct `sequences`."""
     place = {sequence: position for position, sequence in enumerate(sequences)}
     return np.array([place[sequence] for sequence in wanted], dtype=np.intp)
-
-
-def _watched(finished: Iterable[Any], total: int, progress: bool | None) -> Iterable[Any]:
-    """Return the same, with a bar where somebody watches."""
-    if not (sys.stderr.isatty() if progress is None else progress):
-        return finished
-    # rich is loaded by those who watch only.
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(finished, "Aligning", total, console=console, transient=console.is_terminal)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import is_foreign, to_numpy
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import IdError
 
-__all__ = ["listed", "places", "some"]
+__all__ = ["listed", "places"]
 
 
 def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: str) -> np.ndarray:
@@ -31,10 +32,10 @@ def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: s
         raise ValueError(f"{what} must hold at least one label, found none.")
     unknown = [label for label in labels if label not in place]
     if unknown:
-        raise IdError(f"{len(unknown)} of {len(labels)} {what} are {absent}: {some(unknown)}.")
+        raise IdError(f"{len(unknown)} of {len(labels)} {what} are {absent}: {shown(unknown)}.")
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:
-        raise IdError(f"{what} must be different, but {len(repeated)} are repeated: {some(repeated)}.")
+        raise IdError(f"{what} must be different, but {len(repeated)} are repeated: {shown(repeated)}.")
     return np.array([place[label] for label in labels])
 
 
@@ -42,8 +43,3 @@ def listed(values: Any) -> list[Any]:
     """Return a list; out of an array come Python's own numbers and strings, or lists of them."""
     array = is_foreign(values) or isinstance(values, np.ndarray)
     return list(to_numpy(values).tolist()) if array else list(values)
-
-
-def some(labels: Sequence[Any]) -> str:
-    """List a few labels."""
-    return ", ".join(map(repr, labels[:5])) + (", …" if len(labels) > 5 else "")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._frames import Ids, make_ids, write_table
-from dyadlearn._validation import check_choice, check_memory
+from dyadlearn._checks import check_choice, check_memory
+from dyadlearn._tables import Ids, make_ids, write_table
 
 __all__ = ["Strings", "optional_module", "read_strings", "shortened"]
 

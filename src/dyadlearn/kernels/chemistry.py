@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.parallel import Parallel, delayed
 
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.kernels._strings import Strings, optional_module, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dyadlearn._array import Array, eigh, is_sparse, namespace, row_blocks, with_diagonal
-from dyadlearn._frames import read_table, write_table
-from dyadlearn._validation import check_alpha, check_choice, check_matrix, check_memory
+from dyadlearn._checks import check_alpha, check_choice, check_matrix, check_memory
+from dyadlearn._tables import read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels._labels import listed, places
 from dyadlearn.kernels.repair import average_transpose

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._files import read_text
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._files.packed import read_text
+from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._alignment import LETTERS, Scoring, alignment_scores, self_scores
 from dyadlearn.kernels._strings import Strings, read_strings, shortened

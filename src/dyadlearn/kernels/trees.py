@@ -10,9 +10,10 @@ from numbers import Real
 
 import numpy as np
 
-from dyadlearn._files import parse_number
+from dyadlearn._files.packed import parse_number
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels._labels import places, some
+from dyadlearn.kernels._labels import places
 
 __all__ = ["Tree", "brownian_kernel", "read_newick", "tree_distance_kernel"]
 
@@ -317,7 +318,7 @@ class _Reader:
             raise IdError(f"{nameless} of the {len(tree.tips)} tips of the tree have no name.")
         repeated = [name for name, count in Counter(tree.tips).items() if count > 1]
         if repeated:
-            raise IdError(f"the tips of the tree must have different names, but {some(repeated)} are repeated.")
+            raise IdError(f"the tips of the tree must have different names, but {shown(repeated)} are repeated.")
         return tree
 
     def _error(self, problem: str) -> ValueError:

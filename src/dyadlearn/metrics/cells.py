@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
-from dyadlearn._frames import read_table
-from dyadlearn._validation import check_choice, check_real, check_same_library
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn._checks import check_choice, check_real, check_same_library
+from dyadlearn._tables import Table, read_table
+from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Cells", "Metric", "as_average", "read_cells", "read_stack"]
@@ -45,7 +45,7 @@ class Cells:
 
     Attributes
     ----------
-    grid : LabelGrid
+    grid : Table
         The labels of m instances × q tasks.
     average : str
         ``"micro"``: one row of all observed cells; ``"instance"``: the rows of the grid;
@@ -58,7 +58,7 @@ class Cells:
         NaN where not observed.
     """
 
-    grid: LabelGrid
+    grid: Table
     average: str
     rows: np.ndarray
     positions: np.ndarray
@@ -184,17 +184,13 @@ def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Ce
     return Cells(grid, average, rows, positions, values.reshape(-1)[positions].astype(np.float64))
 
 
-def read_stack(F: Any, grid: LabelGrid) -> tuple[Array, tuple[int, ...]]:
+def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     """Return predictions as a stack (s, m, q), and the shape (…) that the stack came in.
 
     A frame is aligned with the ids of the labels; a vector will do where the labels are one.
     """
-    table = read_table(F, "F")
-    rows, columns = table.row_ids, table.column_ids
-    if rows is not None and grid.instance_ids is not None:
-        table = table.take(rows.order_as(grid.instance_ids, "the rows of F", "the rows of Y"))
-    if columns is not None and grid.task_ids is not None:
-        table = table.take(None, columns.order_as(grid.task_ids, "the columns of F", "the columns of Y"))
+    table = read_table(F, "F").rows_as(grid.row_ids, "the rows of F", "the rows of Y")
+    table = table.columns_as(grid.column_ids, "the columns of F", "the columns of Y")
     values = table.values
     if is_sparse(values):
         raise TypeError("F is sparse, but its zeros are predictions too: give it dense, as F.toarray().")

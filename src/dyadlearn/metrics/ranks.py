@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace
+from dyadlearn.labels import distinct_labels, is_binary
 from dyadlearn.metrics.cells import Cells, Metric
 
 __all__ = ["AveragePrecision", "ConcordanceIndex", "Ranked", "RocAuc", "positives"]
@@ -125,7 +126,7 @@ class Ranked(Metric):
 
 def positives(cells: Cells, title: str) -> np.ndarray:
     """Tell which cells (R, n) are positive, refusing labels of other than two values."""
-    distinct = np.unique(cells.labels[cells.observed])
+    distinct = distinct_labels(cells.labels[cells.observed])
     if distinct.size != 2:
         raise ValueError(
             f"{title} needs labels of exactly two values, the larger being the positive class; found {distinct.size} "
@@ -210,10 +211,8 @@ class ConcordanceIndex(Metric):
 
     def __init__(self, Y: Any, **options: Any) -> None:
         super().__init__(Y, **options)
-        values = to_numpy(self._cells.grid.values)
         # With two labels it is the area under the ROC curve, which needs no sorting by index.
-        is_binary = np.unique(values[~np.isnan(values)]).size == 2
-        self._binary = RocAuc(Y, **options) if is_binary else None
+        self._binary = RocAuc(Y, **options) if is_binary(self._cells.grid.values) else None
 
     def _defined(self, cells: Cells) -> np.ndarray:
         return cells.vary

@@ -13,7 +13,8 @@ import numpy as np
 
 from dyadlearn._array import as_array_of, namespace, to_numpy
 from dyadlearn._state import Stored
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn._tables import Table
+from dyadlearn.labels import is_binary, read_labels
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.errors import R2, NegSquaredLoss
 from dyadlearn.metrics.ranks import AveragePrecision, ConcordanceIndex, RocAuc
@@ -51,7 +52,7 @@ class _GridByGrid:
     """Any function of two grids (m, q), called for each grid of a stack."""
 
     function: Callable[[Any, Any], float]
-    grid: LabelGrid
+    grid: Table
     n_undefined: int = 0
 
     def __call__(self, F: Any) -> Any:
@@ -231,8 +232,7 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
 
 def usual_scoring(Y: Any) -> str:
     """Return what is usually asked of labels (m, q), where nothing was said: ranks of two values, errors of more."""
-    values = to_numpy(Y)
-    return "roc_auc" if np.unique(values[~np.isnan(values)]).size == 2 else "neg_mean_squared_error"
+    return "roc_auc" if is_binary(Y) else "neg_mean_squared_error"
 
 
 def _named(name: str, options: dict[str, Any]) -> Scorer:

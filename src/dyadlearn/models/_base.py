@@ -15,9 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyadlearn._array import Array, is_foreign, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, read_table, write_table
-from dyadlearn._state import StoredEstimator, is_shaped, misfit
-from dyadlearn._validation import (
+from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
@@ -26,9 +24,11 @@ from dyadlearn._validation import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._state import StoredEstimator, is_shaped, misfit
+from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import Completion
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
@@ -70,7 +70,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
 
     _side: Side
     _task_side: Side | None
-    _grid: LabelGrid
+    _grid: Table
     _coefficients: Array
     _weights: Array | None
     _completion: Completion | None
@@ -127,11 +127,11 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
         task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
         check_orientation(grid, instances, task_table)
-        instances, ids = align_side(instances, grid.instance_ids, spec, "X", "the rows of Y")
+        instances, ids = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
         rows = self._validated_instances(instances, spec, reset=True)
-        task_rows, task_ids, task_names = None, grid.task_ids, None
+        task_rows, task_ids, task_names = None, grid.column_ids, None
         if task_table is not None:
-            task_table, task_ids = align_side(task_table, grid.task_ids, task_spec, "tasks", "the columns of Y")
+            task_table, task_ids = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
             task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
@@ -154,7 +154,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
         self._side = self._fit_instance_side(rows, ids, instances.column_ids)
         self._task_side = self._fit_task_side(task_rows, task_ids, task_names)
-        self._grid = LabelGrid(labels, ids, task_ids, grid.kind, grid.is_vector)
+        self._grid = Table(labels, ids, task_ids, grid.kind, grid.is_vector)
         self._weights, self._completion = weights, None
         return self._solve()
 
@@ -270,9 +270,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             `tasks`, shape (a,).
         """
         table = self._predicted(X, tasks)
-        if table.kind is None:
-            return table.values
-        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
+        return table.restore(table.values)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
@@ -283,7 +281,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         if self._grid.is_vector and tasks is None:
             values = namespace(values).reshape(values, (-1,))
         kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._grid.task_ids if task_table is None else task_table.row_ids
+        column_ids = self._grid.column_ids if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
 
     def _expansion(self) -> Expansion:
@@ -321,7 +319,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         )
         places = (
             positions(first, instances.row_ids, rows.size, "X"),
-            positions(second, self._grid.task_ids if task_table is None else task_table.row_ids, n_tasks, name),
+            positions(second, self._grid.column_ids if task_table is None else task_table.row_ids, n_tasks, name),
         )
         return self._expansion().at(rows, task_rows, places)
 
@@ -350,12 +348,8 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
                 f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
                 "scikit-learn cut the tasks, hand them in a Tasks holder."
             )
-        if truth.instance_ids and predicted.row_ids:
-            order = truth.instance_ids.order_as(predicted.row_ids, "the rows of Y", "X")
-            values = values if order is None else values[order]
-        if truth.task_ids and predicted.column_ids:
-            order = truth.task_ids.order_as(predicted.column_ids, "the columns of Y", "the tasks")
-            values = values if order is None else values[:, order]
+        truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
+        values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
         sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
         values, F = in_range(values, F)
         observed = ~np.isnan(values)
@@ -396,9 +390,9 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         grid = self._grid
         held_out = self._held_out(
             as_setting(setting),
-            groups=in_order(groups, grid.instance_ids, None, "groups"),
-            task_groups=in_order(task_groups, grid.task_ids, None, "task_groups"),
-            cells=in_order(cells, grid.instance_ids, grid.task_ids, "cells"),
+            groups=in_order(groups, grid.row_ids, None, "groups"),
+            task_groups=in_order(task_groups, grid.column_ids, None, "task_groups"),
+            cells=in_order(cells, grid.row_ids, grid.column_ids, "cells"),
         )
         return grid.restore(held_out)
 
@@ -467,7 +461,7 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     def _task_spec(self) -> KernelSpec:
         raise NotImplementedError
 
-    def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
+    def _checked_grid(self, grid: Table, tasks: Any) -> Table:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
         return grid
 
@@ -519,6 +513,8 @@ class PairwiseRidge(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         """Read the instances to predict for."""
         table = in_training_order(read_table(X, "X"), self._side, "X")
+        if table.kind is None and not self._side.spec.is_precomputed:
+            check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
         rows = self._validated_instances(table, self._side.spec, reset=False)
         return table, self._side.new_rows(self._as_fitted(rows, "X"))
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
-from dyadlearn._frames import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
-from dyadlearn._validation import reading_numbers
+from dyadlearn._array import Array, as_array_of, float_dtype, is_sparse, namespace, to_numpy
+from dyadlearn._checks import reading_numbers
+from dyadlearn._codes import Column, id_columns
+from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.labels import LabelGrid
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models._tasks import unwrap_tasks
 
@@ -39,8 +39,8 @@ def align_side(
     if spec.is_precomputed and table.column_ids is not None:
         row_ids = table.row_ids or table.column_ids
         if len(row_ids) == len(table.column_ids):
-            order = table.column_ids.order_as(row_ids, f"the columns of {name}", f"the rows of {name}")
-            table = Table(table.values, row_ids, table.column_ids, table.kind).take(None, order)
+            table = replace(table, row_ids=row_ids)
+            table = table.columns_as(row_ids, f"the columns of {name}", f"the rows of {name}")
     if table.row_ids is None or target is None:
         return table, target or table.row_ids
     if len(table.row_ids) == len(target):
@@ -59,8 +59,7 @@ def in_training_order(table: Table, side: Side, name: str) -> Table:
             f"{name} lies on its side: the ids of training are in its rows, and belong in its columns, with a row for "
             "each that is predicted for. Transpose it."
         )
-    order = table.column_ids.order_as(side.ids, f"the columns of {name}", "the training data")
-    return table.take(None, order)
+    return table.columns_as(side.ids, f"the columns of {name}", "the training data")
 
 
 def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
@@ -76,9 +75,9 @@ def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
     )
 
 
-def check_orientation(grid: LabelGrid, instances: Table, tasks: Table | None) -> None:
+def check_orientation(grid: Table, instances: Table, tasks: Table | None) -> None:
     """Tell somebody whose labels lie on their side, where ids show it."""
-    if lies_on_its_side(grid.instance_ids, grid.task_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
             + ("." if tasks is None else ", or exchange X and tasks.")
@@ -167,27 +166,17 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
 
 
-def pair_columns(pairs: Any) -> tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]:
-    """Return the two columns of a table of pairs; whole numbers stay in an array."""
-    table = read_table(pairs, "pairs") if not hasattr(pairs, "columns") else None
-    values = pairs.to_numpy() if table is None else table.values
-    values = to_numpy(values) if is_foreign(values) else values
-    if not (isinstance(values, np.ndarray) and values.dtype.kind in "iu"):
-        values = np.array(values, dtype=object)
-    if values.size == 0:
-        return [], []
-    if values.ndim != 2 or values.shape[1] != 2:
-        raise ValueError(f"pairs must have two columns (instance, task), found shape {values.shape}.")
-    if values.dtype.kind == "O":
-        return values[:, 0].tolist(), values[:, 1].tolist()
-    return values[:, 0], values[:, 1]
+def pair_columns(pairs: Any) -> tuple[Column, Column]:
+    """Return the two columns of a table of pairs, which may be empty."""
+    return ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
 
 
-def positions(wanted: Sequence[Any] | np.ndarray, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
+def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
     """Return row positions from ids, or check positions that were given."""
     if ids is not None:
         return ids.positions(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted, name)
-    if not isinstance(wanted, np.ndarray) and not all(isinstance(position, int | np.integer) for position in wanted):
+    is_whole_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu"
+    if not is_whole_array and not all(isinstance(position, int | np.integer) for position in wanted):
         raise TypeError(f"{name} has no ids, so pairs must give whole row positions into it.")
     found = np.asarray(wanted, dtype=np.intp)
     if found.size and (found.min() < 0 or found.max() >= n_rows):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dyadlearn._array import Array, namespace
+from dyadlearn._checks import check_memory, fits_in_memory
 from dyadlearn._estimates import SideSize
-from dyadlearn._validation import check_memory, fits_in_memory
 from dyadlearn.pairing import Pairing
 
 __all__ = ["check_fit_memory", "fit_numbers"]

@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted, validate_data
 
-from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._frames import Ids, Table, read_table
+from dyadlearn._array import Array, available_memory, is_foreign, is_sparse, namespace
+from dyadlearn._checks import check_matrix, check_same_library, reading_numbers
 from dyadlearn._state import StoredEstimator
-from dyadlearn._validation import check_matrix, check_same_library, reading_numbers
+from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn.labels import read_labels
 from dyadlearn.models._inputs import align_side, check_names, check_orientation, check_sizes
 from dyadlearn.models._online_state import Learnt, copied
 from dyadlearn.models._side import KernelSpec
@@ -81,16 +81,16 @@ class OnlineInputs(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstima
             )
         return rows
 
-    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, LabelGrid]:
+    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table]:
         """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         check_orientation(grid, table, None)
-        table, _ = align_side(table, grid.instance_ids, _LINEAR, "X", "the rows of Y")
+        table, _ = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
         rows = self._checked_instances(table.values, reset=reset)
         check_sizes(rows, grid.values, None)
         return rows, grid
 
-    def _read_labels(self, y: Any, known: Ids | None) -> LabelGrid:
+    def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
         if y is None:
             raise ValueError(
@@ -101,20 +101,14 @@ class OnlineInputs(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstima
             if not values.has_canonical_format:
                 values = values.copy()
                 values.sum_duplicates()
-            return LabelGrid(values)
+            return Table(values)
         grid = read_labels(y)
         if is_foreign(grid.values):
             if not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
                 raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
         else:
             assert_all_finite(grid.values, input_name="Y")
-        if grid.task_ids is None or known is None:
-            return grid
-        order = grid.task_ids.order_as(known, "the columns of Y", "the tasks")
-        if order is None:
-            return grid
-        values = take_rows(grid.values.T, order).T
-        return LabelGrid(values, grid.instance_ids, known, grid.kind, grid.is_vector)
+        return grid.columns_as(known, "the columns of Y", "the tasks")
 
     def _read_tasks(
         self, tasks: Any, target: Ids | None, names: Ids | None = None, width: int | None = None
@@ -159,7 +153,7 @@ class OnlineInputs(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstima
                 raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
             self.task_feature_map_ = _fitted(self.task_feature_map, task_rows)
 
-    def _known_rows(self, X: Any, y: Any) -> tuple[Array, LabelGrid, Array]:
+    def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
         """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
         known = self._learnt.model.statistics
         rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
@@ -191,7 +185,7 @@ class OnlineInputs(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstima
         table, rows = self._read_tasks(tasks, ids, learnt.task_names, learnt.n_task_features)
         return double(copied(self._mapped_tasks(rows))), self._new_ids(learnt.task_ids, table.row_ids) if new else None
 
-    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[LabelGrid, list[tuple[Array, Array]]]:
+    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
         """Return labels of some tasks, and with the features of the instances batch by batch."""
         if X is not None:
             rows, grid = self._read_rows(X, y, ids, reset=False)

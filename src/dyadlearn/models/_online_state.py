@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
-from dyadlearn._frames import Ids
 from dyadlearn._state import Stored, is_shaped
+from dyadlearn._tables import Ids
 from dyadlearn.solvers.online import OnlineRidge
 from dyadlearn.solvers.statistics import Statistics, same_gram
 

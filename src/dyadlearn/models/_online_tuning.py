@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
+from dyadlearn._tables import Table
 from dyadlearn.holdout.online import online_holdout, online_squared_errors
-from dyadlearn.labels import LabelGrid
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.models._inputs import cast
@@ -134,13 +134,13 @@ class OnlineTuning(OnlineInputs, stored=False):
             )
         return wanted
 
-    def _learnt_rows(self, X: Any, y: Any) -> tuple[Array, LabelGrid]:
+    def _learnt_rows(self, X: Any, y: Any) -> tuple[Array, Table]:
         """Return features (l, d) and labels of rows that were learnt: those given, or the reservoir."""
         if X is None and y is None:
             sample = self._learnt.reservoir
             if sample is None or sample.rows is None:
                 raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
-            return self._mapped(sample.rows), LabelGrid(sample.labels)
+            return self._mapped(sample.rows), Table(sample.labels)
         _, grid, Phi = self._known_rows(X, y)
         return Phi, grid
 

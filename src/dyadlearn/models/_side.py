@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dyadlearn._array import Array, is_sparse, namespace
+from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
-from dyadlearn._frames import Ids
 from dyadlearn._state import Stored
-from dyadlearn._validation import check_matrix
+from dyadlearn._tables import Ids
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
 from dyadlearn.pairing.expansion import NewRows

@@ -13,8 +13,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, namespace, take_rows
-from dyadlearn._frames import Ids, Table, write_table
-from dyadlearn._validation import check_alpha, check_choice, check_same_library
+from dyadlearn._checks import check_alpha, check_choice, check_same_library
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import cast, check_sizes, positions, working_dtype
@@ -152,7 +152,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             rows, grid = self._read_rows(X, y, None, reset=True)
             table, task_rows = None, None
             if tasks is not None:
-                table, task_rows = self._read_tasks(tasks, grid.task_ids)
+                table, task_rows = self._read_tasks(tasks, grid.column_ids)
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
@@ -165,7 +165,7 @@ class OnlineTwoStepRidge(OnlineTuning):
                 OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
-                grid.task_ids if table is None else table.row_ids,
+                grid.column_ids if table is None else table.row_ids,
                 None if table is None else table.column_ids,
                 0 if task_rows is None else int(task_rows.shape[1]),
                 instances=(copied(rows),) if self.keep_instances else None,
@@ -252,7 +252,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             learnt.check_settled("learn new tasks")
         grid, chunks = self._chunks(X, y, None if pending is None else pending.ids)
         if pending is None:
-            Psi, ids = self._new_tasks(tasks, grid.task_ids)
+            Psi, ids = self._new_tasks(tasks, grid.column_ids)
             wanted = grid.values.shape[1] if Psi is None else Psi.shape[0]
         else:
             Psi, ids, wanted = pending.statistics.tasks, pending.ids, pending.statistics.n_tasks
@@ -350,9 +350,7 @@ class OnlineTwoStepRidge(OnlineTuning):
             A frame if `X` or `tasks` is one. With one-dimensional labels and no `tasks`, shape (a,).
         """
         table = self._predicted(X, tasks)
-        if table.kind is None:
-            return table.values
-        return write_table(table.values, table.row_ids, table.column_ids, table.kind)
+        return table.restore(table.values)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         check_is_fitted(self)

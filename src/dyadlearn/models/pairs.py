@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,9 +14,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
-from dyadlearn._frames import Ids, is_whole, read_table
-from dyadlearn._pairs import distinct, id_columns
+from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
+from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
@@ -129,12 +128,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             raise ValueError("PairRegressor requires y to be passed, but the target y is None: give a value per pair.")
         first, second = id_columns(pairs, "pairs")
         found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
-        instances, tasks = self._entities(model)
-        rows = instances.positions(found.instances)
-        X, T = instances.take(rows, rows), None
-        if tasks is not None:
-            columns = tasks.positions(found.tasks)
-            T = tasks.take(columns, columns)
+        instances, tasks = self._tables(model)
+        X = _looked_up(instances, found.instances, found.instances, model._spec(), "instances")
+        T = None if tasks is None else _looked_up(tasks, found.tasks, found.tasks, model._task_spec(), "tasks")
         given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, X)}
         grid = as_array_of(found.grid, X)
         if is_whole(y):
@@ -146,7 +142,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self.instance_ids_, self.task_ids_ = found.instances, found.tasks
         self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
         self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
-        self._names = (instances.names, None if tasks is None else tasks.names)
+        names, task_names = instances.column_ids, None if tasks is None else tasks.column_ids
+        self._names = (None if names is None else names.labels, None if task_names is None else task_names.labels)
         return self
 
     def predict(self, pairs: Any) -> Array:
@@ -165,12 +162,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         first, second = id_columns(pairs, "pairs")
         rows, instance_ids = distinct(first, "pairs")
         columns, task_ids = distinct(second, "pairs")
-        instances, tasks = self._entities(self.model_)
-        X = instances.check_names(self._names[0]).take_new(instance_ids, self.instance_ids_)
+        instances, tasks = self._tables(self.model_)
+        names, task_names = (None if labels is None else Ids(labels) for labels in self._names)
+        check_names(names, instances.column_ids, "instances")
+        X = _looked_up(instances, instance_ids, self.instance_ids_, self.model_._spec(), "instances")
         if tasks is None or self.model_._task_side is None:
             T, columns = None, self._training_tasks(task_ids)[columns]
         else:
-            T = tasks.check_names(self._names[1]).take_new(task_ids, self.task_ids_)
+            check_names(task_names, tasks.column_ids, "tasks")
+            T = _looked_up(tasks, task_ids, self.task_ids_, self.model_._task_spec(), "tasks")
         return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
@@ -227,7 +227,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             )
         return model
 
-    def _entities(self, model: PairwiseRidge) -> tuple[_Entities, _Entities | None]:
+    def _tables(self, model: PairwiseRidge) -> tuple[Table, Table | None]:
         """Read both tables as the kernels of the model want them."""
         if self.instances is None:
             raise ValueError("instances is None: give the features or the kernel of the instances.")
@@ -242,57 +242,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return _positions(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)
 
 
-@dataclass(frozen=True, eq=False)
-class _Entities:
-    """The table of one side, looked up by id.
-
-    Attributes
-    ----------
-    values : array or sparse matrix of shape (n, d), or (n, n) for a kernel
-    ids : Ids
-    names : tuple or None
-        Names of the features.
-    is_kernel : bool
-    side : str
-        "instances" or "tasks", for messages.
-    """
-
-    values: Array
-    ids: Ids
-    names: tuple[Hashable, ...] | None
-    is_kernel: bool
-    side: str
-
-    def positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
-        """Return the rows of some ids."""
-        remedy = f"add them to it, or leave their pairs out (ids are such as {self.ids.labels[0]!r})"
-        return _positions(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
-
-    def take(self, rows: np.ndarray, training: np.ndarray) -> Array:
-        """Return some rows; of a kernel only their values with those of the training rows."""
-        taken = take_rows(self.values, rows)
-        return take_rows(taken.T, training).T if self.is_kernel else taken
-
-    def take_new(self, wanted: Sequence[Hashable], training_ids: Sequence[Hashable]) -> Array:
-        """Return what a model that was fitted on the training ids needs to predict for other ids."""
-        rows = self.positions(wanted)
-        return self.take(rows, self.positions(training_ids) if self.is_kernel else rows)
-
-    def check_names(self, expected: tuple[Hashable, ...] | None) -> Self:
-        """Refuse a table that was exchanged for one with other features."""
-        if self.names is not None and expected is not None:
-            check_names(Ids(expected), Ids(self.names), self.side)
-        return self
-
-
-def _read_entities(given: Any, spec: KernelSpec, side: str) -> _Entities:
+def _read_entities(given: Any, spec: KernelSpec, side: str) -> Table:
+    """Return the table of a side: a matrix, the ids of its rows and, of features, their names where they have any."""
     table, ids = align_side(read_table(unwrap_tasks(given), side), None, spec, side, side)
     if table.kind is not None and ids is None:
         raise IdError(
             f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
             "whose ids are its row positions."
         )
-    values, names = table.values, table.column_ids
+    values = table.values
     if is_sparse(values):
         values = values.tocsr()
     elif not is_foreign(values):
@@ -304,13 +262,19 @@ def _read_entities(given: Any, spec: KernelSpec, side: str) -> _Entities:
             f"{side} must be a square matrix for a precomputed kernel, over all {side} there are, found shape "
             f"{tuple(values.shape)}."
         )
-    return _Entities(
-        values,
-        ids or Ids(tuple(range(values.shape[0]))),
-        None if names is None or spec.is_precomputed else names.labels,
-        spec.is_precomputed,
-        side,
-    )
+    names = None if spec.is_precomputed else table.column_ids
+    return Table(values, ids or Ids(tuple(range(values.shape[0]))), names)
+
+
+def _looked_up(
+    table: Table, wanted: Sequence[Hashable], training: Sequence[Hashable], spec: KernelSpec, side: str
+) -> Array:
+    """Return the rows of some ids; of a kernel only their values with those of the training ids."""
+    assert table.row_ids is not None
+    ids, where = table.row_ids, f"not in the table {side}="
+    remedy = f"add them to it, or leave their pairs out (ids are such as {ids.labels[0]!r})"
+    taken = take_rows(table.values, _positions(ids, wanted, side, where, remedy))
+    return take_rows(taken.T, _positions(ids, training, side, where, remedy)).T if spec.is_precomputed else taken
 
 
 def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
@@ -318,6 +282,5 @@ def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, reme
     place = {label: position for position, label in enumerate(ids.labels)}
     unknown = [label for label in wanted if label not in place]
     if unknown:
-        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
-        raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown}; {remedy}.")
+        raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}.")
     return np.array([place[label] for label in wanted], dtype=np.intp)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from dyadlearn._array import Array
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_alpha, check_choice
+from dyadlearn._checks import check_alpha, check_choice
+from dyadlearn._tables import Ids, Table
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.labels import LabelGrid, symmetric_grid
+from dyadlearn.labels import symmetric_grid
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
@@ -139,7 +139,7 @@ class TwoStepRidge(PairwiseRidge):
             )
         return task_alpha if alpha is None else alpha
 
-    def _checked_grid(self, grid: LabelGrid, tasks: Any) -> LabelGrid:
+    def _checked_grid(self, grid: Table, tasks: Any) -> Table:
         if self.symmetry is None:
             return grid
         if tasks is not None:

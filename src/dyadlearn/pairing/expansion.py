@@ -36,8 +36,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._checks import check_memory
 from dyadlearn._estimates import predict_numbers
-from dyadlearn._validation import check_memory
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, namespace, take_rows
-from dyadlearn._pairs import group_codes
+from dyadlearn._codes import group_codes
 from dyadlearn._rounding import settle, solve_block
 from dyadlearn.spectrum import Smoother, leverage_error
 

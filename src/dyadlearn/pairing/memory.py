@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dyadlearn._array import Array, itemsize
-from dyadlearn._validation import check_memory
+from dyadlearn._checks import check_memory
 from dyadlearn.settings import Setting
 
 __all__ = ["refuse"]

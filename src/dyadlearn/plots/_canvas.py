@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.models import OnlineTwoStepRidge, PairRegressor
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout

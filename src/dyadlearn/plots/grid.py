@@ -9,9 +9,9 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
-from dyadlearn._validation import check_choice
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Ids, Table
+from dyadlearn.labels import read_labels
 from dyadlearn.plots._canvas import COLOURS, FAINT, fitted_model, matplotlib, new_axes, side_words, tidy
 
 __all__ = ["GridDisplay"]
@@ -120,7 +120,7 @@ class GridDisplay:
         return cls._made(read_labels(Y), order).plot(ax, kind=kind, max_pixels=max_pixels)
 
     @classmethod
-    def _made(cls, grid: LabelGrid, order: str) -> Self:
+    def _made(cls, grid: Table, order: str) -> Self:
         values = to_numpy(grid.values).astype(np.float64)
         check_choice(order, "order", ("given", "degree", "clustered"))
         if np.isinf(values).any():
@@ -131,7 +131,7 @@ class GridDisplay:
             rows, columns = _by_degree(values), _by_degree(values.T)
         else:
             rows, columns = _by_cluster(values, "instances"), _by_cluster(values.T, "tasks")
-        ids = (_taken(grid.instance_ids, rows), _taken(grid.task_ids, columns))
+        ids = (_taken(grid.row_ids, rows), _taken(grid.column_ids, columns))
         return cls(values[np.ix_(rows, columns)], rows, columns, *ids)
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:

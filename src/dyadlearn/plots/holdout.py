@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
-from dyadlearn._validation import check_choice
-from dyadlearn.labels import LabelGrid, read_labels
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Table
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
@@ -136,7 +137,7 @@ class HoldoutDisplay:
         if kind == "auto":
             own = scorer(scoring_of(model)).metric
             kind = next((name for name, (metric, _) in _RANKS.items() if metric is own), kind)
-        grid = LabelGrid(to_numpy(model._grid.values))
+        grid = Table(to_numpy(model._grid.values))
         found = [(setting, *held_out(model, setting, cv)) for setting in wanted]
         display = cls._made(grid, [(setting_words(setting), F, setting) for setting, F, _ in found], kind)
         methods: dict[str, list[str]] = {}
@@ -186,10 +187,10 @@ class HoldoutDisplay:
             if shape:
                 raise ValueError(f"F must be one grid of predictions, or a dict of them, found a stack {shape}.")
             predictions.append((str(name), to_numpy(stack)[0], chosen))
-        return cls._made(LabelGrid(to_numpy(grid.values)), predictions, kind).plot(ax, max_points=max_points)
+        return cls._made(Table(to_numpy(grid.values)), predictions, kind).plot(ax, max_points=max_points)
 
     @classmethod
-    def _made(cls, grid: LabelGrid, predictions: Sequence[tuple[str, np.ndarray, Setting | None]], kind: str) -> Self:
+    def _made(cls, grid: Table, predictions: Sequence[tuple[str, np.ndarray, Setting | None]], kind: str) -> Self:
         """Compute what is drawn of named predictions (m, q)."""
         check_choice(kind, "kind", _KINDS)
         Y = np.asarray(grid.values, dtype=np.float64)

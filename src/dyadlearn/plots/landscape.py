@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.plots._canvas import COLOURS, FAINT, matplotlib, new_axes, power_ticks, setting_words, tidy

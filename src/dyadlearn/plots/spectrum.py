@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import read_table
-from dyadlearn._validation import check_alpha, check_matrix
+from dyadlearn._checks import check_alpha, check_matrix
+from dyadlearn._tables import read_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._inputs import checked_filter

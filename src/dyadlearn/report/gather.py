@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import Ids
+from dyadlearn._tables import Ids
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
@@ -104,7 +104,7 @@ def _labels(model: Any, inner: PairwiseRidge) -> Labels:
     if isinstance(model, PairRegressor):
         ids: list[Ids | None] = [Ids(model.instance_ids_), Ids(model.task_ids_)]
     else:
-        ids = [grid.instance_ids, grid.task_ids]
+        ids = [grid.row_ids, grid.column_ids]
     if is_network:
         ids[1] = ids[1] or ids[0]
     names = [

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._frames import in_order
-from dyadlearn._validation import check_alphas
+from dyadlearn._checks import check_alphas
+from dyadlearn._progress import Progress
+from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout.labelled import labelled_part
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.report.data import Landscape, Result
 from dyadlearn.report.words import joined
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch, best_kernel, grid_of
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.incomplete import fold_groups, folds_of, has_shortcut, method_in_words
@@ -92,8 +92,8 @@ class Question:
     def left_out(self) -> tuple[Any, Any, Any]:
         """Groups, task groups and folds, in the order of the training data."""
         grid = self.model._grid
-        groups = in_order(self.groups, grid.instance_ids, None, "groups")
-        return groups, in_order(self.task_groups, grid.task_ids, None, "task_groups"), self.cv
+        groups = in_order(self.groups, grid.row_ids, None, "groups")
+        return groups, in_order(self.task_groups, grid.column_ids, None, "task_groups"), self.cv
 
     @property
     def is_as_searched(self) -> bool:

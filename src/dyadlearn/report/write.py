@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from dyadlearn._validation import check_count
+from dyadlearn._checks import check_count
+from dyadlearn._files.atomic import replacing
 from dyadlearn.report.gather import gather
 from dyadlearn.report.page import render
 from dyadlearn.settings import Setting
-from dyadlearn.store.atomic import replacing
 
 __all__ = ["write_report"]
 

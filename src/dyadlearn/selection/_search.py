@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, to_numpy
-from dyadlearn._frames import Ids, in_order, read_table
+from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._state import is_shaped
-from dyadlearn._validation import check_alpha, check_alphas, check_choice
+from dyadlearn._tables import Ids, in_order, read_table
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import as_splitter
@@ -110,8 +110,8 @@ class RidgeSearch(PairwiseRidge, stored=False):
         setting = as_setting(self.setting)
         groups, task_groups = self._group_labels
         labels = {
-            "groups": in_order(groups, self._grid.instance_ids, None, "groups"),
-            "task_groups": in_order(task_groups, self._grid.task_ids, None, "task_groups"),
+            "groups": in_order(groups, self._grid.row_ids, None, "groups"),
+            "task_groups": in_order(task_groups, self._grid.column_ids, None, "task_groups"),
         }
         alphas, task_alphas = self._grids()
         self.alpha_, self.task_alpha_ = alphas[0], None if task_alphas is None else task_alphas[0]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_foreign, namespace, refuse_mask, to_numpy
-from dyadlearn._frames import Table, read_table
-from dyadlearn._pairs import Column, ends_in_order, factorize, id_columns, pair_numbers
+from dyadlearn._codes import Column, ends_in_order, factorize, id_columns, pair_numbers
+from dyadlearn._tables import Table, read_table
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.settings import Setting, as_setting
 

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
-from dyadlearn._frames import frame_library, write_rows
+from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Problem, plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring

@@ -20,9 +20,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._frames import Ids, in_order, read_table
-from dyadlearn._pairs import group_codes
-from dyadlearn._validation import check_choice, check_labels, check_same_library
+from dyadlearn._checks import check_choice, check_labels, check_same_library
+from dyadlearn._codes import group_codes
+from dyadlearn._progress import Progress
+from dyadlearn._tables import Ids, in_order, read_table
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
@@ -31,7 +32,6 @@ from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._inputs import align_side, check_sizes
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.models._tasks import unwrap_tasks
-from dyadlearn.selection._progress import Progress
 from dyadlearn.selection._search import RidgeSearch
 from dyadlearn.settings import Setting, as_setting
 
@@ -156,20 +156,20 @@ def nested_score(
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     grid, task_side = read_labels(y), None
-    side, ids = _read_side(X, grid.instance_ids, search._spec(), "X", "the rows of Y")
-    grid = replace(grid, instance_ids=ids)
+    side, ids = _read_side(X, grid.row_ids, search._spec(), "X", "the rows of Y")
+    grid = replace(grid, row_ids=ids)
     if tasks is not None:
         task_side, ids = _read_side(
-            unwrap_tasks(tasks), grid.task_ids, search._task_spec(), "tasks", "the columns of Y"
+            unwrap_tasks(tasks), grid.column_ids, search._task_spec(), "tasks", "the columns of Y"
         )
-        grid = replace(grid, task_ids=ids)
+        grid = replace(grid, column_ids=ids)
     Y, task_rows = grid.values, None if task_side is None else task_side.values
     check_same_library({"X": side.values, "Y": Y, "tasks": task_rows})
     check_sizes(side.values, Y, task_rows)
     check_labels(Y)
-    groups = in_order(groups, grid.instance_ids, None, "groups")
+    groups = in_order(groups, grid.row_ids, None, "groups")
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
-    task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
+    task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
 
     folds = SettingKFold(setting, n_splits, random_state=random_state)

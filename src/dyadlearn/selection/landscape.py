@@ -17,15 +17,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
+from dyadlearn._checks import check_alphas, check_memory
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
-from dyadlearn._frames import in_order
-from dyadlearn._validation import check_alphas, check_memory
+from dyadlearn._progress import Progress
+from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.undefined import warn_of_undefined, where_defined
 from dyadlearn.pairing.groups import group_members
-from dyadlearn.selection._progress import Progress
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["MAX_MEMORY", "landscape", "scored"]
@@ -103,8 +103,8 @@ def landscape(
         problem = model
     else:
         problem, grid = model._problem(), model._grid
-        groups = in_order(groups, grid.instance_ids, None, "groups")
-        task_groups = in_order(task_groups, grid.task_ids, None, "task_groups")
+        groups = in_order(groups, grid.row_ids, None, "groups")
+        task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")

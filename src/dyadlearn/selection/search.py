@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
-from dyadlearn._frames import Ids, in_order
+from dyadlearn._tables import Ids, in_order
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
@@ -368,7 +368,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
                 "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
             )
         groups, _ = self._group_labels
-        groups = in_order(groups, self._grid.instance_ids, None, "groups")
+        groups = in_order(groups, self._grid.row_ids, None, "groups")
         if as_setting(self.setting).new_task:
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
         alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
@@ -411,7 +411,7 @@ class IndependentTaskRidgeCV(RidgeSearch):
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
         """Name the tasks that have no score of their own, and what they got."""
-        places, ids = np.flatnonzero(undefined), self._grid.task_ids
+        places, ids = np.flatnonzero(undefined), self._grid.column_ids
         names = [repr(place if ids is None else ids.labels[place]) for place in places[:5].tolist()]
         warnings.warn(
             f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "

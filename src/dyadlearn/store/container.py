@@ -26,8 +26,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dyadlearn._array import available_memory
+from dyadlearn._files.atomic import replacing
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
-from dyadlearn.store.atomic import replacing
 
 __all__ = ["VERSION", "check_room", "read_checksum", "read_container", "write_container"]
 

@@ -19,9 +19,9 @@ import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
-from dyadlearn._files import check_places
-from dyadlearn._frames import read_table, write_table
+from dyadlearn._files.packed import check_places
 from dyadlearn._state import Stored, stored_class
+from dyadlearn._tables import read_table, write_table
 from dyadlearn.exceptions import ModelFileError
 
 __all__ = ["Reader", "Writer"]

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn._files import atomic
+from dyadlearn._files.atomic import Written, noting_files, replacing
 from dyadlearn.exceptions import FileChangedError
-from dyadlearn.store import atomic
-from dyadlearn.store.atomic import Written, noting_files, replacing
 from dyadlearn.store.container import read_checksum
 from dyadlearn.store.files import write_model
 

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn._frames import Ids
-from dyadlearn.cli.sides import Recipe, new_side, open_source, parse_options, training_side
-from dyadlearn.cli.talk import Talk
-from dyadlearn.cli.words import spoken
+from dyadlearn._tables import Ids
+from dyadlearn.cli.entities import Recipe, new_entities, open_source, training_entities
+from dyadlearn.cli.options import parse_options
+from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError
 
 IDS = ("a", "b", "c")
 K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
 
 
-def side(path, places=None, kernel=None, smiles=None, talk=None, fingerprint=None):
-    talk = talk or Talk(quiet=True)
-    found, kept = training_side(open_source(path, smiles), places, kernel, fingerprint, False, talk)
+def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
+    terminal = terminal or Terminal(quiet=True)
+    found, kept = training_entities(open_source(path, smiles), places, kernel, fingerprint, False, terminal)
     assert kept is None
     return found
 
@@ -45,15 +45,15 @@ def test_options_that_are_none(text):
 def test_a_square_table_with_equal_ids_is_a_kernel_and_that_is_said(tmp_path, put):
     order = [2, 0, 1]
     path = put(tmp_path / "k.csv", [IDS[i] for i in order], IDS, K[order])
-    talk = Talk(quiet=True)
-    found = side(path, np.array([1, 2, 0]), talk=talk)
+    terminal = Terminal(quiet=True)
+    found = side(path, np.array([1, 2, 0]), terminal=terminal)
     assert found.recipe.of_model == ("precomputed", None)
-    assert_array_equal(found.values, K)
-    assert found.ids.labels == IDS
-    assert "taken for a kernel" in talk.notes[0]
+    assert_array_equal(found.table.values, K)
+    assert found.table.row_ids.labels == IDS
+    assert "taken for a kernel" in terminal.notes[0]
     as_features = side(path, np.array([1, 2, 0]), "linear")
     assert as_features.recipe.kind == "features"
-    assert_array_equal(as_features.values, K)
+    assert_array_equal(as_features.table.values, K)
 
 
 @pytest.mark.parametrize(
@@ -80,26 +80,26 @@ def test_features_have_no_holes(tmp_path):
 
 
 def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
-    talk = Talk(quiet=True)
+    terminal = Terminal(quiet=True)
     recipe = Recipe("kernel", "precomputed")
     path = put(tmp_path / "n.csv", ["x"], ["c", "other", "a", "b"], [[3.0, 9.0, 1.0, 2.0]])
-    assert_array_equal(new_side(path, recipe, Ids(IDS), talk).values, [[1.0, 2.0, 3.0]])
-    assert "1 columns" in talk.notes[0]
+    assert_array_equal(new_entities(path, recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]])
+    assert "1 columns" in terminal.notes[0]
     put(path, ["x"], ["a", "b"], [[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"lacks 1 of the 3 columns .*: 'c'\."):
-        new_side(path, recipe, Ids(IDS), talk)
+        new_entities(path, recipe, Ids(IDS), terminal)
     put(path, IDS, ["x"], [[1.0], [2.0], [3.0]])
     with pytest.raises(ValueError, match="They are in its rows: the file is transposed"):
-        new_side(path, recipe, Ids(IDS), talk)
+        new_entities(path, recipe, Ids(IDS), terminal)
 
 
 def test_new_features_are_matched_by_name(tmp_path, put):
     recipe = Recipe("features", "rbf", names=["p", "q"])
     path = put(tmp_path / "n.csv", ["x"], ["q", "p"], [[2.0, 1.0]])
-    assert_array_equal(new_side(path, recipe, None, Talk(quiet=True)).values, [[1.0, 2.0]])
+    assert_array_equal(new_entities(path, recipe, None, Terminal(quiet=True)).values, [[1.0, 2.0]])
     put(path, ["x"], ["q", "r"], [[2.0, 1.0]])
     with pytest.raises(ValueError, match="lacks 1 of the 2 columns that the model needs, the features: 'p'"):
-        new_side(path, recipe, None, Talk(quiet=True))
+        new_entities(path, recipe, None, Terminal(quiet=True))
 
 
 def test_molecules(tmp_path):
@@ -109,18 +109,18 @@ def test_molecules(tmp_path):
     path = tmp_path / "drugs.csv"
     path.write_text("drug,name,structure\na,ethanol,CCO\nb,propanol,CCCO\nc,benzene,c1ccccc1\n")
     found = side(path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512")
-    assert found.values.shape == (2, 512)
+    assert found.table.values.shape == (2, 512)
     assert found.recipe.of_model == ("tanimoto", None)
-    again = new_side(path, found.recipe, None, Talk(quiet=True))
-    assert again.ids.labels == IDS
-    assert_array_equal(again.values[[0, 2]].toarray(), found.values.toarray())
+    again = new_entities(path, found.recipe, None, Terminal(quiet=True))
+    assert again.row_ids.labels == IDS
+    assert_array_equal(again.values[[0, 2]].toarray(), found.table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
     path.write_text("drug,structure\na,CCO\nb,CCO(\n")
     with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: 'b' \('CCO\('\)\. ") as caught:
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(str(caught.value))
     with pytest.raises(ValueError, match=r"1 of 2 .* are not valid: 'b' \('CCO\('\)\. Correct or remove them\.$"):
-        new_side(path, found.recipe, None, Talk(quiet=True))
+        new_entities(path, found.recipe, None, Terminal(quiet=True))
     with pytest.raises(ValueError, match="Unknown option.*bits"):
         side(path, smiles="structure", fingerprint="bits=3")
 
@@ -135,16 +135,16 @@ def test_sequences(tmp_path, kernel):
     path = tmp_path / "p.fasta"
     path.write_text(FASTA)
     found = side(path, np.array([0, 1]), kernel)
-    assert found.ids.labels == ("a", "b")
-    again = new_side(path, found.recipe, found.ids, Talk(quiet=True))
-    assert again.ids.labels == IDS
+    assert found.table.row_ids.labels == ("a", "b")
+    again = new_entities(path, found.recipe, found.table.row_ids, Terminal(quiet=True))
+    assert again.row_ids.labels == IDS
     if kernel == "spectrum:k=2":
         assert found.recipe.of_model == ("cosine", None)
-        assert_array_equal(again.values[[0, 1]].toarray(), found.values.toarray())
+        assert_array_equal(again.values[[0, 1]].toarray(), found.table.values.toarray())
     else:
         assert found.recipe.of_model == ("precomputed", None)
         assert again.values.shape == (3, 2)
-        assert_allclose(again.values[:2], found.values)
+        assert_allclose(again.values[:2], found.table.values)
         assert_allclose(again.values[2], 0.0, atol=0.2)
 
 
@@ -155,6 +155,6 @@ def test_what_does_not_belong_together(tmp_path, put):
         side(path, kernel="rbf")
     table = put(tmp_path / "f.csv", IDS, "pq", K[:, :2])
     with pytest.raises(ValueError, match="expected a FASTA file"):
-        new_side(table, Recipe("sequences", "spectrum"), None, Talk(quiet=True))
+        new_entities(table, Recipe("sequences", "spectrum"), None, Terminal(quiet=True))
     with pytest.raises(ValueError, match=r"made from features, but .*p\.fasta holds sequences"):
-        new_side(path, Recipe("features", "rbf"), None, Talk(quiet=True))
+        new_entities(path, Recipe("features", "rbf"), None, Terminal(quiet=True))

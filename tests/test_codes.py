@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV
-from dyadlearn._pairs import group_codes
+from dyadlearn._codes import group_codes
 from dyadlearn.holdout.refit import refit
 from dyadlearn.selection import SettingKFold, landscape, nested_score
 

@@ -9,9 +9,7 @@ import gzip
 import io
 import math
 import os
-import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -27,10 +25,9 @@ from dyadlearn.exceptions import DataFileError
 __all__ = [
     "UNPACKED_LIMIT",
     "check_places",
-    "is_at",
-    "lock",
     "make_sparse",
     "parse_number",
+    "parse_row",
     "read_arrays",
     "read_text",
     "reading",
@@ -212,29 +209,12 @@ def parse_number(text: str) -> float:
     return float(text)
 
 
-def lock(descriptor: int, patience: float) -> bool:
-    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.01)
-        except OSError:
-            return False
-        else:
-            return True
-
-
-def is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file is the one that has this name."""
+def parse_row(cells: Sequence[Any]) -> np.ndarray | None:
+    """Return the numbers that the cells of a line are, text or not; None where one of them is none."""
+    text = "".join(cell for cell in cells if isinstance(cell, str))
+    if "_" in text or not text.isascii():
+        return None
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+        return np.array(cells, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return None

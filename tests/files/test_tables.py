@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn.cli.tables import read_cells, read_sheet
+from dyadlearn._files import tables
+from dyadlearn._files.tables import load_table, read_cells
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
@@ -18,8 +19,8 @@ ROWS, COLUMNS = ("a", "b"), ("p", "q")
 
 def check(sheet):
     assert_array_equal(sheet.values, VALUES)
-    assert sheet.rows.labels == ROWS
-    assert sheet.columns.labels == COLUMNS
+    assert sheet.row_ids.labels == ROWS
+    assert sheet.column_ids.labels == COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_text_in_its_dialects(tmp_path, text, ending):
     path = tmp_path / f"table{ending}"
     content = text.encode()
     path.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
-    check(read_sheet(path))
+    check(load_table(path))
 
 
 @pytest.mark.parametrize("library", ["polars", "pandas"])
@@ -55,7 +56,7 @@ def test_parquet(tmp_path, library):
         import pandas as pd
 
         pd.DataFrame(columns, index=ROWS).to_parquet(path)
-    check(read_sheet(path))
+    check(load_table(path))
 
 
 def test_columns_of_parquet_stay_in_their_order(tmp_path):
@@ -66,34 +67,31 @@ def test_columns_of_parquet_stay_in_their_order(tmp_path):
 
 
 def test_parquet_without_a_library(tmp_path, monkeypatch):
-    def not_installed(path, backend):
-        raise ModuleNotFoundError(backend)
-
-    monkeypatch.setattr("narwhals.read_parquet", not_installed)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     path = tmp_path / "table.parquet"
     path.write_bytes(b"PAR1")
     with pytest.raises(ImportError, match="parquet needs polars or pyarrow"):
-        read_sheet(path)
+        load_table(path)
 
 
 def test_parquet_that_is_none(tmp_path):
     pytest.importorskip("polars")
     (tmp_path / "table.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"table\.parquet is damaged or no parquet file"):
-        read_sheet(tmp_path / "table.parquet")
+        load_table(tmp_path / "table.parquet")
     with pytest.raises(FileNotFoundError, match=r"none\.parquet does not exist"):
-        read_sheet(tmp_path / "none.parquet")
+        load_table(tmp_path / "none.parquet")
 
 
 def test_arrays_with_and_without_names(tmp_path):
     np.save(tmp_path / "plain.npy", VALUES)
-    plain = read_sheet(tmp_path / "plain.npy")
+    plain = load_table(tmp_path / "plain.npy")
     assert_array_equal(plain.values, VALUES)
-    assert plain.rows is None
+    assert plain.row_ids is None
     np.savez(tmp_path / "named.npz", table=VALUES, rows=np.array(ROWS), columns=np.array(COLUMNS))
-    check(read_sheet(tmp_path / "named.npz"))
+    check(load_table(tmp_path / "named.npz"))
     sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_array([[0, 1], [2, 0]]))
-    assert_array_equal(read_sheet(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
+    assert_array_equal(load_table(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
@@ -103,20 +101,20 @@ def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
     sparse.save_npz(path, matrix)
     if kind == "bsr":
         with pytest.raises(DataFileError, match="in the forms csr, csc, coo, found bsr"):
-            read_sheet(path)
+            load_table(path)
         return
-    assert_array_equal(read_sheet(path).values.toarray(), matrix.toarray())
+    assert_array_equal(load_table(path).values.toarray(), matrix.toarray())
     (matrix.row if kind == "coo" else matrix.indices)[5] = 10**6
     sparse.save_npz(path, matrix)
     with pytest.raises(DataFileError, match=r"sparse\.npz is damaged or no sparse matrix"):
-        read_sheet(path)
+        load_table(path)
 
 
 def test_nothing_in_an_array_is_executed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"table\.npy is damaged or no array of numpy"):
-        read_sheet(path)
+        load_table(path)
 
 
 @pytest.mark.parametrize(
@@ -139,31 +137,31 @@ def test_bad_text_is_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        read_sheet(path)
+        load_table(path)
 
 
 def test_trailing_separators(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,p,q,,\na,1.5,,,\nb,-2,1e-3,,\n")
-    check(read_sheet(path))
+    check(load_table(path))
     path.write_text("id,p,q\na,1.5,,\nb,-2,1e-3,\n")
     with pytest.raises(DataFileError, match=r"t\.csv has one cell more in its lines than in its headings"):
-        read_sheet(path)
+        load_table(path)
     path.write_text("id,p,,q\na,1.5,,\nb,-2,,1\n")
     with pytest.raises(IdError, match=r"The first line of .*t\.csv has an empty id, in column 3"):
-        read_sheet(path)
+        load_table(path)
 
 
 def test_names_in_arrays(tmp_path):
     path = tmp_path / "t.npz"
     np.savez(path, a=VALUES, rows=np.array([b"a", b"b"]), columns=np.array(["p ", "q"]))
-    check(read_sheet(path))
+    check(load_table(path))
     np.savez(path, a=VALUES, rows=np.array(["a", " "]))
     with pytest.raises(IdError, match="empty id among its rows, at position 1"):
-        read_sheet(path)
+        load_table(path)
     np.savez(path, a=np.array([[1.0, np.inf]]))
     with pytest.raises(DataFileError, match="holds infinity"):
-        read_sheet(path)
+        load_table(path)
 
 
 @pytest.mark.parametrize(
@@ -173,25 +171,25 @@ def test_repeated_ids_are_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(IdError, match=message):
-        read_sheet(path)
+        load_table(path)
 
 
 def test_other_bad_files(tmp_path):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"id,p\n" + 500 * b"a,1\n")[:-20])
     with pytest.raises(ValueError, match="is damaged or no table"):
-        read_sheet(path)
+        load_table(path)
     with pytest.raises(FileNotFoundError):
-        read_sheet(tmp_path / "none.csv")
+        load_table(tmp_path / "none.csv")
     np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
     with pytest.raises(ValueError, match="must hold one matrix"):
-        read_sheet(tmp_path / "two.npz")
+        load_table(tmp_path / "two.npz")
     np.savez(tmp_path / "short.npz", a=VALUES, rows=np.array(["a"]))
     with pytest.raises(ValueError, match="names 1 rows, but its matrix has 2"):
-        read_sheet(tmp_path / "short.npz")
+        load_table(tmp_path / "short.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
     with pytest.raises(ValueError, match="is damaged or no array of numpy"):
-        read_sheet(tmp_path / "cut.npz")
+        load_table(tmp_path / "cut.npz")
 
 
 def test_a_column_that_is_not_there(tmp_path):

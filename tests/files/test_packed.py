@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn import _files
-from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, reading, stream
+from dyadlearn._files import packed
+from dyadlearn._files.packed import make_sparse, parse_number, read_arrays, read_text, reading, stream
 from dyadlearn.exceptions import DataFileError
 
 
@@ -89,7 +89,7 @@ def test_only_errors_about_the_content_are_translated(error, expected):
 
 
 def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "UNPACKED_LIMIT", 1000)
+    monkeypatch.setattr(packed, "UNPACKED_LIMIT", 1000)
     contents = {
         "t.csv": (gzip.compress(2000 * b"a"), read_text),
         "l.txt": (gzip.compress(2000 * b"a"), lambda path: list(stream(path))),
@@ -108,10 +108,10 @@ def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
 
 
 def test_the_limit_falls_with_the_free_memory(monkeypatch):
-    monkeypatch.setattr(_files, "available_memory", lambda like: 4000)
-    assert _files._limit() == 1000
-    monkeypatch.setattr(_files, "available_memory", lambda like: None)
-    assert _files._limit() == _files.UNPACKED_LIMIT
+    monkeypatch.setattr(packed, "available_memory", lambda like: 4000)
+    assert packed._limit() == 1000
+    monkeypatch.setattr(packed, "available_memory", lambda like: None)
+    assert packed._limit() == packed.UNPACKED_LIMIT
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn._frames import Ids, Table, make_ids, read_table, write_table
+from dyadlearn._tables import Ids, Table, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
 
 VALUES = np.arange(6.0).reshape(3, 2)

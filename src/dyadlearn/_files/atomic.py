@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -18,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from dyadlearn._files import is_at, lock
 from dyadlearn.exceptions import FileChangedError
 
-__all__ = ["Written", "check_place", "noting_files", "replacing"]
+__all__ = ["Written", "check_place", "is_at", "lock", "noting_files", "replacing"]
 
 # Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
 _PATIENCE = 10.0
@@ -160,6 +160,34 @@ def _sweep(target: Path) -> None:
 
 
 # Locks -------------------------------------------------------------------------------------------
+
+
+def lock(descriptor: int, patience: float) -> bool:
+    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file is the one that has this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -7,10 +7,9 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import typer
@@ -18,15 +17,42 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from dyadlearn.cli.words import printable, spoken
+from dyadlearn._files.writing import printable
+from dyadlearn._progress import Progress
 
-__all__ = ["Json", "Quiet", "Talk", "make_list", "make_table", "number"]
+__all__ = ["Terminal", "make_list", "make_table", "number", "spoken"]
 
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
+# Arguments of the library that the command line has as options; not where they are part of a path or of an id.
+_ARGUMENTS = re.compile(
+    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|groups|task_groups|kernel|task_kernel|scoring|"
+    r"setting|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
+)
+
+# What it has under another name, or not at all.
+_PHRASES = (
+    (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
+    (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
+    (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
+    (re.compile(r"\bn_splits=(\d+) folds"), r"\1 folds (--cv)"),
+    (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
+    (re.compile(r" Use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it\."), ""),
+)
 
 
-class Talk:
+def spoken(sentence: str) -> str:
+    """Return a sentence of the library as the command line says it: with its options and safe for a terminal."""
+    for phrase, words in _PHRASES:
+        sentence = phrase.sub(words, sentence)
+    return printable(_ARGUMENTS.sub(_as_option, sentence))
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    option = "--" + name.replace("_", "-")
+    return option if value in (None, "True") else f"{option} {value.strip(chr(34) + chr(39))}"
+
+
+class Terminal:
     """The voice of one command; within it, warnings of the library become notes.
 
     Parameters
@@ -72,15 +98,9 @@ class Talk:
             if not self.quiet:
                 typer.echo(f"note: {text}", err=True)
 
-    @contextmanager
-    def working(self, title: str) -> Iterator[None]:
+    def working(self, title: str) -> Progress:
         """Show that something takes its time, where somebody watches."""
-        console = Console(stderr=True)
-        if self.quiet or not console.is_terminal:
-            yield
-        else:
-            with console.status(title):
-                yield
+        return Progress(None, title, self.progress)
 
     def say(self, *things: Any) -> None:
         """Print sentences and tables for people; machines and the quiet do without."""

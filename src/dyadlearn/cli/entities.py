@@ -1,8 +1,7 @@
-"""From a file to one side of a model: features, a kernel, molecules or sequences, for training and for what is new."""
+"""From a file to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
-from dyadlearn._files import parse_number
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
 from dyadlearn._state import Stored
-from dyadlearn.cli.tables import Sheet, id_text, read_cells, read_sheet, shown, suffix_of
-from dyadlearn.cli.talk import Talk
+from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn.cli.options import parse_options, parse_values
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.gram import check_kernel
 
-__all__ = ["Entities", "Recipe", "Source", "new_side", "open_source", "parse_options", "training_side"]
+__all__ = ["Entities", "Recipe", "Source", "new_entities", "open_source", "training_entities"]
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
@@ -79,31 +78,35 @@ class Recipe(Stored):
 
 @dataclass(frozen=True)
 class Source:
-    """A file of instances or tasks as it was read: numbers, or texts with their ids."""
+    """A file of instances or tasks as it was read.
+
+    Attributes
+    ----------
+    path : Path
+    kind : str
+        "table", "smiles" or "sequences".
+    table : Table
+        Its numbers, or an array of texts, with their ids where it has any.
+    column : str or None
+        Where the SMILES stand.
+    """
 
     path: Path
-    ids: Ids | None
     kind: str
-    sheet: Sheet | None = None
-    texts: Sequence[Any] = ()
+    table: Table
     column: str | None = None
+
+    @property
+    def ids(self) -> Ids | None:
+        """Return the ids of the entities."""
+        return self.table.row_ids
 
 
 @dataclass(frozen=True)
 class Entities:
-    """What a model is given for one side.
+    """What a model is given for one side in training: a table (n, d), or a kernel, and how it was made."""
 
-    Attributes
-    ----------
-    values : array or sparse matrix of shape (n, d), or a kernel block
-    ids, names : Ids or None
-        Of the rows, and of the features.
-    recipe : Recipe
-    """
-
-    values: Array
-    ids: Ids | None
-    names: Ids | None
+    table: Table
     recipe: Recipe
 
 
@@ -113,48 +116,24 @@ def open_source(path: Path, smiles: str | None = None) -> Source:
         from dyadlearn.kernels.sequences import read_fasta
 
         found = read_fasta(path)
-        return Source(path, make_ids(list(found), None, str(path)), "sequences", texts=list(found.values()))
+        return Source(path, "sequences", _texts(list(found.values()), make_ids(list(found), None, str(path))))
     if smiles is not None:
         cells = read_cells(path)
-        return Source(path, cells.ids(), "smiles", texts=cells.column(smiles), column=smiles)
-    sheet = read_sheet(path)
-    return Source(path, sheet.rows, "table", sheet)
+        return Source(path, "smiles", _texts(cells.column(smiles), cells.ids()), smiles)
+    return Source(path, "table", load_table(path))
 
 
-def parse_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Split ``name:option=value,option=value`` into a name and options."""
-    name, _, rest = text.partition(":")
-    return name.strip(), parse_values(rest) if rest else {}
+def _texts(texts: Sequence[Any], ids: Ids) -> Table:
+    return Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
 
 
-def parse_values(text: str) -> dict[str, Any]:
-    """Read ``option=value,option=value``; numbers and truth values are read as such."""
-    options: dict[str, Any] = {}
-    for part in text.split(","):
-        option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not option or not value:
-            raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
-        options[option] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        number = parse_number(text)
-    except ValueError:
-        return text
-    return int(text) if re.fullmatch(r"[-+]?\d+", text) else number
-
-
-def training_side(
+def training_entities(
     source: Source,
     places: np.ndarray | None,
     kernel: str | None,
     fingerprint: str | None,
     drop_invalid: bool,
-    talk: Talk,
+    terminal: Terminal,
 ) -> tuple[Entities, np.ndarray | None]:
     """Make one side of the training data.
 
@@ -169,19 +148,18 @@ def training_side(
         Options of fingerprints.
     drop_invalid : bool
         Whether molecules and sequences that cannot be read are left out.
-    talk : Talk
+    terminal : Terminal
 
     Returns
     -------
-    side : Entities
+    entities : Entities
     kept : integer array or None
         Which of the entities are left, None for all.
     """
     name, params = (None, {}) if kernel is None else parse_options(kernel)
-    ids = source.ids if places is None or source.ids is None else _taken(source.ids, places)
     if source.kind == "table":
-        return _table_side(source, places, ids, name, params, talk), None
-    texts = list(source.texts) if places is None else [source.texts[place] for place in places]
+        return _of_numbers(source, places, name, params, terminal), None
+    table = source.table.take(places)
     if source.kind == "smiles":
         name = name or "tanimoto"
         options = parse_values(fingerprint) if fingerprint else {}
@@ -192,50 +170,48 @@ def training_side(
         if name not in _SEQUENCE_KERNELS:
             raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {name!r}.")
         recipe = Recipe("sequences", name, params)
-    # They are called by their positions, which tell afterwards who is left.
-    labels = list(range(len(texts))) if ids is None else list(ids.labels)
-    values, left = _of_training(texts, labels, recipe, drop_invalid, talk)
-    where = {label: place for place, label in enumerate(labels)}
-    kept = np.array([where[label] for label in left], dtype=np.intp)
+    # Texts have ids, which tell afterwards who is left.
+    assert table.row_ids is not None
+    values, left = _of_training(list(table.values), list(table.row_ids.labels), recipe, drop_invalid, terminal)
+    kept = table.row_ids.positions(left, str(source.path))
     if name == "smith-waterman":
-        recipe = replace(recipe, sequences=[texts[place] for place in kept])
-    ids = None if ids is None else _taken(ids, kept)
-    return Entities(values, ids, None, recipe), kept if len(kept) < len(texts) else None
+        recipe = replace(recipe, sequences=list(table.values[kept]))
+    made = Entities(Table(values, table.row_ids.take(kept)), recipe)
+    return made, kept if len(kept) < len(table.row_ids) else None
 
 
-def _table_side(
-    source: Source, places: np.ndarray | None, ids: Ids | None, name: str | None, params: dict[str, Any], talk: Talk
+def _of_numbers(
+    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], terminal: Terminal
 ) -> Entities:
-    sheet = source.sheet
-    assert sheet is not None
-    if name is None and sheet.is_square:
-        talk.note(
-            f"{source.path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
+    table, path = source.table, source.path
+    rows, columns = table.row_ids, table.column_ids
+    if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
+        terminal.note(
+            f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
             "linear takes it for features."
         )
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or "linear", params)
-        sheet = sheet.take(places)
-        _check_whole(sheet)
-        names = None if sheet.columns is None else list(map(id_text, sheet.columns.labels))
-        return Entities(sheet.values, ids, sheet.columns, Recipe("features", name or "linear", params, names=names))
+        table = table.take(places)
+        check_whole(table, path)
+        names = None if columns is None else list(map(id_text, columns.labels))
+        return Entities(table, Recipe("features", name or "linear", params, names=names))
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
-    if is_sparse(sheet.values):
-        raise KernelError(f"{source.path} is sparse: give a precomputed kernel as a dense matrix.")
-    if sheet.values.shape[0] != sheet.values.shape[1]:
-        m, n = sheet.values.shape
-        raise KernelError(f"{source.path} has {m} rows and {n} columns, but a precomputed kernel is square.")
-    if sheet.rows is not None and sheet.columns is not None:
-        order = sheet.columns.order_as(sheet.rows, f"the columns of {source.path}", "its rows")
-        sheet = sheet.take(None, order)
-    sheet = sheet.take(places, places)
-    _check_whole(sheet)
-    return Entities(sheet.values, ids, None, Recipe("kernel", "precomputed"))
+    if is_sparse(table.values):
+        raise KernelError(f"{path} is sparse: give a precomputed kernel as a dense matrix.")
+    if table.values.shape[0] != table.values.shape[1]:
+        m, n = table.values.shape
+        raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
+    table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
+    check_whole(table, path)
+    return Entities(replace(table, column_ids=None), Recipe("kernel", "precomputed"))
 
 
-def new_side(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smiles: str | None = None) -> Entities:
+def new_entities(
+    path: Path, recipe: Recipe, ids: Ids | None, terminal: Terminal, *, smiles: str | None = None
+) -> Table:
     """Make what a fitted model is given for new instances or tasks, in the way its training data were made.
 
     Parameters
@@ -245,51 +221,55 @@ def new_side(path: Path, recipe: Recipe, ids: Ids | None, talk: Talk, *, smiles:
         Of the side.
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
-    talk : Talk
+    terminal : Terminal
     smiles : str or None
         The column of molecules, where it is called otherwise than in training.
+
+    Returns
+    -------
+    Table
+        With the ids of its rows; its columns are those of the model, in their order.
     """
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
     source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None)
+    table = source.table
     if source.kind != "table":
         if source.kind != recipe.kind:
             raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
-        return Entities(_of_new(list(source.texts), source.ids, recipe, talk), source.ids, None, recipe)
-    sheet = source.sheet
-    assert sheet is not None
+        return replace(table, values=_of_new(table, recipe, terminal))
     wanted, what = ids, "ids of training"
     if recipe.kind != "kernel":
         wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
         what = "features"
-    if wanted is not None and sheet.columns is not None:
-        sheet = _with_columns(sheet, wanted, what, recipe.kind == "kernel", talk)
-    _check_whole(sheet)
-    return Entities(sheet.values, sheet.rows, None, recipe)
+    if wanted is not None and table.column_ids is not None:
+        table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", terminal)
+    check_whole(table, path)
+    return replace(table, column_ids=None)
 
 
-def _with_columns(sheet: Sheet, wanted: Ids, what: str, is_kernel: bool, talk: Talk) -> Sheet:
-    """Return the sheet with the columns a model needs; others are left out, and that is said."""
-    assert sheet.columns is not None
-    own = set(sheet.columns.labels)
+def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, terminal: Terminal) -> Table:
+    """Return the table with the columns a model needs; others are left out, and that is said."""
+    assert table.column_ids is not None
+    own = set(table.column_ids.labels)
     lacking = [label for label in wanted.labels if label not in own]
     if lacking:
         hint = ""
-        if is_kernel and sheet.rows is not None and set(wanted.labels) <= set(sheet.rows.labels):
+        if is_kernel and table.row_ids is not None and set(wanted.labels) <= set(table.row_ids.labels):
             hint = " They are in its rows: the file is transposed, new ones belong in the rows."
         raise DataFileError(
-            f"{sheet.path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
+            f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
             f"{shown(lacking)}.{hint}"
         )
     if len(own) > len(wanted):
         known = set(wanted.labels)
-        extra = [label for label in sheet.columns.labels if label not in known]
-        talk.note(f"{len(extra)} columns of {sheet.path} ({shown(extra, 3)}) are unknown to the model and left out.")
-    return sheet.take(None, sheet.columns.positions(wanted.labels, str(sheet.path)))
+        extra = [label for label in table.column_ids.labels if label not in known]
+        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
+    return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 
 def _of_training(
-    texts: list[Any], labels: list[Any], recipe: Recipe, drop_invalid: bool, talk: Talk
+    texts: list[Any], labels: list[Any], recipe: Recipe, drop_invalid: bool, terminal: Terminal
 ) -> tuple[Array, list[Any]]:
     """Return fingerprints, word counts or alignments, and the labels of those that could be read."""
     options: dict[str, Any] = {"on_error": "drop" if drop_invalid else "raise"}
@@ -304,16 +284,17 @@ def _of_training(
     else:
         from dyadlearn.kernels.sequences import smith_waterman as function  # type: ignore[assignment]
 
-        options |= {**recipe.params, "progress": talk.progress}
+        options |= {**recipe.params, "progress": terminal.progress}
     try:
         return function(texts, labels, **options)
     except TypeError as error:
         raise _unknown_option(error) from None
 
 
-def _of_new(texts: list[Any], ids: Ids | None, recipe: Recipe, talk: Talk) -> Array:
+def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
     """Return the same of new molecules or sequences; what cannot be read is named."""
-    named = dict(zip(range(len(texts)) if ids is None else ids.labels, texts, strict=True))
+    assert texts.row_ids is not None
+    named = dict(zip(texts.row_ids.labels, texts.values, strict=True))
     if recipe.kind == "smiles":
         from dyadlearn.kernels.chemistry import MorganFingerprints
 
@@ -322,25 +303,9 @@ def _of_new(texts: list[Any], ids: Ids | None, recipe: Recipe, talk: Talk) -> Ar
 
     if recipe.kernel == "spectrum":
         return KmerCounts(**recipe.params).transform(named)
-    return SmithWaterman(**recipe.params, progress=talk.progress).fit(recipe.sequences).transform(named)
+    return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)
 
 
 def _unknown_option(error: TypeError) -> Exception:
     """Tell a misspelled option from a bug."""
     return ValueError(f"Unknown option: {error}.") if "unexpected keyword" in str(error) else error
-
-
-def _taken(ids: Ids, places: np.ndarray) -> Ids:
-    return Ids(tuple(ids.labels[place] for place in places), ids.name)
-
-
-def _check_whole(sheet: Sheet) -> None:
-    """Refuse features or kernels with holes; labels may have them."""
-    if is_sparse(sheet.values) or not np.isnan(sheet.values).any():
-        return
-    row, column = np.argwhere(np.isnan(sheet.values))[0]
-    where = [
-        f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
-        for word, ids, place in (("row", sheet.rows, row), ("column", sheet.columns, column))
-    ]
-    raise DataFileError(f"{sheet.path}, {', '.join(where)}: the value is missing; only labels may have holes.")

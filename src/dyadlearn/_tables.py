@@ -1,7 +1,7 @@
-"""Tables with ids: data frames in, data frames out.
+"""Values with ids: the one table of the library, from data frames and back.
 
-Ids are the index of a pandas frame, or the first column of any other frame if it holds text;
-column names are ids too. What has ids is aligned by them and never by position.
+Ids are the index of a pandas frame, or the first column of any other frame if it holds text; column names are ids too.
+What has ids is aligned by them and never by position. Whatever takes a frame takes a `Table` too.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ __all__ = [
     "in_order",
     "is_whole",
     "lies_on_its_side",
+    "make_ids",
     "near_miss",
     "read_table",
+    "shown",
     "write_rows",
     "write_table",
 ]
@@ -51,7 +53,7 @@ class Ids(Stored):
         unknown = [label for label in wanted if label not in where]
         if unknown:
             raise IdError(
-                f"{_some(unknown)} not among the ids of {owner} (such as {_some(self.labels, 3)})."
+                f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)})."
                 + _written_alike(unknown, self.labels)
             )
         return np.array([where[label] for label in wanted], dtype=np.intp)
@@ -69,17 +71,22 @@ class Ids(Stored):
         if missing or extra:
             parts = []
             if missing:
-                parts.append(f"{len(missing)} of {other} not in {own} ({_some(missing)})")
+                parts.append(f"{len(missing)} of {other} not in {own} ({shown(missing)})")
             if extra:
-                parts.append(f"{len(extra)} of {own} not in {other} ({_some(extra)})")
+                parts.append(f"{len(extra)} of {own} not in {other} ({shown(extra)})")
             raise IdError(
                 f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
                 "Give both tables the same ids, in any order." + _written_alike(missing, extra)
             )
         return self.positions(target.labels, own)
 
+    def take(self, positions: Iterable[int]) -> Ids:
+        """Return some of the ids, in this order."""
+        return replace(self, labels=tuple(self.labels[position] for position in positions))
 
-def _some(labels: Sequence[Any], limit: int = 5) -> str:
+
+def shown(labels: Sequence[Any], limit: int = 5) -> str:
+    """Return the first few labels as they are written in Python."""
     shown = ", ".join(repr(label) for label in labels[:limit])
     return shown + (", …" if len(labels) > limit else "")
 
@@ -129,14 +136,18 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
         seen: set[Hashable] = set()
         repeated = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
         raise IdError(
-            f"{owner} has repeated ids: {_some(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
+            f"{owner} has repeated ids: {shown(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
             "aggregate or rename the repeated ones."
         )
     return ids
 
 
+# The libraries that a frame can be of.
+_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf")
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(Stored):
     """Values with the ids of their rows and columns, where they came with any.
 
     Attributes
@@ -144,45 +155,91 @@ class Table:
     values : array, sparse matrix, sequence or native frame without its id column
     row_ids, column_ids : Ids or None
     kind : str or None
-        ``"pandas"``, ``"polars"``, … for a frame or series; None for plain arrays.
+        ``"pandas"``, ``"polars"``, … where they came in a frame or series; None for plain arrays.
+    is_vector : bool
+        Whether they came with one dimension, as the labels of a single task.
     """
 
     values: Any
     row_ids: Ids | None = None
     column_ids: Ids | None = None
     kind: str | None = None
+    is_vector: bool = False
 
-    def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
-        """Return the table with its rows and columns reordered."""
-        values = self.values
-        if self.kind is None:
-            values = values if rows is None else take_rows(values, rows)
-            values = values if columns is None else values[:, columns]
-        elif rows is not None or columns is not None:
-            import narwhals as nw
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Table:
+        """Return the table of a state; without the library of its frame answers are arrays, and ids stay."""
+        table = super().from_state(state, where)
+        return replace(table, kind=None) if table.kind is not None and find_spec(table.kind) is None else table
 
-            frame = nw.from_native(values, allow_series=True)
-            if columns is not None:
-                frame = frame.select([nw.col(frame.columns[position]) for position in columns])
-            if rows is not None:
-                frame = frame[rows.tolist()]
-            values = frame.to_native()
-        return replace(
-            self, values=values, row_ids=_take(self.row_ids, rows), column_ids=_take(self.column_ids, columns)
+    def _fits(self) -> bool:
+        m, q = self.values.shape
+        return (
+            self.kind in (None, *_FRAMES)
+            and (self.row_ids is None or len(self.row_ids) == m)
+            and (self.column_ids is None or len(self.column_ids) == q)
+            and (q == 1 or not self.is_vector)
         )
 
+    @property
+    def transposed(self) -> Table:
+        """The same with rows and columns exchanged."""
+        return replace(self, values=self.values.T, row_ids=self.column_ids, column_ids=self.row_ids)
 
-def _take(ids: Ids | None, positions: np.ndarray | None) -> Ids | None:
-    if ids is None or positions is None:
-        return ids
-    return Ids(tuple(ids.labels[position] for position in positions), ids.name)
+    def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
+        """Return some rows and columns, in this order; None stands for all as they are."""
+        return replace(
+            self,
+            values=_taken(self.values, rows, columns),
+            row_ids=self.row_ids if self.row_ids is None or rows is None else self.row_ids.take(rows),
+            column_ids=self.column_ids if self.column_ids is None or columns is None else self.column_ids.take(columns),
+        )
+
+    def rows_as(self, target: Ids | None, own: str, other: str) -> Table:
+        """Return the table with its rows in the order of `target`, where both have ids.
+
+        Raises `IdError` where the ids are not the same; it calls them `own` and `other`.
+        """
+        if self.row_ids is None or target is None:
+            return self
+        return self.take(self.row_ids.order_as(target, own, other))
+
+    def columns_as(self, target: Ids | None, own: str, other: str) -> Table:
+        """Return the table with its columns in the order of `target`, as `rows_as` does with rows."""
+        if self.column_ids is None or target is None:
+            return self
+        return self.take(None, self.column_ids.order_as(target, own, other))
+
+    def restore(self, values: Array) -> Any:
+        """Return other values (m, q) in the form that these came in: vector, series, frame or array."""
+        if self.is_vector:
+            values = namespace(values).reshape(values, (-1,))
+        return values if self.kind is None else write_table(values, self.row_ids, self.column_ids, self.kind)
+
+
+def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> Any:
+    if rows is None and columns is None:
+        return values
+    if isinstance(values, np.ndarray) or is_sparse(values) or is_foreign(values):
+        values = values if rows is None else take_rows(values, rows)
+        if columns is None:
+            return values
+        return take_rows(values.T, columns).T if is_foreign(values) else values[:, columns]
+    import narwhals as nw
+
+    frame = nw.from_native(values, allow_series=True)
+    if columns is not None:
+        frame = frame.select([nw.col(frame.columns[position]) for position in columns])
+    return (frame if rows is None else frame[rows.tolist()]).to_native()
 
 
 def read_table(table: Any, name: str) -> Table:
-    """Split a frame into values and ids; anything that is no frame is returned without ids.
+    """Split a frame into values and ids; anything that is no frame has none, and a `Table` is what it is.
 
     `name` is how messages call the table.
     """
+    if isinstance(table, Table):
+        return table
     if isinstance(table, np.ndarray | list | tuple) or is_sparse(table) or is_foreign(table):
         return Table(refuse_mask(table, name))
     import narwhals as nw
@@ -210,13 +267,13 @@ def read_table(table: Any, name: str) -> Table:
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
     if text:
         raise ValueError(
-            f"{name} holds text in column {_some(text)}: expected numbers. Put ids in the index of a pandas "
+            f"{name} holds text in column {shown(text)}: expected numbers. Put ids in the index of a pandas "
             "frame or in the first column of any other."
         )
     odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
     if odd:
         raise ValueError(
-            f"{name} holds values of type {schema[odd[0]]} in column {_some(odd)}: expected numbers. Make numbers of "
+            f"{name} holds values of type {schema[odd[0]]} in column {shown(odd)}: expected numbers. Make numbers of "
             "them first, such as days since a fixed date."
         )
     native = frame.to_native()
@@ -226,6 +283,8 @@ def read_table(table: Any, name: str) -> Table:
 
 def is_whole(values: Any) -> bool:
     """Tell whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
+    if isinstance(values, Table):
+        values = values.values
     if is_foreign(values):
         return bool(namespace(values).isdtype(values.dtype, ("bool", "integral")))
     if not isinstance(values, np.ndarray | list | tuple) and not is_sparse(values):
@@ -265,14 +324,9 @@ def in_order(
     """
     if labels is None:
         return None
-    table = read_table(labels, name)
-    if table.kind is None:
-        return table.values
-    rows = table.row_ids.order_as(row_ids, name, other) if table.row_ids and row_ids else None
-    columns = None
-    if table.column_ids and column_ids:
-        columns = table.column_ids.order_as(column_ids, f"the columns of {name}", other)
-    return np.asarray(table.take(rows, columns).values)
+    table = read_table(labels, name).rows_as(row_ids, name, other)
+    table = table.columns_as(column_ids, f"the columns of {name}", other)
+    return table.values if table.kind is None else np.asarray(table.values)
 
 
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:

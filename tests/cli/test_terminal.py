@@ -9,31 +9,32 @@ import warnings
 import numpy as np
 import pytest
 
-from dyadlearn.cli.talk import Talk, make_list, make_table, number
+from dyadlearn.cli.terminal import Terminal, make_list, make_table, number, spoken
 
 
 def test_json_holds_what_json_can_hold(capsys):
-    Talk(as_json=True).result({"a": float("nan"), "b": np.array([1.5, np.inf]), 3: (True, None, "é"), "d": np.int64(4)})
+    figures = {"a": float("nan"), "b": np.array([1.5, np.inf]), 3: (True, None, "é"), "d": np.int64(4)}
+    Terminal(as_json=True).result(figures)
     out = capsys.readouterr().out
     assert json.loads(out) == {"a": None, "b": [1.5, None], "3": [True, None, "é"], "d": 4, "notes": []}
     assert "é" in out
 
 
 def test_warnings_become_notes_and_are_said_once(capsys):
-    with Talk() as talk:
+    with Terminal() as terminal:
         for _ in range(2):
             warnings.warn("Mind the gap.", UserWarning, stacklevel=1)
         warnings.warn("Somebody else's business.", DeprecationWarning, stacklevel=1)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "note: Mind the gap.\n")
-    assert talk.notes == ["Mind the gap."]
+    assert terminal.notes == ["Mind the gap."]
     with pytest.warns(UserWarning, match="outside"):
         warnings.warn("outside", UserWarning, stacklevel=1)
 
 
 def test_ids_are_folded_and_figures_are_not(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    Talk().show(make_table(["id", "score"], [[80 * "x", "0.12345678"], ["[red]:cat:", "1"]]))
+    Terminal().show(make_table(["id", "score"], [[80 * "x", "0.12345678"], ["[red]:cat:", "1"]]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
     assert sum(line.count("x") for line in lines) == 80
@@ -43,10 +44,10 @@ def test_ids_are_folded_and_figures_are_not(capsys, monkeypatch):
 
 def test_a_terminal_is_told_nothing_but_text(capsys):
     bad = "red\x1b[31m\x07\x9b2J\u202e"
-    with Talk() as talk:
-        talk.note(bad)
-        talk.show(bad, make_table([bad], [[bad + "\n\tx"]]), make_list([(bad, bad)]))
-    Talk(as_json=True).result({"id": bad})
+    with Terminal() as terminal:
+        terminal.note(bad)
+        terminal.show(bad, make_table([bad], [[bad + "\n\tx"]]), make_list([(bad, bad)]))
+    Terminal(as_json=True).result({"id": bad})
     captured = capsys.readouterr()
     for text in (captured.out, captured.err):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
@@ -60,3 +61,22 @@ def test_a_terminal_is_told_nothing_but_text(capsys):
 )
 def test_numbers_for_people(value, text):
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("nothing is left; zeros=True takes zeros for it.", "nothing is left; --zeros takes zeros for it."),
+        ('leave them out with on_error="drop".', "leave them out with --drop-invalid."),
+        ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
+        ("by data_home= or by a variable.", "by --data-home or by a variable."),
+        ('alphas="auto" needs scoring="r2".', "--alphas auto needs --scoring r2."),
+        ("give groups= and task_groups=, a few of each.", "give --cv, a number of folds."),
+        ("n_splits=9 folds need at least as many.", "9 folds (--cv) need at least as many."),
+        ("cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.", "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv."),
+        ("alpha=0.1, cv=3.", "--alpha 0.1, --cv 3."),
+        ("the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
+    ],
+)
+def test_sentences(sentence, said):
+    assert spoken(sentence) == said

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn import _validation
-from dyadlearn._validation import (
+from dyadlearn import _checks
+from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
@@ -203,7 +203,7 @@ def free(monkeypatch):
     """Pretend that so many bytes are free."""
 
     def pretend(count):
-        monkeypatch.setattr(_validation, "available_memory", lambda like: count)
+        monkeypatch.setattr(_checks, "available_memory", lambda like: count)
 
     return pretend
 

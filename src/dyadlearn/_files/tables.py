@@ -1,23 +1,39 @@
-"""Tables in files: csv and tsv (plain or gzipped), parquet, npy and npz."""
+"""Tables in files: csv and tsv (plain or gzipped), parquet, npy and npz.
+
+Ids stand in the first line and column of a text, and beside the matrix of an archive.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse
-from dyadlearn._files import make_sparse, parse_number, read_arrays, read_text, reading
-from dyadlearn._frames import Ids, make_ids
+from dyadlearn._array import is_sparse
+from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
+from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
-__all__ = ["Cells", "Sheet", "id_text", "read_cells", "read_sheet", "shown", "suffix_of", "text_ids"]
+__all__ = [
+    "ARRAYS",
+    "Cells",
+    "check_whole",
+    "id_text",
+    "is_missing",
+    "load_table",
+    "parquet_columns",
+    "parquet_parts",
+    "read_cells",
+    "suffix_of",
+    "text_ids",
+]
 
 #: How a missing value may be spelled, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -27,43 +43,6 @@ DELIMITERS = ",\t;"
 
 #: Endings of files that hold arrays.
 ARRAYS = (".npy", ".npz")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """Numbers with the names of their rows and columns, and the file they came from.
-
-    Attributes
-    ----------
-    values : array or sparse matrix of shape (n, p)
-        NaN where a cell is missing.
-    rows, columns : Ids or None
-    path : Path
-    """
-
-    values: Array
-    rows: Ids | None
-    columns: Ids | None
-    path: Path
-
-    def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Sheet:
-        """Return the sheet with some of its rows and columns, in this order."""
-        values = self.values if rows is None else self.values[rows]
-        values = values if columns is None else values[:, columns]
-        return replace(self, values=values, rows=_taken(self.rows, rows), columns=_taken(self.columns, columns))
-
-    def transposed(self) -> Sheet:
-        """Return the sheet with rows and columns exchanged."""
-        return replace(self, values=self.values.T, rows=self.columns, columns=self.rows)
-
-    @property
-    def is_square(self) -> bool:
-        """Whether rows and columns have the same ids, in any order."""
-        return self.rows is not None and self.columns is not None and set(self.rows.labels) == set(self.columns.labels)
-
-
-def _taken(ids: Ids | None, places: np.ndarray | None) -> Ids | None:
-    return ids if ids is None or places is None else Ids(tuple(ids.labels[place] for place in places), ids.name)
 
 
 @dataclass(frozen=True)
@@ -112,27 +91,29 @@ class Cells:
         """Return the ids of the rows."""
         return make_ids(self.labels(self.id_place), self.headings[self.id_place] or None, str(self.path))
 
-    def sheet(self) -> Sheet:
-        """Return the table as numbers, with the ids of its rows and columns."""
+    def table(self) -> Table:
+        """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
+        if not places:
+            raise DataFileError(
+                f"{self.path} holds no table: it has ids and no values, or cells that nothing separates."
+            )
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
             raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
         columns = make_ids([self.headings[place] for place in places], None, f"The first line of {self.path}")
-        return Sheet(self.as_numbers(places), self.ids(), columns, self.path)
+        return Table(self.as_numbers(places), self.ids(), columns)
 
     def as_numbers(self, places: Sequence[int]) -> np.ndarray:
         """Return some columns as numbers, NaN where a cell is missing; a cell that is no number is named."""
         values = np.empty((len(self.lines), len(places)))
         for row, line in enumerate(self.lines):
             cells = [line[place] for place in places]
-            try:
-                values[row] = cells
-                is_read = _are_plain(cells)
-            except (ValueError, TypeError, OverflowError):
-                is_read = False
-            if not is_read:
+            plain = parse_row(cells)
+            if plain is None:
                 values[row] = [self._number(cell, row, place) for cell, place in zip(cells, places, strict=True)]
+            else:
+                values[row] = plain
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
             raise DataFileError(f"{self.where(row, places[column])}: infinity is no value.")
@@ -159,11 +140,6 @@ class Cells:
 def suffix_of(path: Path) -> str:
     """Return the ending of a name in lower case, without that of compression."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def shown(names: Sequence[Hashable], limit: int = 5) -> str:
-    """Return the first few names, quoted."""
-    return ", ".join(map(repr, names[:limit])) + (", …" if len(names) > limit else "")
 
 
 def id_text(label: Any) -> str:
@@ -197,15 +173,21 @@ def is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
 
 
-def _are_plain(cells: Sequence[Any]) -> bool:
-    """Tell whether numpy reads the texts among the cells as `parse_number` does."""
-    joined = "".join(cell for cell in cells if isinstance(cell, str))
-    return joined.isascii() and "_" not in joined
+def load_table(path: Path) -> Table:
+    """Read a table of numbers: ids in the first line and column, or an array, which may have none."""
+    return _load_array(path) if suffix_of(path) in ARRAYS else read_cells(path).table()
 
 
-def read_sheet(path: Path) -> Sheet:
-    """Read a table of numbers: ids in the first line and column, or an array, which has none."""
-    return _read_array(path) if suffix_of(path) in ARRAYS else read_cells(path).sheet()
+def check_whole(table: Table, path: Path, rule: str = "only labels may have holes") -> None:
+    """Refuse a table with holes, naming the first and the rule that it breaks."""
+    if is_sparse(table.values) or not np.isnan(table.values).any():
+        return
+    places = np.argwhere(np.isnan(table.values))[0]
+    where = [
+        f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
+        for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
+    ]
+    raise DataFileError(f"{path}, {', '.join(where)}: the value is missing; {rule}.")
 
 
 def read_cells(path: Path) -> Cells:
@@ -255,33 +237,73 @@ def _delimiter(text: str) -> str:
 
 
 def _read_parquet(path: Path) -> Cells:
-    columns = _parquet_columns(path)
-    if not columns or not next(iter(columns.values())):
-        raise DataFileError(f"{path} holds no table.")
-    # pandas writes its index last; ids are text, and the other columns of a grid are not.
-    is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns.values()]
-    lines: list[Sequence[Any]] = list(zip(*columns.values(), strict=True))
-    id_place = is_text.index(True) if any(is_text) else 0
-    return Cells(path, list(columns), lines, list(range(1, len(lines) + 1)), id_place)
-
-
-def _parquet_columns(path: Path) -> dict[str, list[Any]]:
-    import narwhals as nw
-
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist.")
-    backends: tuple[Any, ...] = ("pyarrow", "polars", "pandas")
-    for backend in backends:
-        try:
-            with reading(path, "parquet file"):
-                frame = nw.read_parquet(str(path), backend=backend)
-                return {str(name): frame.get_column(name).to_list() for name in frame.columns}
-        except ImportError:
-            continue
-    raise ImportError("Reading parquet needs polars or pyarrow: install one of them, or write the table as csv.")
+    [whole] = parquet_parts(path)
+    columns = [whole.get_column(name).to_list() for name in whole.columns]
+    if not columns or not columns[0]:
+        raise DataFileError(f"{path} holds no table.")
+    # pandas writes its index last; ids are text, and the other columns of a grid are not.
+    is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns]
+    lines: list[Sequence[Any]] = list(zip(*columns, strict=True))
+    id_place = is_text.index(True) if any(is_text) else 0
+    return Cells(path, list(whole.columns), lines, list(range(1, len(lines) + 1)), id_place)
 
 
-def _read_array(path: Path) -> Sheet:
+def parquet_columns(path: Path) -> list[str]:
+    """Return the names of the columns of a parquet file."""
+    library = _parquet_library()
+    with reading(path, "parquet file"):
+        if library == "polars":
+            import polars
+
+            return list(polars.read_parquet_schema(path))
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.read_schema(path).names)
+
+
+def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | None = None) -> Iterator[Any]:
+    """Yield a parquet file in narwhals frames of some rows each, or as one.
+
+    Parameters
+    ----------
+    path : Path
+    names : sequence of str or None
+        Which columns, None for all.
+    n_rows : int or None
+        How many rows a part has, but for the last; None for all at once.
+    """
+    import narwhals as nw
+
+    library, columns = _parquet_library(), None if names is None else list(names)
+    with reading(path, "parquet file"):
+        if library == "polars":
+            import polars
+
+            lazy = polars.scan_parquet(path) if columns is None else polars.scan_parquet(path).select(columns)
+            length = lazy.select(polars.len()).collect().item()
+            for start in (0,) if n_rows is None else range(0, length, n_rows):
+                yield nw.from_native(lazy.slice(start, n_rows).collect(), eager_only=True)
+            return
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            if n_rows is None:
+                yield nw.from_native(file.read(columns), eager_only=True)
+                return
+            for part in file.iter_batches(n_rows, columns=columns):
+                yield nw.from_native(pyarrow.Table.from_batches([part]), eager_only=True)
+
+
+def _parquet_library() -> str:
+    found = next((name for name in ("pyarrow", "polars") if find_spec(name) is not None), None)
+    if found is None:
+        raise ImportError("Reading parquet needs polars or pyarrow: install one of them, or write the table as csv.")
+    return found
+
+
+def _load_array(path: Path) -> Table:
     """Read an array, with the names of its rows and columns where the archive has them."""
     arrays: dict[str, Any] = dict(read_arrays(path))
     if {"data", "shape", "format"} <= set(arrays):
@@ -302,7 +324,7 @@ def _read_array(path: Path) -> Sheet:
     if np.isinf(values.data if is_sparse(values) else values).any():
         raise DataFileError(f"{path} holds infinity, which is no value.")
     rows, columns = (_axis(found, axis, values.shape, path) for axis, found in names.items())
-    return Sheet(values, rows, columns, path)
+    return Table(values, rows, columns)
 
 
 def _axis(found: np.ndarray | None, axis: str, shape: tuple[int, int], path: Path) -> Ids | None:

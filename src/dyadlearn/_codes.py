@@ -1,4 +1,4 @@
-"""Long tables: an instance id and a task id in each row, perhaps with a value."""
+"""Columns of ids and labels, one value per row, and the numbers that stand for them: long tables, groups, folds."""
 
 from __future__ import annotations
 

@@ -1,0 +1,171 @@
+"""The options that commands share, what their words mean, and where output may go."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyadlearn._files.atomic import check_place
+from dyadlearn._files.packed import parse_number
+from dyadlearn._files.tables import suffix_of
+from dyadlearn._files.writing import TABLES
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = [
+    "MODELS",
+    "Columns",
+    "DropInvalid",
+    "Fill",
+    "Fingerprint",
+    "Force",
+    "Format",
+    "Instances",
+    "InstancesSmiles",
+    "Json",
+    "Kernel",
+    "Labels",
+    "MaybeInstances",
+    "ModelArgument",
+    "ModelName",
+    "Quiet",
+    "Scoring",
+    "TaskKernel",
+    "Tasks",
+    "TasksSmiles",
+    "Transpose",
+    "alphas_of",
+    "check_table",
+    "check_target",
+    "parse_options",
+    "parse_values",
+    "settings_of",
+]
+
+# Labels and their sides.
+Labels = Annotated[
+    Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
+]
+Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
+MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
+Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
+Kernel = Annotated[
+    str | None,
+    typer.Option(help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."),
+]
+TaskKernel = Annotated[str | None, typer.Option(help="Kernel of the tasks.")]
+Fingerprint = Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")]
+InstancesSmiles = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
+]
+TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
+Format = Annotated[str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="I,T,V", help="Columns of a long table: instance, task and value, by name.")
+]
+Fill = Annotated[
+    float | None, typer.Option(help="The value of pairs that a long table lacks; by default they are not observed.")
+]
+DropInvalid = Annotated[
+    bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
+]
+Transpose = Annotated[bool, typer.Option("--transpose", help="The rows of the labels are tasks.")]
+
+# Models.
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
+MODELS = ("two-step", "kronecker", "independent", "online")
+
+ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
+Scoring = Annotated[
+    str | None,
+    typer.Option(help="What is best, such as roc_auc or r2; by default roc_auc for two values, else squared error."),
+]
+
+# Output.
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
+
+
+def parse_options(text: str) -> tuple[str, dict[str, Any]]:
+    """Split ``name:option=value,option=value`` into a name and options."""
+    name, _, rest = text.partition(":")
+    return name.strip(), parse_values(rest) if rest else {}
+
+
+def parse_values(text: str) -> dict[str, Any]:
+    """Read ``option=value,option=value``; numbers and truth values are read as such."""
+    options: dict[str, Any] = {}
+    for part in text.split(","):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not option or not value:
+            raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
+        options[option] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        number = parse_number(text)
+    except ValueError:
+        return text
+    return int(text) if re.fullmatch(r"[-+]?\d+", text) else number
+
+
+def alphas_of(text: str | None, option: str) -> Any:
+    """Read regularisations: numbers with commas, ``first:last:count`` in even steps of the exponent, or auto."""
+    if text is None or text == "auto":
+        return text
+    try:
+        if ":" in text:
+            first, last, count = text.split(":")
+            return np.geomspace(parse_number(first), parse_number(last), int(count)).tolist()
+        return [parse_number(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{option} takes numbers as 0.1,1,10, a range as 1e-3:1e3:7, or auto; found {text!r}."
+        ) from None
+
+
+def settings_of(text: str) -> list[Setting]:
+    """Read settings: letters in a row, or aliases with commas."""
+    names = text.split(",") if "," in text or len(text) > 4 else list(text)
+    return [as_setting(name) for name in names]
+
+
+def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
+    """Refuse a place that cannot be written to, before any work is done for it.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Whether a file there may be replaced.
+    endings : sequence of str
+        What its name may end in; empty for anything.
+    """
+    if endings and suffix_of(path) not in endings:
+        raise ValueError(f"{path} must end in one of {', '.join(endings)}, so that its format is known.")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder, make it or write elsewhere", str(path.parent))
+    check_place(path)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))
+    if path.exists() and not force:
+        raise FileExistsError(errno.EEXIST, "it exists already, choose another name or add --force", str(path))
+
+
+def check_table(path: Path | None, force: bool) -> None:
+    """Refuse a place for a table that cannot be written to; None stands for standard output."""
+    if path is not None:
+        check_target(path, force, TABLES)
