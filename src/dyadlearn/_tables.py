@@ -142,8 +142,12 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
     return ids
 
 
+# The libraries that a frame can be of.
+_FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf")
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(Stored):
     """Values with the ids of their rows and columns, where they came with any.
 
     Attributes
@@ -161,6 +165,21 @@ class Table:
     column_ids: Ids | None = None
     kind: str | None = None
     is_vector: bool = False
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Table:
+        """Return the table of a state; without the library of its frame answers are arrays, and ids stay."""
+        table = super().from_state(state, where)
+        return replace(table, kind=None) if table.kind is not None and find_spec(table.kind) is None else table
+
+    def _fits(self) -> bool:
+        m, q = self.values.shape
+        return (
+            self.kind in (None, *_FRAMES)
+            and (self.row_ids is None or len(self.row_ids) == m)
+            and (self.column_ids is None or len(self.column_ids) == q)
+            and (q == 1 or not self.is_vector)
+        )
 
     @property
     def transposed(self) -> Table:

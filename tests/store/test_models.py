@@ -245,7 +245,7 @@ def test_series_in_series_out(round_trip, assert_same):
 def test_without_the_library_of_the_frames_there_are_arrays_and_ids(frames, round_trip, monkeypatch):
     instances, labels, tasks = frames
     model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
-    monkeypatch.setattr("dyadlearn.labels.find_spec", lambda name: None)
+    monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
     loaded = round_trip(model)
     assert isinstance(loaded.holdout_, np.ndarray)
     assert loaded._grid.row_ids == model._grid.row_ids
