@@ -133,9 +133,10 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     Parameters
     ----------
     scoring : str, callable or Scorer
-        ``"roc_auc"``, ``"average_precision"``, ``"concordance_index"``, ``"neg_mean_squared_error"``,
-        ``"r2"``, ``"enrichment_factor"``, or ``"precision_at_10"``, ``"recall_at_10"``, ``"ndcg_at_10"`` with
-        any number; or a function of labels and predictions, both of shape (m, q), greater being better.
+        The name of a metric, such as ``"roc_auc"``, ``"average_precision"``, ``"concordance_index"``,
+        ``"neg_mean_squared_error"``, ``"r2"``, ``"enrichment_factor"``, or ``"precision_at_10"``, ``"recall_at_10"``,
+        ``"ndcg_at_10"`` with any number; or a function of labels and predictions, both of shape (m, q), greater being
+        better.
     **options
         Parameters of a metric that is named: ``k`` for ``"precision_at_k"`` and its kin, ``fraction``
         for ``"enrichment_factor"``.
