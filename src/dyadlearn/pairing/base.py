@@ -83,6 +83,11 @@ class Pairing(ABC):
         return ()
 
     @property
+    def pair_spectrum(self) -> tuple[Array, ...]:
+        """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
+        return ()
+
+    @property
     @abstractmethod
     def alphas(self) -> dict[str, float]:
         """Regularisations by their names."""
@@ -433,6 +438,12 @@ class Coupled(Pairing):
     @abstractmethod
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def pair_spectrum(self) -> tuple[Array, ...]:
+        """Eigenvalues (k, l) of the kernel between pairs, and how much is kept of each."""
+        working = self._working()
+        return () if self.smoothers else (working.kernel_values, working.shrinkage)
 
     @property
     def is_truncated(self) -> bool:

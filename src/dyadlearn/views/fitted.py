@@ -49,10 +49,10 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
         check_is_fitted(model)
     # A model of long tables wraps one of grids.
     found = getattr(model, "model_", model)
-    if hasattr(found, "_grid"):
+    name, grows = type(model).__name__, getattr(found, "grows", None)
+    if grows is False:
         return found  # type: ignore[no-any-return]
-    name = type(model).__name__
-    if hasattr(model, "partial_fit"):
+    if grows:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
     raise TypeError(
         "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, one that chooses its regularisation, or "

@@ -126,7 +126,7 @@ class LandscapeView:
 def landscape_of_search(model: Any) -> LandscapeView:
     """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones."""
     search = getattr(model, "model_", model)
-    if not hasattr(search, "_searched_setting"):
+    if not getattr(search, "searches", False):
         raise TypeError(
             "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
             f"{type(search).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "

@@ -88,12 +88,11 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         name: SideSpectrum(np.sort(own)[::-1], None, spectrum.n_rows, None, kernel)
         for name, spectrum, own, kernel in zip(pairing.side_names, pairing.spectra, values, kernels, strict=True)
     }
-    # No side is filtered by itself: the filter works on the products of the eigenvalues.
-    products = np.multiply.outer(*values).ravel()
+    # No side is filtered by itself: the filter works on the eigenvalues of pairs.
+    products, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
     order = np.argsort(products)[::-1]
-    kept = to_numpy(pairing.shrinkage).ravel()[order]  # type: ignore[attr-defined]  # it couples both sides
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
-    return found | {"pairs": SideSpectrum(products[order], kept, n_pairs, pairing.alphas["alpha"], "product")}
+    return found | {"pairs": SideSpectrum(products[order], kept[order], n_pairs, pairing.alphas["alpha"], "product")}
 
 
 def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = None) -> SideSpectrum:
