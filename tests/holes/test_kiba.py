@@ -1,4 +1,4 @@
-"""A certificate on real data: what was solved for 517,000 cells solves the equations, written out anew."""
+"""A certificate on real data: what was solved for 241,000 cells solves the equations, written out anew."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dyadlearn.spectrum import Spectrum
 
 @pytest.fixture(scope="module")
 def kiba(shared_data):
-    """Give scores (drugs, kinases), a quarter of them observed, with both kernels and both spectra."""
+    """Give scores (every other drug, kinases), a quarter of them observed, with both kernels and both spectra."""
     data = fetch_kiba(data_home=shared_data, download=False)
-    Y = data.Y - np.nanmean(data.Y)
+    K, Y = data.K[::2, ::2].copy(), data.Y[::2] - np.nanmean(data.Y)
     assert np.isnan(Y).mean() > 0.75
-    return data.K, data.G, Y, Spectrum.from_gram(data.K), Spectrum.from_gram(data.G)
+    return K, data.G, Y, Spectrum.from_gram(K), Spectrum.from_gram(data.G)
 
 
 def relative(residual: np.ndarray, right: np.ndarray) -> float:

@@ -24,9 +24,9 @@ def make_data(m=13, q=10, d=9, r=7, seed=0):
     return problems.data(m, q, d, r, noise=0.5, scale=None, seed=seed)
 
 
-def make_search(cls, **options):
-    grids = {"task_alphas": GRID} if cls is TwoStepRidgeCV else {}
-    return cls(GRID, **grids, **options)
+def make_search(cls, grid=GRID, **options):
+    grids = {"task_alphas": grid} if cls is TwoStepRidgeCV else {}
+    return cls(grid, **grids, **options)
 
 
 def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=None):
@@ -140,15 +140,16 @@ def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
 @quiet
 def test_nested_pairs_of_frames_and_libraries(library):
     pd = pytest.importorskip("pandas")
-    X, Y, T = make_data()
+    X, Y, T = make_data(9, 7)
     Y = with_holes(Y)
     search = make_search(TwoStepRidgeCV, setting="A")
     options = {"n_splits": 2, "random_state": 3}
     plain = nested_score(search, X, Y, tasks=T, **options)
-    labels = pd.DataFrame(Y, [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)])
-    framed = nested_score(search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options)
-    expected = pd.DataFrame(plain.predictions, labels.index, labels.columns)
-    pd.testing.assert_frame_equal(framed.predictions, expected)
+    if library.name == "numpy":
+        labels = pd.DataFrame(Y, [f"i{i}" for i in range(9)], [f"t{j}" for j in range(7)])
+        framed = nested_score(search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options)
+        expected = pd.DataFrame(plain.predictions, labels.index, labels.columns)
+        pd.testing.assert_frame_equal(framed.predictions, expected)
     given = [library.asarray(array) for array in (X, Y, T)]
     found = nested_score(search, given[0], given[1], tasks=given[2], **options)
     assert type(found.predictions) is type(given[1])
@@ -163,7 +164,7 @@ def test_nested_pairs_of_frames_and_libraries(library):
 def test_nested_scores_of_incomplete_labels(cls, letter):
     X, Y, T = make_data()
     Y = with_holes(Y)
-    search = make_search(cls, setting=letter, cv=2)
+    search = make_search(cls, GRID[1:4], setting=letter, cv=2)
     found = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=7)
     F, chosen, _ = by_hand(search, X, Y, T, letter, 3, 7)
     assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])

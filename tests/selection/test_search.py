@@ -183,7 +183,7 @@ def test_auto_refines_the_grid(name, letter):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         coarse = MODELS[name][0](setting=letter).fit(X, Y, tasks=T)
-        fine = np.geomspace(1e-5, 1e3, 41)
+        fine = np.geomspace(1e-5, 1e3, 25)
         grids = {"alphas": fine} | ({"task_alphas": fine} if name == "two_step" else {})
         finest = MODELS[name][0](**grids, setting=letter).fit(X, Y, tasks=T)
     assert_array_equal(refined.landscape_, coarse.landscape_)
