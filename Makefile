@@ -52,7 +52,8 @@ demo: $(STAMP) ## fit the three models on the embedded data and show what they p
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.
 	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api_input tests/models/test_sklearn.py tests/selection/test_search.py
-	$(PYTEST) -n $(WORKERS) $(ARGS)
+	@# The tests of a file stay together, so that a cluster, a browser or a model that they share is started once.
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## check style, types and floors
 	$(BIN)/ruff check .
