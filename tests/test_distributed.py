@@ -398,7 +398,7 @@ def test_a_filter_that_refits_is_ridge_regression_whatever_its_parameter(threads
         def _shrinkage(self, values, alpha):
             return super()._shrinkage(values, alpha**2)
 
-        def _residual(self, values, alpha):
+        def _remainder(self, values, alpha):
             return super()._residual(values, alpha**2)
 
     X, Y, T = data

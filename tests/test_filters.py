@@ -81,7 +81,7 @@ def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
         for alpha in ALPHAS:
             phi = filter.phi(EIGENVALUES, alpha)
             shrinkage = filter.shrinkage(EIGENVALUES, alpha)
-            residual = filter.residual(EIGENVALUES, alpha)
+            residual = filter.remainder(EIGENVALUES, alpha)
             for i, sigma in enumerate(EIGENVALUES):
                 exact = exact_residual(filter, sigma, alpha, LARGEST)
                 inverse = (1 - exact) / sigma if sigma else exact_phi_at_zero(filter, alpha, LARGEST)
@@ -99,14 +99,14 @@ def test_the_three_formulas_agree(filter):
     for alpha in ALPHAS:
         shrinkage = filter.shrinkage(EIGENVALUES, alpha)
         assert_allclose(EIGENVALUES * filter.phi(EIGENVALUES, alpha), shrinkage, rtol=1e-14)
-        assert_allclose(shrinkage + filter.residual(EIGENVALUES, alpha), 1.0, rtol=1e-14)
+        assert_allclose(shrinkage + filter.remainder(EIGENVALUES, alpha), 1.0, rtol=1e-14)
 
 
 @over(every(**filters))
 def test_every_library_computes_the_same(filter, library):
     values = np.array([0.0, 1e-3, 0.5, 1.0, 4.0, 4.0, 10.0])
     for alpha in (1e-2, 1.0, 30.0):
-        for name in ("phi", "shrinkage", "residual"):
+        for name in ("phi", "shrinkage", "remainder"):
             found = getattr(filter, name)(library.asarray(values), alpha)
             assert type(found) is type(library.asarray(values))
             assert found.dtype == library.asarray(values).dtype
@@ -119,14 +119,14 @@ def test_without_regularisation_a_filter_is_the_pseudo_inverse(filter):
     values = np.array([0.0, 1e-20, 0.25, 8.0])
     assert_allclose(filter.phi(values, 0.0), np.append(0.0, 1 / values[1:]), rtol=0, atol=0)
     assert_array_equal(filter.shrinkage(values, 0.0), [0.0, 1.0, 1.0, 1.0])
-    assert_array_equal(filter.residual(values, 0.0), [1.0, 0.0, 0.0, 0.0])
+    assert_array_equal(filter.remainder(values, 0.0), [1.0, 0.0, 0.0, 0.0])
 
 
 @over(every(filter=[f for f in FILTERS if f.uses_alpha()]))
 def test_the_pseudo_inverse_is_the_limit_of_vanishing_regularisation(filter):
     values = np.array([0.25, 1.0, 8.0])
     assert_allclose(filter.phi(values, 1e-12), filter.phi(values, 0.0), rtol=1e-11)
-    assert_allclose(filter.residual(values, 1e-12), 0.0, atol=1e-11)
+    assert_allclose(filter.remainder(values, 1e-12), 0.0, atol=1e-11)
 
 
 @over(every(**filters))
@@ -134,14 +134,14 @@ def test_a_null_space_is_never_fitted(filter):
     for values in (np.zeros(3), np.array([0.0, 2.0])):
         for alpha in (0.0, 1e-12, 1.0, 1e12):
             assert filter.shrinkage(values, alpha)[0] == 0.0
-            assert filter.residual(values, alpha)[0] == 1.0
+            assert filter.remainder(values, alpha)[0] == 1.0
             assert np.isfinite(filter.phi(values, alpha)).all()
 
 
 @over(every(**filters))
 def test_an_empty_spectrum_stays_empty(filter):
     for alpha in (0.0, 1.0):
-        for values in (filter.phi, filter.shrinkage, filter.residual):
+        for values in (filter.phi, filter.shrinkage, filter.remainder):
             assert values(np.zeros(0), alpha).shape == (0,)
 
 
@@ -150,16 +150,16 @@ def test_a_given_number_of_steps_replaces_alpha():
     fixed = Landweber(3)
     assert not fixed.uses_alpha()
     for alpha in (0.0, 1e-6, 1e6):
-        assert_allclose(fixed.residual(values, alpha), (1 - values / 2.0) ** 3, rtol=1e-15)
+        assert_allclose(fixed.remainder(values, alpha), (1 - values / 2.0) ** 3, rtol=1e-15)
         assert_allclose(fixed.phi(values, alpha), [1.5, (1 - 0.75**3) / 0.5, 0.875, 0.5], rtol=1e-15)
     # ⌈2.0 / 0.7⌉ = 3
-    for name in ("phi", "shrinkage", "residual"):
+    for name in ("phi", "shrinkage", "remainder"):
         assert_array_equal(getattr(Landweber(), name)(values, 0.7), getattr(fixed, name)(values, 0.0))
 
 
 def test_one_round_of_iterated_tikhonov_is_tikhonov():
     for alpha in (0.0, *ALPHAS):
-        for name in ("phi", "shrinkage", "residual"):
+        for name in ("phi", "shrinkage", "remainder"):
             iterated = getattr(IteratedTikhonov(1), name)(EIGENVALUES, alpha)
             assert_allclose(iterated, getattr(Tikhonov(), name)(EIGENVALUES, alpha), rtol=1e-14)
 
@@ -183,14 +183,14 @@ def test_landweber_descends_the_squared_error():
 @over(every(filter=[Tikhonov(), IteratedTikhonov(1), IteratedTikhonov(3)]))
 def test_vanishing_residual_is_the_limit_up_to_scale(filter):
     values = np.array([0.5, 1.0, 6.0])
-    limit = filter.vanishing_residual(values)
-    small = filter.residual(values, 1e-12)
+    limit = filter.vanishing_remainder(values)
+    small = filter.remainder(values, 1e-12)
     assert_allclose(limit / limit[0], small / small[0], rtol=1e-10)
 
 
 @over(every(filter=[SpectralCutoff(), Landweber(), Landweber(3)]))
 def test_no_vanishing_residual_where_there_is_no_limit(filter):
-    assert filter.vanishing_residual(np.array([0.5, 1.0])) is None
+    assert filter.vanishing_remainder(np.array([0.5, 1.0])) is None
 
 
 @over(every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber]))
@@ -207,7 +207,7 @@ def test_iterated_tikhonov_needs_a_number_of_iterations():
 @over(every(filter=[IteratedTikhonov, Landweber]))
 def test_whole_numbers_of_numpy_are_whole_numbers(filter):
     values = np.array([0.5, 2.0])
-    assert_array_equal(filter(np.int64(3)).residual(values, 0.7), filter(3).residual(values, 0.7))
+    assert_array_equal(filter(np.int64(3)).remainder(values, 0.7), filter(3).remainder(values, 0.7))
 
 
 def test_filters_with_equal_parameters_are_equal():
@@ -247,7 +247,7 @@ admissible = {"filter": list(ADMISSIBLE)}
 
 
 def qualified_supremum(filter: SpectralFilter, nu: float, alpha: float) -> float:
-    return float(np.max((SIGMAS / alpha) ** nu * np.abs(filter.residual(SIGMAS, alpha))))
+    return float(np.max((SIGMAS / alpha) ** nu * np.abs(filter.remainder(SIGMAS, alpha))))
 
 
 @over(every(**admissible))
@@ -255,7 +255,7 @@ def test_bounds_d_b_and_gamma(filter):
     bound, _ = ADMISSIBLE[filter]
     for alpha in LAMBDAS:
         assert np.max(np.abs(filter.shrinkage(SIGMAS, alpha))) <= 1.0
-        assert np.max(np.abs(filter.residual(SIGMAS, alpha))) <= 1.0
+        assert np.max(np.abs(filter.remainder(SIGMAS, alpha))) <= 1.0
         assert np.max(np.abs(filter.phi(SIGMAS, alpha))) <= bound / alpha * (1 + 1e-12)
 
 
@@ -318,7 +318,7 @@ def two_step_values(a: float, b: float, alpha: float) -> list[tuple[np.ndarray, 
             alpha_d, alpha_t = e * alpha**0.5, alpha**0.5 / e
             f_d, f_t = tikhonov.shrinkage(c * root, alpha_d), tikhonov.shrinkage(root / c, alpha_t)
             # 1 − f_d f_t without the difference
-            residual = tikhonov.residual(c * root, alpha_d) + f_d * tikhonov.residual(root / c, alpha_t)
+            residual = tikhonov.remainder(c * root, alpha_d) + f_d * tikhonov.remainder(root / c, alpha_t)
             phi = tikhonov.phi(c * root, alpha_d) * tikhonov.phi(root / c, alpha_t)
             values.append((phi, f_d * f_t, residual))
     return values

@@ -3,9 +3,10 @@ r"""Spectral filters: regularised inverses of one side's eigenvalues.
 A filter is a function :math:`\varphi_\lambda(\sigma)` that stands for :math:`1/\sigma`
 where the data can be trusted and stays bounded where they cannot. Fitting needs
 :math:`\varphi`, predictions need the shrinkage :math:`f(\sigma) = \sigma\varphi(\sigma)`, and
-everything that is held out needs the residual :math:`1 - f(\sigma)`. Each of the three is
-computed from its own formula: at small :math:`\lambda` the residual is lost in ``1 - f``, at
-large :math:`\lambda` the shrinkage is lost in ``1 - residual``.
+everything that is held out needs the remainder :math:`1 - f(\sigma)`. Each of the three is
+computed from its own formula: at small :math:`\lambda` the remainder is lost in ``1 - f``, at
+large :math:`\lambda` the shrinkage is lost in ``1 - remainder``. (Residual is the operator
+:math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` that a remainder makes of a side, slack its diagonal.)
 """
 
 from __future__ import annotations
@@ -75,17 +76,17 @@ class SpectralFilter(Stored, ABC, stored=False):
             return _on_range(values, namespace(values).ones_like(values))
         return self._shrinkage(values, alpha)
 
-    def residual(self, values: Array, alpha: float) -> Array:
+    def remainder(self, values: Array, alpha: float) -> Array:
         r"""Return :math:`1 - f(\sigma)` from its own formula, shape (k,) as `values`."""
         if self._interpolates(alpha):
             xp = namespace(values)
             return xp.where(values > 0, xp.zeros_like(values), xp.ones_like(values))
-        return self._residual(values, alpha)
+        return self._remainder(values, alpha)
 
-    def vanishing_residual(self, values: Array) -> Array | None:
+    def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return what :math:`1 - f` is proportional to as :math:`\lambda \to 0` on a full-rank spectrum.
 
-        Hold-out predictions do not change when the residual is scaled, so this is how they
+        Hold-out predictions do not change when the remainder is scaled, so this is how they
         are had at :math:`\lambda = 0`. None where the limit depends on more than the spectrum.
         """
         return None
@@ -104,7 +105,7 @@ class SpectralFilter(Stored, ABC, stored=False):
     def _shrinkage(self, values: Array, alpha: float) -> Array: ...
 
     @abstractmethod
-    def _residual(self, values: Array, alpha: float) -> Array: ...
+    def _remainder(self, values: Array, alpha: float) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Tikhonov(SpectralFilter):
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> Tikhonov().residual(np.array([0.0, 1.0, 3.0]), alpha=1.0)
+    >>> Tikhonov().remainder(np.array([0.0, 1.0, 3.0]), alpha=1.0)
     array([1.  , 0.5 , 0.25])
     """
 
@@ -129,7 +130,7 @@ class Tikhonov(SpectralFilter):
         """One: smoother truths are not learnt faster."""
         return 1.0
 
-    def vanishing_residual(self, values: Array) -> Array | None:
+    def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return :math:`1/\sigma`, the limit of :math:`(1 - f)/\lambda`."""
         return 1.0 / values
 
@@ -139,7 +140,7 @@ class Tikhonov(SpectralFilter):
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         return values / (values + alpha)
 
-    def _residual(self, values: Array, alpha: float) -> Array:
+    def _remainder(self, values: Array, alpha: float) -> Array:
         return alpha / (values + alpha)
 
 
@@ -172,7 +173,7 @@ class SpectralCutoff(SpectralFilter):
         xp = namespace(values)
         return xp.where(values >= alpha, xp.ones_like(values), xp.zeros_like(values))
 
-    def _residual(self, values: Array, alpha: float) -> Array:
+    def _remainder(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
         return xp.where(values >= alpha, xp.zeros_like(values), xp.ones_like(values))
 
@@ -192,7 +193,7 @@ class IteratedTikhonov(SpectralFilter):
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import IteratedTikhonov
-    >>> IteratedTikhonov(2).residual(np.array([0.0, 1.0, 3.0]), alpha=1.0)
+    >>> IteratedTikhonov(2).remainder(np.array([0.0, 1.0, 3.0]), alpha=1.0)
     array([1.    , 0.25  , 0.0625])
     """
 
@@ -206,7 +207,7 @@ class IteratedTikhonov(SpectralFilter):
         """As large as the number of repetitions."""
         return float(self.n_iter)
 
-    def vanishing_residual(self, values: Array) -> Array | None:
+    def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return :math:`\sigma^{-n}`, the limit of :math:`(1 - f)/\lambda^n`."""
         return values ** -int(self.n_iter)
 
@@ -217,7 +218,7 @@ class IteratedTikhonov(SpectralFilter):
         xp = namespace(values)
         return -xp.expm1(-self.n_iter * xp.log1p(values / alpha))
 
-    def _residual(self, values: Array, alpha: float) -> Array:
+    def _remainder(self, values: Array, alpha: float) -> Array:
         return (alpha / (values + alpha)) ** int(self.n_iter)
 
 
@@ -238,7 +239,7 @@ class Landweber(SpectralFilter):
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Landweber
-    >>> Landweber().residual(np.array([0.0, 1.0, 2.0]), alpha=1.0)
+    >>> Landweber().remainder(np.array([0.0, 1.0, 2.0]), alpha=1.0)
     array([1.  , 0.25, 0.  ])
     """
 
@@ -266,7 +267,7 @@ class Landweber(SpectralFilter):
         xp = namespace(values)
         return -xp.expm1(self._log_residual(values, alpha))
 
-    def _residual(self, values: Array, alpha: float) -> Array:
+    def _remainder(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
         return xp.exp(self._log_residual(values, alpha))
 
@@ -293,7 +294,7 @@ class Tabulated(SpectralFilter):
     kept : array of shape (k,)
         The shrinkage f.
     lost : array of shape (k,)
-        The residual 1 − f.
+        The remainder 1 − f.
     vanishing : array of shape (k,) or None
         What it is proportional to where it vanishes.
     """
@@ -307,7 +308,7 @@ class Tabulated(SpectralFilter):
         """Unknown."""
         return math.nan
 
-    def vanishing_residual(self, values: Array) -> Array | None:
+    def vanishing_remainder(self, values: Array) -> Array | None:
         """Return what was given."""
         return self.vanishing
 
@@ -321,7 +322,7 @@ class Tabulated(SpectralFilter):
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         return self.kept
 
-    def _residual(self, values: Array, alpha: float) -> Array:
+    def _remainder(self, values: Array, alpha: float) -> Array:
         return self.lost
 
 

@@ -371,14 +371,14 @@ class Smoother:
     @cached_property
     def remainder(self) -> Array:
         r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what is truncated."""
-        return self.filter.residual(self.spectrum.values, self.alpha)
+        return self.filter.remainder(self.spectrum.values, self.alpha)
 
     @cached_property
     def contrast(self) -> Array | None:
         """At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there; else None."""
         if self.alpha != 0 or self.spectrum.is_singular:
             return None
-        return self.filter.vanishing_residual(self.spectrum.values)
+        return self.filter.vanishing_remainder(self.spectrum.values)
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side under another regularisation."""

@@ -50,7 +50,7 @@ class Squared(SpectralFilter):
     def _shrinkage(self, values, alpha):
         return values / (values + alpha**2)
 
-    def _residual(self, values, alpha):
+    def _remainder(self, values, alpha):
         return alpha**2 / (values + alpha**2)
 
 

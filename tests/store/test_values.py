@@ -154,7 +154,7 @@ class OwnFilter(SpectralFilter):
     def _shrinkage(self, values, alpha):
         return values / (values + alpha)
 
-    def _residual(self, values, alpha):
+    def _remainder(self, values, alpha):
         return alpha / (values + alpha)
 
 
