@@ -16,7 +16,7 @@ from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
-from sweeps import every, over
+from sweeps import covering, every, over
 
 M, Q = 7, 5
 RNG = np.random.default_rng(0)
@@ -97,15 +97,22 @@ def twin(problem, letter, groups, task_groups):
     return expected
 
 
-@over(every(letter="BCD", name=list(PAIRS)))
-def test_rows_and_columns_leave_under_the_penalty_of_all(cases, letter, name):
-    for labels in (HOLES, BLOCK):
-        for kinds in (("full", "full"), ("singular", "primal")):
-            problem = problem_of(cases, labels, name, kinds)
-            one_by_one = {"groups": np.arange(M), "task_groups": np.arange(Q)}
-            for asked, units in ((grouping(letter), {"groups": GROUPS, "task_groups": TASK_GROUPS}), ({}, one_by_one)):
-                found = holdout(problem, letter, **asked)
-                assert_allclose(found, twin(problem, letter, **units), atol=1e-8, err_msg=f"{kinds} {asked}")
+@over(
+    covering(
+        strength=3,
+        letter="BCD",
+        name=list(PAIRS),
+        labels={"holes": HOLES, "block": BLOCK},
+        kinds=[("full", "full"), ("singular", "primal")],
+        grouped=[True, False],
+    )
+)
+def test_rows_and_columns_leave_under_the_penalty_of_all(cases, letter, name, labels, kinds, grouped):
+    problem = problem_of(cases, labels, name, kinds)
+    units = {"groups": GROUPS, "task_groups": TASK_GROUPS}
+    units = units if grouped else {"groups": np.arange(M), "task_groups": np.arange(Q)}
+    found = holdout(problem, letter, **(grouping(letter) if grouped else {}))
+    assert_allclose(found, twin(problem, letter, **units), atol=1e-8)
 
 
 @over(every(name=list(PAIRS)))
