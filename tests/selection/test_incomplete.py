@@ -385,19 +385,6 @@ def test_grids_without_labels(Search):
     assert_array_equal(search.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
 
 
-def test_one_regularisation_for_each_task_takes_no_folds():
-    X, Y, _ = make_data()
-    with pytest.raises(ValueError, match="^alpha_per_task=True leaves out one instance or group at a time: leave cv"):
-        make_search(IndependentTaskRidgeCV, alpha_per_task=True, cv=3).fit(X, Y)
-
-
-@over(every(**pair_searches))
-def test_a_search_weighs_all_cells_alike(Search):
-    X, Y, T = make_data()
-    with pytest.raises(TypeError, match="sample_weight"):
-        make_search(Search).fit(X, Y, tasks=T, sample_weight=np.ones(12))
-
-
 @over(every(**pair_searches))
 def test_folds_without_a_label_to_learn_from(Search):
     X, Y, T = make_data()

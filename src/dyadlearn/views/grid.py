@@ -79,7 +79,8 @@ class GridView:
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> from dyadlearn.views.grid import grid_of_labels
+    >>> from dyadlearn._tables import Table
+    >>> from dyadlearn.views.grid import grid_of_labels
     >>> grid = grid_of_labels(Table(np.array([[0.0, 1.0, np.nan], [1.0, 1.0, 0.0]])), "degree")
     >>> grid.values
     array([[ 1.,  1.,  0.],
