@@ -26,7 +26,7 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.block import step_over_instances
 from dyadlearn.pairing import Kronecker, TwoStep
-from dyadlearn.pairing.columns import column_weights, leave_out_columns
+from dyadlearn.pairing.leaving import column_weights, leave_out_columns
 from dyadlearn.spectrum import Spectrum
 
 # Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the cache.

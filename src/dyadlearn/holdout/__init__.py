@@ -16,9 +16,8 @@ from dyadlearn._estimates import pairs_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.pairing.base import MANY_CELLS
-from dyadlearn.pairing.groups import group_members, nothing_left
-from dyadlearn.pairing.memory import refuse
+from dyadlearn.pairing.base import MANY_CELLS, refuse
+from dyadlearn.pairing.leaving import group_members, nothing_left
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["Plan", "Problem", "check_enough_left", "check_holdout_memory", "holdout", "plan"]

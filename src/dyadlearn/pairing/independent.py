@@ -19,7 +19,7 @@ from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.dense import DenseSide
-from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum
 

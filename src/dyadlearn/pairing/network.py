@@ -25,7 +25,7 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing.dense import DenseSide
-from dyadlearn.pairing.groups import Members, nothing_left
+from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
 from dyadlearn.settings import Setting

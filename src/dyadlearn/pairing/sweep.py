@@ -31,7 +31,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, to_numpy, with_diagonal, zeros
 from dyadlearn.holes.operators import common_floor
-from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, check_cells
 

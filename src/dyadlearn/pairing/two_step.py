@@ -51,7 +51,7 @@ from dyadlearn.holes.reduced import predict_others, reduced, without
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
 from dyadlearn.pairing.expansion import Folded, Part, Unfolded
-from dyadlearn.pairing.groups import Members, leave_out
+from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells

@@ -25,7 +25,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
-from dyadlearn.pairing.groups import group_members
+from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["MAX_MEMORY", "landscape", "scored"]
