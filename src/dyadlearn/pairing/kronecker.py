@@ -9,8 +9,9 @@ division,
                 {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
 
 C is its mirror image. For D, and for each task j, the tasks without j are decomposed,
-:math:`\mathbf{G}_{-j} = \mathbf{W}\,\mathrm{diag}(\mathbf{t})\mathbf{W}^\top`, and the labels rotated, :math:`\mathbf{Z} = \mathbf{Y}_{-j}\mathbf{W}`. As for a new instance, every
-column is then an independent ridge problem whose leave-one-out is a division, and a prediction for j comes last:
+:math:`\mathbf{G}_{-j} = \mathbf{W}\,\mathrm{diag}(\mathbf{t})\mathbf{W}^\top`, and the labels rotated,
+:math:`\mathbf{Z} = \mathbf{Y}_{-j}\mathbf{W}`. As for a new instance, every column is then an independent ridge problem
+whose leave-one-out is a division, and a prediction for j comes last:
 
 .. math:: F_D[:, j] = \left[\left(\mathbf{Z} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\mathbf{Z})}
           {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right)\mathrm{diag}(1/\mathbf{t})\right]
