@@ -217,8 +217,7 @@ def _hold_out(
 ) -> np.ndarray:
     """Hide, fit and predict, one set of hidden labels after the other."""
     setting, pairing = as_setting(setting), problem.pairing
-    if setting.new_task and not pairing.knows_tasks:
-        raise ValueError(f"Setting {setting} predicts for new tasks, but this model knows nothing of tasks.")
+    pairing.check_request(setting, None, None, None)
     if pairing.symmetry:
         groups, task_groups = _vertex_groups(groups, task_groups, setting)
     Y = to_numpy(problem.Y).astype(np.float64)

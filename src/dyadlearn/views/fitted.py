@@ -84,8 +84,8 @@ def is_network(model: PairwiseRidge) -> bool:
 
 def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
     """Return those of some settings that a model can be asked about, each once."""
-    wanted, knows_tasks = dict.fromkeys(map(as_setting, settings)), model._problem().pairing.knows_tasks
-    return [setting for setting in wanted if knows_tasks or not setting.new_task]
+    known = model._problem().pairing.settings
+    return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in known]
 
 
 def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
