@@ -265,7 +265,7 @@ def test_labels_may_be_of_any_kind(cases):
         "method setting arguments message",
         ("two_step", "E", {}, "Unknown setting 'E'"),
         ("independent", "C", {}, "Setting C leaves out tasks"),
-        ("independent", "D", {}, "Setting D predicts for new tasks"),
+        ("independent", "D", {}, "Setting D leaves out tasks"),
         ("two_step", "A", {"groups": np.zeros(7)}, "groups does not go with setting A"),
         ("two_step", "C", {"groups": np.zeros(7)}, "groups does not go with setting C"),
         ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups does not go with setting B"),
