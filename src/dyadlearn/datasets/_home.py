@@ -7,11 +7,12 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -68,6 +69,7 @@ def obtain(
     title: str,
     download: bool,
     checksums: Mapping[str, str] = MappingProxyType({}),
+    read: Callable[[Path], Any] | None = None,
 ) -> list[Path]:
     """Return where `files` lie, after downloading those that are not there.
 
@@ -85,6 +87,8 @@ def obtain(
         Whether to download at all.
     checksums : mapping of str to str
         SHA-256 of the files whose content is known.
+    read : callable or None
+        Reads any other file, and raises ValueError if it holds something else; that is not kept then.
     """
     found = {names[0]: _first(home, folder, names) for names in files}
     missing = [name for name, path in found.items() if path is None]
@@ -103,6 +107,12 @@ def obtain(
         if path.read_bytes().lstrip().startswith(b"<"):
             path.unlink()
             raise ConnectionError(f"{address}{name} is a page now, not the file. {advice}")
+        if read is not None and name not in checksums:
+            try:
+                read(path)
+            except ValueError:
+                path.unlink()
+                raise
         found[name] = path
     return [path for path in found.values() if path is not None]
 

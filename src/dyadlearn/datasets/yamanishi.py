@@ -132,6 +132,7 @@ def fetch_yamanishi(
         title=repr(short),
         download=download,
         checksums=_CHECKSUMS,
+        read=read_grid,
     )
     labels = read_grid(paths[0])
     targets, drugs = both_ids(labels)
