@@ -24,9 +24,10 @@ from dyadlearn.exceptions import DataFileError, IdError
 __all__ = [
     "ARRAYS",
     "Cells",
+    "as_number",
     "check_whole",
     "id_text",
-    "is_missing",
+    "is_blank",
     "load_table",
     "parquet_columns",
     "parquet_parts",
@@ -120,17 +121,15 @@ class Cells:
         return values
 
     def _number(self, cell: Any, row: int, place: int) -> float:
-        if is_missing(cell):
-            return float("nan")
-        try:
-            return parse_number(cell) if isinstance(cell, str) else float(cell)
-        except (ValueError, TypeError, OverflowError):
-            hint = ""
-            if re.fullmatch(r"-?\d+,\d+", str(cell)):
-                hint = " Write decimals with a point."
-            elif "_" in str(cell):
-                hint = " Write it without underscores."
-            raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}") from None
+        number = as_number(cell)
+        if number is not None:
+            return number
+        hint = ""
+        if re.fullmatch(r"-?\d+,\d+", str(cell)):
+            hint = " Write decimals with a point."
+        elif "_" in str(cell):
+            hint = " Write it without underscores."
+        raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}")
 
     def where(self, row: int, place: int) -> str:
         """Return where a cell stands in its file, for messages."""
@@ -168,9 +167,19 @@ def text_ids(ids: Ids, owner: str) -> Ids:
     return Ids(tuple(found), ids.name)
 
 
-def is_missing(cell: Any) -> bool:
+def is_blank(cell: Any) -> bool:
     """Tell whether a cell says that there is no value."""
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
+
+
+def as_number(cell: Any) -> float | None:
+    """Return the number that a cell is, text or not, and NaN for a blank one; None where it is no number."""
+    if is_blank(cell):
+        return float("nan")
+    try:
+        return parse_number(cell) if isinstance(cell, str) else float(cell)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def load_table(path: Path) -> Table:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.tables import DELIMITERS, suffix_of, text_ids
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, free_name
 
 __all__ = ["TABLES", "is_text", "printable", "write_columns", "write_grid", "writing"]
 
@@ -80,8 +80,7 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     """
     rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
     headings = [str(label) for label in columns.labels]
-    while corner in headings:
-        corner += "_"
+    corner = free_name(corner, headings)
     if path is None or suffix_of(path) in _TEXTS:
         labels = iter(rows.labels)
         _write_text(path, [corner, *headings], ([next(labels), *line] for block in blocks for line in block.tolist()))

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import ARRAYS, Cells, id_text, is_missing, load_table, read_cells, suffix_of
+from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
 from dyadlearn.cli.terminal import Terminal
@@ -232,8 +231,7 @@ def _places(
                 f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand."
             )
         return None
-    own = set(source.ids.labels)
-    lacking = [str(label) for label in wanted.labels if label not in own]
+    lacking = list(map(str, source.ids.lacking(wanted.labels)))
     if lacking:
         raise IdError(_lacking(lacking, source, wanted, axis, labels))
     if len(source.ids) > len(wanted):
@@ -245,8 +243,7 @@ def _places(
 def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
     assert source.ids is not None
     # Those that are labelled already are not meant.
-    taken = set(wanted.labels)
-    known = [str(label) for label in source.ids.labels if label not in taken]
+    known = list(map(str, wanted.lacking(source.ids.labels)))
     if len(lacking) == len(wanted):
         alike = next((f" {label!r} and {words}." for label in lacking if (words := _alike(label, known))), "")
         return (
@@ -266,7 +263,7 @@ def _alike(label: str, known: list[str]) -> str:
     """Say which known id is the same but for its spelling, and how they differ; nothing where there is none."""
     spellings: tuple[tuple[str, Callable[[str], Any]], ...] = (
         ("differs only in case", str.casefold),
-        ("is the same number", _as_number),
+        ("is the same number", as_number),
         ("differs only in blanks and punctuation", lambda text: re.sub(r"[\W_]", "", text).casefold() or None),
     )
     for words, spelled in spellings:
@@ -275,10 +272,6 @@ def _alike(label: str, known: list[str]) -> str:
         if found is not None:
             return f"{found!r} {words}"
     return ""
-
-
-def _as_number(label: str) -> float | None:
-    return None if is_missing(label) or not _is_number(label) else parse_number(label)
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
@@ -302,13 +295,7 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
 
 def _is_number(cell: Any) -> bool:
     """Tell whether a cell can be one of a grid: a number, or a missing one."""
-    if is_missing(cell):
-        return True
-    try:
-        parse_number(cell) if isinstance(cell, str) else float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+    return as_number(cell) is not None
 
 
 def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
@@ -388,7 +375,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
 
 def _is_surely_long(cells: Cells) -> bool:
     """Tell whether no few typing errors can have made this table of three columns out of a grid."""
-    if any(is_missing(line[1]) for line in cells.lines):
+    if any(is_blank(line[1]) for line in cells.lines):
         return False
     first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
     n, n_ids = len(first), len(set(first))

@@ -8,7 +8,6 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -85,10 +84,8 @@ class Terminal:
         warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._warnings.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._warnings.__exit__(*error)
 
     def note(self, text: str) -> None:
         """Tell something worth knowing that is no result."""

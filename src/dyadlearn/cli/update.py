@@ -105,14 +105,13 @@ def _in_order(side: Table, wanted: Ids | None, labels: Path, axis: str, path: Pa
     """Return the rows of a side in the order of the labels."""
     if wanted is None or side.row_ids is None:
         return side
-    own = set(side.row_ids.labels)
-    lacking = [label for label in wanted.labels if label not in own]
+    lacking = side.row_ids.lacking(wanted.labels)
     if lacking:
         raise IdError(f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {path}: {shown(lacking)}.")
-    if len(own) > len(wanted):
+    if len(side.row_ids) > len(wanted):
         raise IdError(
-            f"{path} has {len(own)} ids, but {labels} has {axis} for {len(wanted)} of them only: an online model needs "
-            "the labels of all."
+            f"{path} has {len(side.row_ids)} ids, but {labels} has {axis} for {len(wanted)} of them only: an online "
+            "model needs the labels of all."
         )
     return side.take(side.row_ids.positions(wanted.labels, str(path)))
 

@@ -49,9 +49,9 @@ def _user_cache() -> Path:
     return Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
 
 
-def find_file(home: Path, folder: str, name: str) -> Path | None:
-    """Return the file `name`, plain or gzipped, in `folder` of `home` or in `home` itself; None if it is not there."""
-    places = (place / (name + ending) for place in (home / folder, home) for ending in ("", ".gz"))
+def find_file(home: Path, folder: str, *names: str) -> Path | None:
+    """Return the first file of these names, plain or gzipped, in `folder` of `home` or in `home`; None without any."""
+    places = (place / (name + end) for name in names for place in (home / folder, home) for end in ("", ".gz"))
     return next((path for path in places if path.is_file()), None)
 
 
@@ -90,7 +90,7 @@ def obtain(
     read : callable or None
         Reads any other file, and raises ValueError if it holds something else; that is not kept then.
     """
-    found = {names[0]: _first(home, folder, names) for names in files}
+    found = {names[0]: find_file(home, folder, *names) for names in files}
     missing = [name for name, path in found.items() if path is None]
     advice = (
         f"Get {', '.join(missing)} from {address} by other means and put them, plain or gzipped, in {home / folder}; "
@@ -115,10 +115,6 @@ def obtain(
                 raise
         found[name] = path
     return [path for path in found.values() if path is not None]
-
-
-def _first(home: Path, folder: str, names: Sequence[str]) -> Path | None:
-    return next((path for name in names if (path := find_file(home, folder, name))), None)
 
 
 def find_all(names: Sequence[str], *, home: Path, folder: str, title: str, source: str) -> list[Path]:

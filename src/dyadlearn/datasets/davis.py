@@ -154,8 +154,8 @@ def fetch_davis(
         instances=instances,
         as_frame=as_frame,
         owner="fetch_davis",
-        smiles=read_texts(find_file(home, FOLDER, "smiles.tsv") or find_file(home, FOLDER, "ligands_can.txt")),
-        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
+        smiles=read_texts(find_file(home, FOLDER, "smiles.tsv", "ligands_can.txt")),
+        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv", "proteins.txt")),
         DESCR=describe(
             "davis",
             drugs=len(drugs),

@@ -135,8 +135,8 @@ def fetch_kiba(
         as_frame=as_frame,
         owner="fetch_kiba",
         fingerprints=fingerprints,
-        smiles=read_texts(find_file(home, FOLDER, "ligands.tsv") or find_file(home, FOLDER, "ligands_iso.txt")),
-        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
+        smiles=read_texts(find_file(home, FOLDER, "ligands.tsv", "ligands_iso.txt")),
+        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv", "proteins.txt")),
         DESCR=describe(
             "kiba",
             drugs=f"{len(drugs):,}",
