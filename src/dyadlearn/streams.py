@@ -31,7 +31,7 @@ from dyadlearn._progress import Progress
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError
-from dyadlearn.store.files import read_model, write_model
+from dyadlearn.store import read_model, write_model
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
 

@@ -12,8 +12,8 @@ from dyadlearn._files.writing import writing
 from dyadlearn._tables import Ids
 from dyadlearn.cli.entities import Recipe
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
-from dyadlearn.store.files import read_model, write_model
 
 __all__ = ["Loaded", "load_model", "save_model"]
 
