@@ -18,49 +18,17 @@ import numpy as np
 from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
+from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
 
-__all__ = ["Dyads", "Reading", "read_dyads", "read_groups", "read_labels", "shape_of"]
+__all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
 
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the files are to be read, as the command line says.
-
-    Attributes
-    ----------
-    format : str or None
-        "grid" or "long"; None looks.
-    columns : str or None
-        Names of the columns of a long table: instance, task, value.
-    fill : float or None
-        The value of pairs that a long table does not have; None leaves them not observed.
-    transpose : bool
-        Whether the rows of the labels are the tasks.
-    kernel, task_kernel, fingerprint : str or None
-    instances_smiles, tasks_smiles : str or None
-        Columns that hold molecules.
-    drop_invalid : bool
-        Whether molecules and sequences that are none are left out, with their labels.
-    """
-
-    format: str | None = None
-    columns: str | None = None
-    fill: float | None = None
-    transpose: bool = False
-    kernel: str | None = None
-    task_kernel: str | None = None
-    fingerprint: str | None = None
-    instances_smiles: str | None = None
-    tasks_smiles: str | None = None
-    drop_invalid: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,13 +69,13 @@ def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Readi
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def read_labels(path: Path, options: Reading, terminal: Terminal, tasks: Ids | None = None) -> Table:
+def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None) -> Table:
     """Read labels as a grid; what became of the rows of a long table is said.
 
     Parameters
     ----------
     path : Path
-    options : Reading
+    options : LabelOptions
     terminal : Terminal
     tasks : Ids or None
         What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
@@ -138,7 +106,7 @@ def read_labels(path: Path, options: Reading, terminal: Terminal, tasks: Ids | N
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: Reading, terminal: Terminal) -> Table:
+def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
@@ -158,7 +126,7 @@ def _from_long(cells: Cells, options: Reading, terminal: Terminal) -> Table:
     return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: Reading) -> list[int]:
+def _long_places(cells: Cells, options: LabelOptions) -> list[int]:
     """Return which columns hold instance, task and value."""
     if options.columns is None:
         if len(cells.headings) != 3:

@@ -24,10 +24,12 @@ Alphas = Annotated[
 ]
 
 
+@options.taking_options
 def tune(
     labels: options.Labels,
     instances: options.Instances,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, by custom model.dyad.")],
+    *,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
@@ -37,16 +39,7 @@ def tune(
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
-    kernel: options.Kernel = None,
-    task_kernel: options.TaskKernel = None,
-    instances_smiles: options.InstancesSmiles = None,
-    tasks_smiles: options.TasksSmiles = None,
-    fingerprint: options.Fingerprint = None,
-    format: options.Format = None,
-    columns: options.Columns = None,
-    fill: options.Fill = None,
-    transpose: options.Transpose = False,
-    drop_invalid: options.DropInvalid = False,
+    how: options.Reading,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -61,18 +54,6 @@ def tune(
 
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
     """
-    how = dyads.Reading(
-        format,
-        columns,
-        fill,
-        transpose,
-        kernel,
-        task_kernel,
-        fingerprint,
-        instances_smiles,
-        tasks_smiles,
-        drop_invalid,
-    )
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
         check_model(model, tasks is not None)

@@ -19,9 +19,11 @@ from dyadlearn.exceptions import IdError
 __all__ = ["update"]
 
 
+@options.taking_options
 def update(
     model: ModelArgument,
     labels: Annotated[Path, typer.Option("--labels", help="Labels of what is new: a grid or a long table.")],
+    *,
     instances: Annotated[
         Path | None, typer.Option("--instances", help="New instances; with --tasks the known ones, as they were.")
     ] = None,
@@ -29,10 +31,7 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here and leave the old one as it is.")
     ] = None,
-    format: options.Format = None,
-    columns: options.Columns = None,
-    fill: options.Fill = None,
-    transpose: options.Transpose = False,
+    how: options.LabelOptions,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,7 +57,6 @@ def update(
             raise ValueError("There is nothing new: give --instances, or --tasks.")
         if tasks is not None and found.tasks is None:
             raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
-        how = dyads.Reading(format=format, columns=columns, fill=fill, transpose=transpose)
         grid = dyads.read_labels(labels, how, terminal)
         X = None
         if instances is not None:
