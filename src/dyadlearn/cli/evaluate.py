@@ -9,8 +9,7 @@ import typer
 
 from dyadlearn import verify_holdout
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.fitting import check_model, fitted
-from dyadlearn.cli.modelfile import load_model
+from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.metrics import scorer

@@ -17,8 +17,7 @@ import typer
 
 from dyadlearn._files.atomic import check_place
 from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import suffix_of
-from dyadlearn._files.writing import TABLES
+from dyadlearn._files.tables import TABLES, suffix_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [

@@ -9,12 +9,11 @@ import numpy as np
 import typer
 
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import read_cells
-from dyadlearn._files.writing import is_text, write_columns, write_grid
+from dyadlearn._files.tables import is_text, read_cells, write_columns, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError

@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.fitting import check_model, check_online, fitted, searched
-from dyadlearn.cli.modelfile import Loaded, save_model
+from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, save_model, searched
 from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas_of, check_target
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring

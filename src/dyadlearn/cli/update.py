@@ -11,7 +11,7 @@ import typer
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.modelfile import Loaded, load_model, save_model
+from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
