@@ -35,7 +35,6 @@ __all__ = [
     "check_whole",
     "id_text",
     "is_blank",
-    "is_text",
     "load_table",
     "parquet_columns",
     "parquet_parts",
@@ -388,11 +387,6 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
-
-
-def is_text(path: Path | None) -> bool:
-    """Tell whether a table is written line by line; None stands for standard output."""
-    return path is None or suffix_of(path) in _TEXTS
 
 
 def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
