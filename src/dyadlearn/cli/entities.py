@@ -285,7 +285,9 @@ def _of_training(
     try:
         return function(texts, labels, **options)
     except TypeError as error:
-        raise _unknown_option(error) from None
+        if "unexpected keyword" not in str(error):
+            raise  # a bug, and no misspelled option
+        raise ValueError(f"Unknown option: {error}.") from None
 
 
 def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
@@ -301,8 +303,3 @@ def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
     if recipe.kernel == "spectrum":
         return KmerCounts(**recipe.params).transform(named)
     return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)
-
-
-def _unknown_option(error: TypeError) -> Exception:
-    """Tell a misspelled option from a bug."""
-    return ValueError(f"Unknown option: {error}.") if "unexpected keyword" in str(error) else error

@@ -6,7 +6,7 @@ import errno
 import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -177,19 +177,8 @@ def settings_of(text: str) -> list[Setting]:
     return [as_setting(name) for name in names]
 
 
-def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
-    """Refuse a place that cannot be written to, before any work is done for it.
-
-    Parameters
-    ----------
-    path : Path
-    force : bool
-        Whether a file there may be replaced.
-    endings : sequence of str
-        What its name may end in; empty for anything.
-    """
-    if endings and suffix_of(path) not in endings:
-        raise ValueError(f"{path} must end in one of {', '.join(endings)}, so that its format is known.")
+def check_target(path: Path, force: bool) -> None:
+    """Refuse a place that cannot be written to, before any work is done for it; with `force` a file may be there."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
     if not path.parent.is_dir():
@@ -203,5 +192,8 @@ def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
 
 def check_table(path: Path | None, force: bool) -> None:
     """Refuse a place for a table that cannot be written to; None stands for standard output."""
-    if path is not None:
-        check_target(path, force, TABLES)
+    if path is None:
+        return
+    if suffix_of(path) not in TABLES:
+        raise ValueError(f"{path} must end in one of {', '.join(TABLES)}, so that its format is known.")
+    check_target(path, force)

@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.entities import new_entities
+from dyadlearn.cli.entities import Recipe, new_entities
 from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
@@ -58,17 +58,9 @@ def update(
         if tasks is not None and found.tasks is None:
             raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
         grid = dyads.read_labels(labels, how, terminal)
-        X = None
-        if instances is not None:
-            X = _in_order(
-                new_entities(instances, found.instances, None, terminal), grid.row_ids, labels, "rows", instances
-            )
+        X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal)
         if _are_new_tasks(grid, found, tasks):
-            T = None
-            if tasks is not None and found.tasks is not None:
-                T = _in_order(
-                    new_entities(tasks, found.tasks, None, terminal), grid.column_ids, labels, "columns", tasks
-                )
+            T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
             _check_new(grid.column_ids, found.ids[1])
             online.partial_fit_tasks(T, grid, X=X)
         else:
@@ -99,8 +91,13 @@ def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
     return not set(grid.column_ids.labels) & set(known.labels)
 
 
-def _in_order(side: Table, wanted: Ids | None, labels: Path, axis: str, path: Path) -> Table:
-    """Return the rows of a side in the order of the labels."""
+def _new_side(
+    path: Path | None, recipe: Recipe | None, wanted: Ids | None, axis: str, labels: Path, terminal: Terminal
+) -> Table | None:
+    """Read new instances or tasks, in the order that they have in the labels; None without a file."""
+    if path is None or recipe is None:
+        return None
+    side = new_entities(path, recipe, None, terminal)
     if wanted is None or side.row_ids is None:
         return side
     lacking = side.row_ids.lacking(wanted.labels)
@@ -116,6 +113,7 @@ def _in_order(side: Table, wanted: Ids | None, labels: Path, axis: str, path: Pa
 
 def _check_new(new: Ids | None, known: Ids | None) -> None:
     """Refuse tasks that the model knows."""
-    repeated = [label for label in new.labels if label in set(known.labels)] if known and new else []
+    taken = set() if known is None else set(known.labels)
+    repeated = [] if new is None else [label for label in new.labels if label in taken]
     if repeated:
         raise IdError(f"Tasks {shown(repeated)} are known already: give new tasks ids of their own.")
