@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import make_ids
-from dyadlearn.datasets._home import find_all, resolve_home
+from dyadlearn.datasets._home import DataFolder, resolve_home
 from dyadlearn.datasets._read import NAMES, NUMBERS, check_shape, describe, load_npz
 
 __all__ = ["load_hummingbird"]
@@ -91,8 +91,8 @@ def load_hummingbird(
     """
     check_choice(site, "site", _SITES)
     check_choice(instances, "instances", ("plants", "birds"))
-    source = "the arrays of the published tables"
-    [path] = find_all([_ARCHIVE], home=resolve_home(data_home), folder=FOLDER, title="'hummingbird'", source=source)
+    folder = DataFolder("'hummingbird'", FOLDER, resolve_home(data_home))
+    [path] = folder.find_all([_ARCHIVE], "the arrays of the published tables")
     kinds = {"tree_tips": (1, NAMES), "phylo_vcv": (2, NUMBERS), "trait_ids": (1, NAMES), "trait": (1, NUMBERS)}
     own = {f"{word}_{key}": kind for word in _WORDS.values() for key, kind in kinds.items()}
     names = {f"net_{site}_{side}": (1, NAMES) for side in _WORDS}
