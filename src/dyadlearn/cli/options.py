@@ -75,7 +75,7 @@ Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output f
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """How a file of labels is to be read: options of every command that takes one."""
+    """How a file of labels is to be read; the fields are options of the commands that read one."""
 
     format: Annotated[
         str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")
@@ -91,7 +91,7 @@ class LabelOptions:
 
 @dataclass(frozen=True)
 class Reading(LabelOptions):
-    """The same with both sides, which become kernels."""
+    """How labels and the files of both their sides are to be read."""
 
     kernel: Annotated[
         str | None,
@@ -102,9 +102,10 @@ class Reading(LabelOptions):
     task_kernel: Annotated[str | None, typer.Option(help="Kernel of the tasks.")] = None
     instances_smiles: InstancesSmiles = None
     tasks_smiles: TasksSmiles = None
-    fingerprint: Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = (
-        None
-    )
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096."),
+    ] = None
     drop_invalid: Annotated[
         bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
     ] = False
