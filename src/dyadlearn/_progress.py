@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 __all__ = ["Progress"]
@@ -43,9 +42,7 @@ class Progress:
             self._task = self._bar.add_task(self.title, total=self.total)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -6,7 +6,7 @@ What has ids is aligned by them and never by position. Whatever takes a frame ta
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "as_text",
     "frame_library",
+    "free_name",
     "in_order",
     "is_whole",
     "lies_on_its_side",
@@ -47,10 +48,15 @@ class Ids(Stored):
     def _fits(self) -> bool:
         return len(set(self.labels)) == len(self.labels)
 
+    def lacking(self, wanted: Iterable[Hashable]) -> list[Hashable]:
+        """Return those of `wanted` that are not among these."""
+        own = set(self.labels)
+        return [label for label in wanted if label not in own]
+
     def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
         """Return where each of `wanted` stands; unknown ones raise and are named."""
         where = {label: position for position, label in enumerate(self.labels)}
-        unknown = [label for label in wanted if label not in where]
+        unknown = self.lacking(wanted)
         if unknown:
             raise IdError(
                 f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)})."
@@ -65,9 +71,7 @@ class Ids(Stored):
         """
         if self.labels == target.labels:
             return None
-        mine, theirs = set(self.labels), set(target.labels)
-        missing = [label for label in target.labels if label not in mine]
-        extra = [label for label in self.labels if label not in theirs]
+        missing, extra = self.lacking(target.labels), target.lacking(self.labels)
         if missing or extra:
             parts = []
             if missing:
@@ -352,7 +356,7 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
     if row_ids is not None:
         # A column holds values of one type.
         row_ids = row_ids if len(set(map(type, row_ids.labels))) == 1 else as_text(row_ids, kind)
-        data[_free_name(row_ids.name or "id", names)] = list(row_ids.labels)
+        data[free_name(row_ids.name or "id", names)] = list(row_ids.labels)
     data |= {label: values[:, j] for j, label in enumerate(names)}
     return nw.from_dict(data, backend=kind).to_native()
 
@@ -370,7 +374,7 @@ def as_text(ids: Ids, kind: str) -> Ids:
     return Ids(tuple(first), ids.name)
 
 
-def _free_name(name: str, taken: Sequence[str]) -> str:
+def free_name(name: str, taken: Container[str]) -> str:
     """Return `name`, lengthened until no column has it."""
     while name in taken:
         name += "_"

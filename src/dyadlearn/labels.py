@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, without_mask
 from dyadlearn._checks import check_memory, check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
-from dyadlearn._tables import Ids, Table, as_text, make_ids, read_table, write_rows, write_table
+from dyadlearn._tables import Ids, Table, as_text, free_name, make_ids, read_table, write_rows, write_table
 
 __all__ = [
     "LongGrid",
@@ -403,9 +403,7 @@ def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Se
         (column_ids.name or "task", [column_ids.labels[place] for place in columns]),
         ("value", values[rows, columns]),
     ):
-        while name in data:
-            name += "_"
-        data[name] = column
+        data[free_name(name, data)] = column
     return write_rows(data, labels.kind)
 
 

@@ -31,7 +31,7 @@ from dyadlearn._progress import Progress
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError
-from dyadlearn.store.files import read_model, write_model
+from dyadlearn.store import read_model, write_model
 
 __all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
 
@@ -118,7 +118,7 @@ def fit_stream(
         _skip(stream, position, path)
         vars(model).clear()
         vars(model).update(vars(known))
-    saved, first, begin, clock = position, True, position, time.perf_counter()
+    saved, begin, clock = position, position, time.perf_counter()
     with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
         bar.advance(position.n_batches)
         for X, y in stream:
@@ -127,8 +127,8 @@ def fit_stream(
                     "A checkpoint holds numpy arrays, and the batches are not: convert them, or learn without one."
                 )
             # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
-            model.partial_fit(X, y, **({"tasks": tasks} if first and tasks is not None else {}))
-            position, first = position.after(X, y, is_kept=path is not None), False
+            model.partial_fit(X, y, **({"tasks": tasks} if position is begin and tasks is not None else {}))
+            position = position.after(X, y, is_kept=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=position.state())
                 saved = position

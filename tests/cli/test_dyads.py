@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn.cli.dyads import Reading, read_dyads, read_groups, read_labels
+from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels
+from dyadlearn.cli.options import Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 

@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, load, save
-from dyadlearn._files.tables import load_table, read_cells
-from dyadlearn._files.writing import write_columns
+from dyadlearn._files.tables import load_table, read_cells, write_columns
 from dyadlearn.models._base import PairwiseRidge
 
 

@@ -8,7 +8,8 @@ from numpy.testing import assert_array_equal
 
 from dyadlearn._files.tables import read_cells
 from dyadlearn._tables import Ids
-from dyadlearn.cli.dyads import Reading, read_labels, shape_of
+from dyadlearn.cli.dyads import read_labels, shape_of
+from dyadlearn.cli.options import Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 

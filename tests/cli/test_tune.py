@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, OnlineTwoStepRidge, TwoStepRidgeCV, load
-from dyadlearn.cli import modelfile
+from dyadlearn.cli import models
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0]
 
@@ -54,7 +54,7 @@ def test_what_people_see(tables, run):
 
 
 def test_names_of_features_are_kept(model):
-    found = modelfile.load_model(model)
+    found = models.load_model(model)
     assert found.instances.names == ["age", "height", "mood"]
     assert found.model._side.names.labels == ("age", "height", "mood")
     assert found.origin["files"] == {"labels": "labels.csv", "instances": "users.csv", "tasks": "items.csv"}
@@ -192,7 +192,7 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkey
         raise error
 
     before = names(tables.folder)
-    monkeypatch.setattr(modelfile, "write_model", fail)
+    monkeypatch.setattr(models, "write_model", fail)
     path = tables.folder / "m.dyad"
     ran = run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
     if isinstance(error, OSError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dyadlearn.datasets import _home
-from dyadlearn.datasets._home import download_file, find_file, read_lines, resolve_home
+from dyadlearn.datasets._home import DataFolder, download_file, read_lines, resolve_home
 
 CONTENT = bytes(range(256)) * 1000
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
@@ -58,10 +58,11 @@ def test_caches_of_other_systems(bare, monkeypatch):
 
 def test_files_are_found_plain_or_gzipped_in_the_folder_or_above_it(tmp_path):
     (tmp_path / "set").mkdir()
-    assert find_file(tmp_path, "set", "a.txt") is None
+    folder = DataFolder("'set'", "set", tmp_path)
+    assert folder.find("a.txt") is None
     for found in ("a.txt.gz", "a.txt", "set/a.txt.gz", "set/a.txt"):
         (tmp_path / found).touch()
-        assert find_file(tmp_path, "set", "a.txt") == tmp_path / found
+        assert folder.find("a.txt") == tmp_path / found
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

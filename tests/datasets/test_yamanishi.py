@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import fetch_yamanishi, yamanishi
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import DataFileError, IdError
 from sweeps import every, lines, over
 
 SIZES = {"e": (664, 445, 2926), "ic": (204, 210, 1476), "gpcr": (95, 223, 635), "nr": (26, 54, 90)}
@@ -269,5 +269,17 @@ def test_without_a_checksum_a_page_of_apology_is_not_kept(tmp_path, publisher):
     publisher.files[FILES[2]] = b"<html>This page has moved.</html>\n"
     with pytest.raises(ConnectionError, match="nr_simmat_dg.txt is a page now, not the file. Get .* by other"):
         fetch_yamanishi("nr", data_home=tmp_path)
+    publisher.files[FILES[2]] = good
+    assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)
+
+
+def test_without_a_checksum_other_rubbish_is_not_kept(tmp_path, publisher):
+    del yamanishi._CHECKSUMS[FILES[2]]
+    good = publisher.files[FILES[2]]
+    for rubbish in (b"sorry\n", b"\thsa1\nhsa1\tone\n", b"\xff\xfe", b""):
+        publisher.files[FILES[2]] = rubbish
+        with pytest.raises(DataFileError, match="nr_simmat_dg.txt"):
+            fetch_yamanishi("nr", data_home=tmp_path)
+        assert sorted(path.name for path in (tmp_path / "yamanishi2008").iterdir()) == FILES[:2]
     publisher.files[FILES[2]] = good
     assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)

@@ -16,8 +16,8 @@ from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
 from dyadlearn._files import atomic
 from dyadlearn._files.atomic import Written, noting_files, replacing
 from dyadlearn.exceptions import FileChangedError
+from dyadlearn.store import write_model
 from dyadlearn.store.container import read_checksum
-from dyadlearn.store.files import write_model
 
 posix = pytest.mark.skipif(os.name != "posix", reason="locks, pipes and forks of other systems differ")
 
@@ -38,7 +38,7 @@ import numpy as np
 from dyadlearn import load
 from dyadlearn.exceptions import FileChangedError
 from dyadlearn.store.container import read_checksum
-from dyadlearn.store.files import write_model
+from dyadlearn.store import write_model
 
 path, refused, children = sys.argv[1], 0, []
 os.fsync = lambda descriptor: None

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dyadlearn import TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_container
-from dyadlearn.store.files import read_model, write_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 

@@ -1,38 +1,50 @@
-"""Tables in files: csv and tsv (plain or gzipped), parquet, npy and npz.
+"""Tables in files, read and written: csv and tsv (plain or gzipped), parquet, npy and npz.
 
-Ids stand in the first line and column of a text, and beside the matrix of an archive.
+Ids stand in the first line and column of a text, and beside the matrix of an archive. What is written is there whole or
+not at all; it may go to a terminal too, as csv.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
-from collections.abc import Hashable, Iterator, Sequence
+import sys
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
 import numpy as np
 
 from dyadlearn._array import is_sparse
+from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
-from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
 __all__ = [
     "ARRAYS",
+    "TABLES",
     "Cells",
+    "as_number",
     "check_whole",
     "id_text",
-    "is_missing",
+    "is_blank",
     "load_table",
     "parquet_columns",
     "parquet_parts",
+    "printable",
     "read_cells",
     "suffix_of",
     "text_ids",
+    "write_columns",
+    "write_grid",
+    "writing",
 ]
 
 #: How a missing value may be spelled, in lower case.
@@ -120,17 +132,15 @@ class Cells:
         return values
 
     def _number(self, cell: Any, row: int, place: int) -> float:
-        if is_missing(cell):
-            return float("nan")
-        try:
-            return parse_number(cell) if isinstance(cell, str) else float(cell)
-        except (ValueError, TypeError, OverflowError):
-            hint = ""
-            if re.fullmatch(r"-?\d+,\d+", str(cell)):
-                hint = " Write decimals with a point."
-            elif "_" in str(cell):
-                hint = " Write it without underscores."
-            raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}") from None
+        number = as_number(cell)
+        if number is not None:
+            return number
+        hint = ""
+        if re.fullmatch(r"-?\d+,\d+", str(cell)):
+            hint = " Write decimals with a point."
+        elif "_" in str(cell):
+            hint = " Write it without underscores."
+        raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}")
 
     def where(self, row: int, place: int) -> str:
         """Return where a cell stands in its file, for messages."""
@@ -168,9 +178,19 @@ def text_ids(ids: Ids, owner: str) -> Ids:
     return Ids(tuple(found), ids.name)
 
 
-def is_missing(cell: Any) -> bool:
+def is_blank(cell: Any) -> bool:
     """Tell whether a cell says that there is no value."""
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
+
+
+def as_number(cell: Any) -> float | None:
+    """Return the number that a cell is, text or not, and NaN for a blank one; None where it is no number."""
+    if is_blank(cell):
+        return float("nan")
+    try:
+        return parse_number(cell) if isinstance(cell, str) else float(cell)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def load_table(path: Path) -> Table:
@@ -339,3 +359,122 @@ def _axis(found: np.ndarray | None, axis: str, shape: tuple[int, int], path: Pat
     if "" in labels:
         raise IdError(f"{path} has an empty id among its {axis}, at position {labels.index('')}: give it one.")
     return make_ids(labels, None, f"{axis} of {path}")
+
+
+# Writing -------------------------------------------------------------------------------------------
+
+_TEXTS = (".csv", ".tsv", ".txt")
+
+#: Endings of what a table can be written as.
+TABLES = (*_TEXTS, ".parquet", ".npz")
+
+# What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
+_SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
+
+# Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
+_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text with the codes that a terminal obeys written out, such as the escape as ``\x1b``."""
+    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Let errors of a full disk and the like name the file that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
+
+
+def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write a table of named columns, all of the same length; None prints it as csv.
+
+    Numbers are written with all their digits, None and NaN as nothing.
+    """
+    if path is None or suffix_of(path) in _TEXTS:
+        _write_text(path, columns, zip(*columns.values(), strict=True))
+    elif suffix_of(path) == ".npz":
+        _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
+    else:
+        # A column of one kind: texts where ids are of several.
+        kinds = {name: {type(cell) for cell in cells} for name, cells in columns.items()}
+        _write_bytes(path, _parquet({n: list(map(str, c)) if str in kinds[n] else c for n, c in columns.items()}))
+
+
+def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
+    """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
+
+    Parameters
+    ----------
+    path : Path or None
+    blocks : iterable of arrays of shape (…, p)
+        The rows of the grid, one block after the other; of a text no more than one need be there at a time.
+    rows, columns : Ids
+    corner : str
+        The heading of the ids.
+    """
+    rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
+    headings = [str(label) for label in columns.labels]
+    corner = free_name(corner, headings)
+    if path is None or suffix_of(path) in _TEXTS:
+        labels = iter(rows.labels)
+        _write_text(path, [corner, *headings], ([next(labels), *line] for block in blocks for line in block.tolist()))
+    elif suffix_of(path) == ".npz":
+        names = {"rows": np.array(rows.labels), "columns": np.array(columns.labels)}
+        _write_arrays(path, {"values": np.concatenate(list(blocks)), **names})
+    else:
+        cells = np.concatenate(list(blocks)).T.tolist()
+        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, cells, strict=True))})
+
+
+def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iterable[Any]]) -> None:
+    if path is None:
+        _write_lines(sys.stdout, chain([headings], lines), ",")
+        return
+    with writing(path), replacing(path) as file, ExitStack() as stack:
+        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file)) if path.suffix == ".gz" else file
+        text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
+        _write_lines(text, chain([headings], lines), "," if suffix_of(path) == ".csv" else "\t")
+        text.detach()  # flushed, and left open for its owner to close
+
+
+def _write_lines(text: TextIO, lines: Iterable[Iterable[Any]], delimiter: str) -> None:
+    clean = printable if text.isatty() else str
+    text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """Return a cell, in quotes where anything in it could be taken for the end of a cell, of a line or of the ids.
+
+    The writer of the standard library leaves a bare carriage return as it is, which ends a line for every reader.
+    """
+    text = "" if value is None or value != value else str(value)
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    with writing(path), replacing(path) as file:
+        file.write(content)
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    _write_bytes(path, buffer.getvalue())
+
+
+def _parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    import narwhals as nw
+
+    backends: tuple[Any, ...] = ("pyarrow", "polars", "pandas")
+    for backend in backends:
+        buffer = io.BytesIO()
+        try:
+            nw.from_dict(dict(columns), backend=backend).write_parquet(buffer)
+        except ImportError:
+            continue
+        return buffer.getvalue()
+    raise ImportError("Writing parquet needs polars or pyarrow: install one of them, or write the table as csv.")

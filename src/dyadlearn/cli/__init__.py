@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import datasets, demo, errors, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
+from dyadlearn.cli import datasets, demo, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
+from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    cls=errors.Commands,
+    cls=Commands,
     help="Learn from labelled pairs of instances and tasks.",
     epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
     "package, room on the disk, memory, a network); 5 another process changed the model file meanwhile, run again; "
@@ -60,5 +61,5 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:  # before there was a command that could tell
-        typer.echo(f"dyadlearn: {errors.NOTHING_WRITTEN}", err=True)
-        sys.exit(errors.INTERRUPTED)
+        typer.echo(f"dyadlearn: {NOTHING_WRITTEN}", err=True)
+        sys.exit(INTERRUPTED)

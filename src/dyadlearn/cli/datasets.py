@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from dyadlearn import datasets
-from dyadlearn._files.writing import write_grid
+from dyadlearn._files.tables import write_grid
 from dyadlearn._tables import Ids
 from dyadlearn.cli.options import Force, Json, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal, make_table

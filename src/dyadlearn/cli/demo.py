@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import TwoStepRidge, landscape, screen
-from dyadlearn._files.writing import writing
+from dyadlearn._files.tables import writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.options import Force, Json, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal, make_table, number

@@ -15,53 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import ARRAYS, Cells, id_text, is_missing, load_table, read_cells, suffix_of
+from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
+from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
 
-__all__ = ["Dyads", "Reading", "read_dyads", "read_groups", "read_labels", "shape_of"]
+__all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
 
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the files are to be read, as the command line says.
-
-    Attributes
-    ----------
-    format : str or None
-        "grid" or "long"; None looks.
-    columns : str or None
-        Names of the columns of a long table: instance, task, value.
-    fill : float or None
-        The value of pairs that a long table does not have; None leaves them not observed.
-    transpose : bool
-        Whether the rows of the labels are the tasks.
-    kernel, task_kernel, fingerprint : str or None
-    instances_smiles, tasks_smiles : str or None
-        Columns that hold molecules.
-    drop_invalid : bool
-        Whether molecules and sequences that are none are left out, with their labels.
-    """
-
-    format: str | None = None
-    columns: str | None = None
-    fill: float | None = None
-    transpose: bool = False
-    kernel: str | None = None
-    task_kernel: str | None = None
-    fingerprint: str | None = None
-    instances_smiles: str | None = None
-    tasks_smiles: str | None = None
-    drop_invalid: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,13 +69,13 @@ def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Readi
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def read_labels(path: Path, options: Reading, terminal: Terminal, tasks: Ids | None = None) -> Table:
+def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None) -> Table:
     """Read labels as a grid; what became of the rows of a long table is said.
 
     Parameters
     ----------
     path : Path
-    options : Reading
+    options : LabelOptions
     terminal : Terminal
     tasks : Ids or None
         What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
@@ -139,7 +106,7 @@ def read_labels(path: Path, options: Reading, terminal: Terminal, tasks: Ids | N
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: Reading, terminal: Terminal) -> Table:
+def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
@@ -159,7 +126,7 @@ def _from_long(cells: Cells, options: Reading, terminal: Terminal) -> Table:
     return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: Reading) -> list[int]:
+def _long_places(cells: Cells, options: LabelOptions) -> list[int]:
     """Return which columns hold instance, task and value."""
     if options.columns is None:
         if len(cells.headings) != 3:
@@ -232,8 +199,7 @@ def _places(
                 f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand."
             )
         return None
-    own = set(source.ids.labels)
-    lacking = [str(label) for label in wanted.labels if label not in own]
+    lacking = list(map(str, source.ids.lacking(wanted.labels)))
     if lacking:
         raise IdError(_lacking(lacking, source, wanted, axis, labels))
     if len(source.ids) > len(wanted):
@@ -245,8 +211,7 @@ def _places(
 def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
     assert source.ids is not None
     # Those that are labelled already are not meant.
-    taken = set(wanted.labels)
-    known = [str(label) for label in source.ids.labels if label not in taken]
+    known = list(map(str, wanted.lacking(source.ids.labels)))
     if len(lacking) == len(wanted):
         alike = next((f" {label!r} and {words}." for label in lacking if (words := _alike(label, known))), "")
         return (
@@ -266,7 +231,7 @@ def _alike(label: str, known: list[str]) -> str:
     """Say which known id is the same but for its spelling, and how they differ; nothing where there is none."""
     spellings: tuple[tuple[str, Callable[[str], Any]], ...] = (
         ("differs only in case", str.casefold),
-        ("is the same number", _as_number),
+        ("is the same number", as_number),
         ("differs only in blanks and punctuation", lambda text: re.sub(r"[\W_]", "", text).casefold() or None),
     )
     for words, spelled in spellings:
@@ -275,10 +240,6 @@ def _alike(label: str, known: list[str]) -> str:
         if found is not None:
             return f"{found!r} {words}"
     return ""
-
-
-def _as_number(label: str) -> float | None:
-    return None if is_missing(label) or not _is_number(label) else parse_number(label)
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
@@ -302,13 +263,7 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
 
 def _is_number(cell: Any) -> bool:
     """Tell whether a cell can be one of a grid: a number, or a missing one."""
-    if is_missing(cell):
-        return True
-    try:
-        parse_number(cell) if isinstance(cell, str) else float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+    return as_number(cell) is not None
 
 
 def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
@@ -388,7 +343,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
 
 def _is_surely_long(cells: Cells) -> bool:
     """Tell whether no few typing errors can have made this table of three columns out of a grid."""
-    if any(is_missing(line[1]) for line in cells.lines):
+    if any(is_blank(line[1]) for line in cells.lines):
         return False
     first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
     n, n_ids = len(first), len(set(first))

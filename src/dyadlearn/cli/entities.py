@@ -251,19 +251,16 @@ def new_entities(
 def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, terminal: Terminal) -> Table:
     """Return the table with the columns a model needs; others are left out, and that is said."""
     assert table.column_ids is not None
-    own = set(table.column_ids.labels)
-    lacking = [label for label in wanted.labels if label not in own]
+    lacking, extra = table.column_ids.lacking(wanted.labels), wanted.lacking(table.column_ids.labels)
     if lacking:
         hint = ""
-        if is_kernel and table.row_ids is not None and set(wanted.labels) <= set(table.row_ids.labels):
+        if is_kernel and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
             hint = " They are in its rows: the file is transposed, new ones belong in the rows."
         raise DataFileError(
             f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
             f"{shown(lacking)}.{hint}"
         )
-    if len(own) > len(wanted):
-        known = set(wanted.labels)
-        extra = [label for label in table.column_ids.labels if label not in known]
+    if extra:
         terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
@@ -288,7 +285,9 @@ def _of_training(
     try:
         return function(texts, labels, **options)
     except TypeError as error:
-        raise _unknown_option(error) from None
+        if "unexpected keyword" not in str(error):
+            raise  # a bug, and no misspelled option
+        raise ValueError(f"Unknown option: {error}.") from None
 
 
 def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
@@ -304,8 +303,3 @@ def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
     if recipe.kernel == "spectrum":
         return KmerCounts(**recipe.params).transform(named)
     return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)
-
-
-def _unknown_option(error: TypeError) -> Exception:
-    """Tell a misspelled option from a bug."""
-    return ValueError(f"Unknown option: {error}.") if "unexpected keyword" in str(error) else error

@@ -9,8 +9,7 @@ import typer
 
 from dyadlearn import verify_holdout
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.fitting import check_model, fitted
-from dyadlearn.cli.modelfile import load_model
+from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.metrics import scorer
@@ -21,8 +20,10 @@ from dyadlearn.views.fitted import held_out, known_settings, labelled_model
 __all__ = ["evaluate"]
 
 
+@options.taking_options
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="MODEL|LABELS", help="A model file, or labels with --instances.")],
+    *,
     instances: options.MaybeInstances = None,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
@@ -33,16 +34,7 @@ def evaluate(
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
-    kernel: options.Kernel = None,
-    task_kernel: options.TaskKernel = None,
-    instances_smiles: options.InstancesSmiles = None,
-    tasks_smiles: options.TasksSmiles = None,
-    fingerprint: options.Fingerprint = None,
-    format: options.Format = None,
-    columns: options.Columns = None,
-    fill: options.Fill = None,
-    transpose: options.Transpose = False,
-    drop_invalid: options.DropInvalid = False,
+    how: options.Reading,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -70,8 +62,6 @@ def evaluate(
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
-            sides = (kernel, task_kernel, fingerprint, instances_smiles, tasks_smiles, drop_invalid)
-            how = dyads.Reading(format, columns, fill, transpose, *sides)
             data = dyads.read_dyads(source, instances, tasks, how, terminal)
             estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
             wanted_scores = scoring or [scoring_of(estimator)]

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn._files.tables import id_text
-from dyadlearn._files.writing import writing
+from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
-from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.views.grid import grid_of_model

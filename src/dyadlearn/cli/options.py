@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,38 +17,32 @@ import typer
 
 from dyadlearn._files.atomic import check_place
 from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import suffix_of
-from dyadlearn._files.writing import TABLES
+from dyadlearn._files.tables import TABLES, suffix_of
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
     "MODELS",
-    "Columns",
-    "DropInvalid",
-    "Fill",
-    "Fingerprint",
     "Force",
-    "Format",
     "Instances",
     "InstancesSmiles",
     "Json",
-    "Kernel",
+    "LabelOptions",
     "Labels",
     "MaybeInstances",
     "ModelArgument",
     "ModelName",
     "Quiet",
+    "Reading",
     "Scoring",
-    "TaskKernel",
     "Tasks",
     "TasksSmiles",
-    "Transpose",
     "alphas_of",
     "check_table",
     "check_target",
     "parse_options",
     "parse_values",
     "settings_of",
+    "taking_options",
 ]
 
 # Labels and their sides.
@@ -55,27 +52,10 @@ Labels = Annotated[
 Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
 MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
 Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
-Kernel = Annotated[
-    str | None,
-    typer.Option(help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."),
-]
-TaskKernel = Annotated[str | None, typer.Option(help="Kernel of the tasks.")]
-Fingerprint = Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")]
 InstancesSmiles = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
 ]
 TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
-Format = Annotated[str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")]
-Columns = Annotated[
-    str | None, typer.Option(metavar="I,T,V", help="Columns of a long table: instance, task and value, by name.")
-]
-Fill = Annotated[
-    float | None, typer.Option(help="The value of pairs that a long table lacks; by default they are not observed.")
-]
-DropInvalid = Annotated[
-    bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
-]
-Transpose = Annotated[bool, typer.Option("--transpose", help="The rows of the labels are tasks.")]
 
 # Models.
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
@@ -91,6 +71,63 @@ Scoring = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """How a file of labels is to be read; the fields are options of the commands that read one."""
+
+    format: Annotated[
+        str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(metavar="I,T,V", help="Columns of a long table: instance, task and value, by name.")
+    ] = None
+    fill: Annotated[
+        float | None, typer.Option(help="The value of pairs that a long table lacks; by default they are not observed.")
+    ] = None
+    transpose: Annotated[bool, typer.Option("--transpose", help="The rows of the labels are tasks.")] = False
+
+
+@dataclass(frozen=True)
+class Reading(LabelOptions):
+    """How labels and the files of both their sides are to be read."""
+
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."
+        ),
+    ] = None
+    task_kernel: Annotated[str | None, typer.Option(help="Kernel of the tasks.")] = None
+    instances_smiles: InstancesSmiles = None
+    tasks_smiles: TasksSmiles = None
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096."),
+    ] = None
+    drop_invalid: Annotated[
+        bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
+    ] = False
+
+
+def taking_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let the fields of a command's parameter `how`, a class of options, be options on the command line."""
+    signature = inspect.signature(command, eval_str=True)
+    kind = signature.parameters["how"].annotation
+    fields = inspect.signature(kind, eval_str=True).parameters.values()
+    options = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        how = kind(**{option.name: given.pop(option.name) for option in options})
+        command(how=how, **given)
+
+    parameters = list(signature.parameters.values())
+    place = list(signature.parameters).index("how")
+    parameters[place : place + 1] = options
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return called
 
 
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:
@@ -141,19 +178,8 @@ def settings_of(text: str) -> list[Setting]:
     return [as_setting(name) for name in names]
 
 
-def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
-    """Refuse a place that cannot be written to, before any work is done for it.
-
-    Parameters
-    ----------
-    path : Path
-    force : bool
-        Whether a file there may be replaced.
-    endings : sequence of str
-        What its name may end in; empty for anything.
-    """
-    if endings and suffix_of(path) not in endings:
-        raise ValueError(f"{path} must end in one of {', '.join(endings)}, so that its format is known.")
+def check_target(path: Path, force: bool) -> None:
+    """Refuse a place that cannot be written to, before any work is done for it; with `force` a file may be there."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
     if not path.parent.is_dir():
@@ -167,5 +193,8 @@ def check_target(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
 
 def check_table(path: Path | None, force: bool) -> None:
     """Refuse a place for a table that cannot be written to; None stands for standard output."""
-    if path is not None:
-        check_target(path, force, TABLES)
+    if path is None:
+        return
+    if suffix_of(path) not in TABLES:
+        raise ValueError(f"{path} must end in one of {', '.join(TABLES)}, so that its format is known.")
+    check_target(path, force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +10,11 @@ import numpy as np
 import typer
 
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import read_cells
-from dyadlearn._files.writing import is_text, write_columns, write_grid
+from dyadlearn._files.tables import read_cells, write_columns, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError
@@ -56,27 +56,24 @@ def predict(
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
         X = _side(found, instances, 0, instances_smiles, terminal)
         T = _side(found, tasks, 1, tasks_smiles, terminal)
-        in_full = output is None and terminal.as_json
-        if X is not None and pairs is None and not long and is_text(output) and not in_full:
-            sizes = _write_in_blocks(found, X, T, output)
-            if output is not None:
-                terminal.result({**sizes, "output": str(output)})
-                terminal.say(f"Wrote {sizes['instances']} × {sizes['tasks']} predictions to {output}.")
-            return
-        values = _predictions(found.model, None if X is None else X.values, T)
-        rows, columns = (_names(found, side, place, values.shape[place]) for place, side in enumerate((X, T)))
+        rows, columns, blocks = _in_blocks(found, X, T)
         sizes = {"instances": len(rows), "tasks": len(columns)}
+        in_full = output is None and terminal.as_json
+        figures: dict[str, Any] = sizes
         if pairs is None and not long:
             done = f"{len(rows)} × {len(columns)} predictions"
-            if not terminal.as_json or output is not None:
-                write_grid(output, [values], rows, columns, "instance")
-            figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
+            if in_full:
+                values = np.concatenate(list(blocks))
+                figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
+            else:
+                write_grid(output, blocks, rows, columns, "instance")
         else:
-            table = _listed(values, rows, columns, pairs)
+            table = _listed(np.concatenate(list(blocks)), rows, columns, pairs)
             done = f"{len(table['prediction'])} predictions"
-            if not terminal.as_json or output is not None:
+            if in_full:
+                figures = {**sizes, "predictions": table}
+            else:
                 write_columns(output, table)
-            figures = {**sizes, "predictions": table}
         if output is None:
             terminal.result(figures)
         else:
@@ -94,21 +91,23 @@ def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, termi
     return new_entities(path, recipe, found.ids[side], terminal, smiles=smiles)
 
 
-def _write_in_blocks(found: Loaded, X: Table, T: Table | None, output: Path | None) -> dict[str, int]:
-    """Predict and write one block of instances after the other; return how many instances and tasks there were."""
-    # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
-    n_tasks = _predictions(found.model, X.values[:1], T).shape[1]
-    n_rows = X.values.shape[0]
-    rows, columns = _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks)
-    blocks = (_predictions(found.model, X.values[here], T) for here in row_blocks(n_rows, 8 * n_tasks))
-    write_grid(output, blocks, rows, columns, "instance")
-    return {"instances": n_rows, "tasks": n_tasks}
+def _in_blocks(found: Loaded, X: Table | None, T: Table | None) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
+    """Return the ids of instances and tasks, and the predictions in blocks of rows, made one after the other."""
+    blocks: Iterable[np.ndarray]
+    if X is None:
+        values = _predictions(found.model, None, T)
+        n_rows, n_tasks, blocks = *values.shape, [values]
+    else:
+        # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
+        n_rows, n_tasks = X.values.shape[0], _predictions(found.model, X.values[:1], T).shape[1]
+        blocks = (_predictions(found.model, X.values[here], T) for here in row_blocks(n_rows, 8 * n_tasks))
+    return _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks), blocks
 
 
 def _predictions(model: Any, X: Any, T: Table | None) -> np.ndarray:
     """Return predictions (a, b) for the rows of X; a side that is None is that of training."""
     if X is not None:
-        values = to_numpy(model.predict(X, tasks=None if T is None else T))
+        values = to_numpy(model.predict(X, tasks=T))
         return values.reshape(X.shape[0], -1)
     if model.grows:
         raise ValueError("An online model keeps no instances: give them by --instances.")

@@ -9,8 +9,8 @@ import typer
 
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
-from dyadlearn._files.writing import write_columns
-from dyadlearn.cli.modelfile import Loaded, load_model
+from dyadlearn._files.tables import write_columns
+from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.exceptions import IdError

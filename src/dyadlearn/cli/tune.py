@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.fitting import check_model, check_online, fitted, searched
-from dyadlearn.cli.modelfile import Loaded, save_model
+from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, save_model, searched
 from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas_of, check_target
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
@@ -24,10 +23,12 @@ Alphas = Annotated[
 ]
 
 
+@options.taking_options
 def tune(
     labels: options.Labels,
     instances: options.Instances,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, by custom model.dyad.")],
+    *,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
@@ -37,16 +38,7 @@ def tune(
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
-    kernel: options.Kernel = None,
-    task_kernel: options.TaskKernel = None,
-    instances_smiles: options.InstancesSmiles = None,
-    tasks_smiles: options.TasksSmiles = None,
-    fingerprint: options.Fingerprint = None,
-    format: options.Format = None,
-    columns: options.Columns = None,
-    fill: options.Fill = None,
-    transpose: options.Transpose = False,
-    drop_invalid: options.DropInvalid = False,
+    how: options.Reading,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -61,18 +53,6 @@ def tune(
 
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
     """
-    how = dyads.Reading(
-        format,
-        columns,
-        fill,
-        transpose,
-        kernel,
-        task_kernel,
-        fingerprint,
-        instances_smiles,
-        tasks_smiles,
-        drop_invalid,
-    )
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
         check_model(model, tasks is not None)

@@ -10,8 +10,8 @@ import typer
 
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.entities import new_entities
-from dyadlearn.cli.modelfile import Loaded, load_model, save_model
+from dyadlearn.cli.entities import Recipe, new_entities
+from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
@@ -19,9 +19,11 @@ from dyadlearn.exceptions import IdError
 __all__ = ["update"]
 
 
+@options.taking_options
 def update(
     model: ModelArgument,
     labels: Annotated[Path, typer.Option("--labels", help="Labels of what is new: a grid or a long table.")],
+    *,
     instances: Annotated[
         Path | None, typer.Option("--instances", help="New instances; with --tasks the known ones, as they were.")
     ] = None,
@@ -29,10 +31,7 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here and leave the old one as it is.")
     ] = None,
-    format: options.Format = None,
-    columns: options.Columns = None,
-    fill: options.Fill = None,
-    transpose: options.Transpose = False,
+    how: options.LabelOptions,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,19 +57,10 @@ def update(
             raise ValueError("There is nothing new: give --instances, or --tasks.")
         if tasks is not None and found.tasks is None:
             raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
-        how = dyads.Reading(format=format, columns=columns, fill=fill, transpose=transpose)
         grid = dyads.read_labels(labels, how, terminal)
-        X = None
-        if instances is not None:
-            X = _in_order(
-                new_entities(instances, found.instances, None, terminal), grid.row_ids, labels, "rows", instances
-            )
+        X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal)
         if _are_new_tasks(grid, found, tasks):
-            T = None
-            if tasks is not None and found.tasks is not None:
-                T = _in_order(
-                    new_entities(tasks, found.tasks, None, terminal), grid.column_ids, labels, "columns", tasks
-                )
+            T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
             _check_new(grid.column_ids, found.ids[1])
             online.partial_fit_tasks(T, grid, X=X)
         else:
@@ -101,24 +91,29 @@ def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
     return not set(grid.column_ids.labels) & set(known.labels)
 
 
-def _in_order(side: Table, wanted: Ids | None, labels: Path, axis: str, path: Path) -> Table:
-    """Return the rows of a side in the order of the labels."""
+def _new_side(
+    path: Path | None, recipe: Recipe | None, wanted: Ids | None, axis: str, labels: Path, terminal: Terminal
+) -> Table | None:
+    """Read new instances or tasks, in the order that they have in the labels; None without a file."""
+    if path is None or recipe is None:
+        return None
+    side = new_entities(path, recipe, None, terminal)
     if wanted is None or side.row_ids is None:
         return side
-    own = set(side.row_ids.labels)
-    lacking = [label for label in wanted.labels if label not in own]
+    lacking = side.row_ids.lacking(wanted.labels)
     if lacking:
         raise IdError(f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {path}: {shown(lacking)}.")
-    if len(own) > len(wanted):
+    if len(side.row_ids) > len(wanted):
         raise IdError(
-            f"{path} has {len(own)} ids, but {labels} has {axis} for {len(wanted)} of them only: an online model needs "
-            "the labels of all."
+            f"{path} has {len(side.row_ids)} ids, but {labels} has {axis} for {len(wanted)} of them only: an online "
+            "model needs the labels of all."
         )
     return side.take(side.row_ids.positions(wanted.labels, str(path)))
 
 
 def _check_new(new: Ids | None, known: Ids | None) -> None:
     """Refuse tasks that the model knows."""
-    repeated = [label for label in new.labels if label in set(known.labels)] if known and new else []
+    taken = set() if known is None else set(known.labels)
+    repeated = [] if new is None else [label for label in new.labels if label in taken]
     if repeated:
         raise IdError(f"Tasks {shown(repeated)} are known already: give new tasks ids of their own.")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table
-from dyadlearn.datasets._home import find_all, find_file, obtain, resolve_home
+from dyadlearn.datasets._home import DataFolder, resolve_home
 from dyadlearn.datasets._read import (
     both_ids,
     check_shape,
@@ -134,12 +133,12 @@ def fetch_davis(
     check_choice(labels, "labels", ("pKd", "Kd"))
     check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
     check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
-    home = resolve_home(data_home)
+    folder = DataFolder("'davis'", FOLDER, resolve_home(data_home))
     kinds = drug_similarity, target_similarity
-    if find_file(home, FOLDER, "kd_nM.tsv"):
-        grid, drug_scores, target_scores = _read_tables(home, *kinds)
+    if folder.find("kd_nM.tsv"):
+        grid, drug_scores, target_scores = _read_tables(folder, *kinds)
     else:
-        grid, drug_scores, target_scores = _read_published(home, *kinds, download)
+        grid, drug_scores, target_scores = _read_published(folder, *kinds, download)
     Kd, (drugs, targets) = grid.values, both_ids(grid)
     odd = np.argwhere(Kd <= 0)
     if odd.size:
@@ -154,8 +153,8 @@ def fetch_davis(
         instances=instances,
         as_frame=as_frame,
         owner="fetch_davis",
-        smiles=read_texts(find_file(home, FOLDER, "smiles.tsv") or find_file(home, FOLDER, "ligands_can.txt")),
-        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
+        smiles=read_texts(folder.find("smiles.tsv", "ligands_can.txt")),
+        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
         DESCR=describe(
             "davis",
             drugs=len(drugs),
@@ -168,16 +167,18 @@ def fetch_davis(
     )
 
 
-def _read_tables(home: Path, drug_similarity: str, target_similarity: str) -> tuple[Table, np.ndarray, np.ndarray]:
+def _read_tables(
+    folder: DataFolder, drug_similarity: str, target_similarity: str
+) -> tuple[Table, np.ndarray, np.ndarray]:
     """Return the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
     names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
-    paths = find_all(names, home=home, folder=FOLDER, title="'davis'", source="tables with ids")
+    paths = folder.find_all(names, "tables with ids")
     grid = read_grid(paths[0])
     return grid, read_similarities(paths[1], grid.row_ids), read_similarities(paths[2], grid.column_ids)
 
 
 def _read_published(
-    home: Path, drug_similarity: str, target_similarity: str, download: bool
+    folder: DataFolder, drug_similarity: str, target_similarity: str, download: bool
 ) -> tuple[Table, np.ndarray, np.ndarray]:
     """Return the same from the publisher's tables without ids."""
     files = [
@@ -185,7 +186,7 @@ def _read_published(
         (f"drug-drug_similarities_{drug_similarity}.txt",),
         (f"target-target_similarities_{target_similarity}.txt",),
     ]
-    paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'davis'", download=download)
+    paths = folder.obtain(files, ADDRESS, download=download)
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
     m, q = len(drugs), len(targets)
     Kd, drug_scores, target_scores = (

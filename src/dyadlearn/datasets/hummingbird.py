@@ -9,9 +9,8 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import make_ids
-from dyadlearn.datasets._home import find_all, resolve_home
-from dyadlearn.datasets._read import NAMES, NUMBERS, describe, load_npz
-from dyadlearn.exceptions import DataFileError
+from dyadlearn.datasets._home import DataFolder, resolve_home
+from dyadlearn.datasets._read import NAMES, NUMBERS, check_shape, describe, load_npz
 
 __all__ = ["load_hummingbird"]
 
@@ -92,16 +91,15 @@ def load_hummingbird(
     """
     check_choice(site, "site", _SITES)
     check_choice(instances, "instances", ("plants", "birds"))
-    source = "the arrays of the published tables"
-    [path] = find_all([_ARCHIVE], home=resolve_home(data_home), folder=FOLDER, title="'hummingbird'", source=source)
+    folder = DataFolder("'hummingbird'", FOLDER, resolve_home(data_home))
+    [path] = folder.find_all([_ARCHIVE], "the arrays of the published tables")
     kinds = {"tree_tips": (1, NAMES), "phylo_vcv": (2, NUMBERS), "trait_ids": (1, NAMES), "trait": (1, NUMBERS)}
     own = {f"{word}_{key}": kind for word in _WORDS.values() for key, kind in kinds.items()}
     names = {f"net_{site}_{side}": (1, NAMES) for side in _WORDS}
     stored = load_npz(path, {f"net_{site}_counts": (2, NUMBERS), **names, **own})
     Y = stored[f"net_{site}_counts"].astype(np.float64)
     shape = tuple(len(stored[f"net_{site}_{side}"]) for side in _WORDS)
-    if Y.shape != shape:
-        raise DataFileError(f"{path}: net_{site}_counts has shape {Y.shape}, expected {shape} by plants and birds.")
+    check_shape(Y, shape, f"{path}: net_{site}_counts", "plants and birds")
     tasks = "birds" if instances == "plants" else "plants"
     K, instance_traits, instance_names = _side(stored, site, instances, str(path))
     G, task_traits, task_names = _side(stored, site, tasks, str(path))
@@ -128,9 +126,8 @@ def _side(stored: dict[str, np.ndarray], site: str, side: str, path: str) -> tup
     """Return the covariance (n, n), the trait (n, 1) and the names (n,) of the species of one side at a site."""
     word, names = _WORDS[side], stored[f"net_{site}_{side}"]
     for key, ids, ndim in (("phylo_vcv", "tree_tips", 2), ("trait", "trait_ids", 1)):
-        found, expected = stored[f"{word}_{key}"].shape, ndim * (len(stored[f"{word}_{ids}"]),)
-        if found != expected:
-            raise DataFileError(f"{path}: {word}_{key} has shape {found}, expected {expected} by {word}_{ids}.")
+        shape = ndim * (len(stored[f"{word}_{ids}"]),)
+        check_shape(stored[f"{word}_{key}"], shape, f"{path}: {word}_{key}", f"{word}_{ids}")
     wanted = names.tolist()
     tips, owners = (
         make_ids(stored[f"{word}_{key}"].tolist(), None, f"{word}_{key} of {path}").positions(

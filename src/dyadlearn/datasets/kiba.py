@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table, make_ids
-from dyadlearn.datasets._home import find_file, obtain, resolve_home
+from dyadlearn.datasets._home import DataFolder, resolve_home
 from dyadlearn.datasets._read import (
     NAMES,
     NUMBERS,
@@ -121,10 +121,10 @@ def fetch_kiba(
     """
     check_choice(instances, "instances", ("drugs", "targets", "proteins"))
     check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
-    home = resolve_home(data_home)
-    archive = find_file(home, FOLDER, _ARCHIVE) if drug_similarity == "ECFP4" else None
+    folder = DataFolder("'kiba'", FOLDER, resolve_home(data_home))
+    archive = folder.find(_ARCHIVE) if drug_similarity == "ECFP4" else None
     grid, fingerprints, drug_scores, target_scores = (
-        _read_archive(archive) if archive else _read_published(home, drug_similarity, download)
+        _read_archive(archive) if archive else _read_published(folder, drug_similarity, download)
     )
     observed, (drugs, targets) = int(np.isfinite(grid.values).sum()), both_ids(grid)
     return drug_target_bunch(
@@ -135,8 +135,8 @@ def fetch_kiba(
         as_frame=as_frame,
         owner="fetch_kiba",
         fingerprints=fingerprints,
-        smiles=read_texts(find_file(home, FOLDER, "ligands.tsv") or find_file(home, FOLDER, "ligands_iso.txt")),
-        sequences=read_texts(find_file(home, FOLDER, "proteins.tsv") or find_file(home, FOLDER, "proteins.txt")),
+        smiles=read_texts(folder.find("ligands.tsv", "ligands_iso.txt")),
+        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
         DESCR=describe(
             "kiba",
             drugs=f"{len(drugs):,}",
@@ -169,11 +169,11 @@ def _read_archive(path: Path) -> _Read:
     return grid, fingerprints, None, stored["target_sim"].astype(np.float64)
 
 
-def _read_published(home: Path, drug_similarity: str, download: bool) -> _Read:
+def _read_published(folder: DataFolder, drug_similarity: str, download: bool) -> _Read:
     """Read the published texts, and their similarities of drugs or, of their structures, fingerprints."""
     is_published = drug_similarity == "published"
     files = [(name,) for name in (*_PUBLISHED, *(["kiba_drug_sim.txt"] if is_published else []))]
-    paths = obtain(files, home=home, folder=FOLDER, address=ADDRESS, title="'kiba'", download=download)
+    paths = folder.obtain(files, ADDRESS, download=download)
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
 
     def read(place: int, *shape: int, holes: bool = False) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._files.packed import make_sparse, stream
-from dyadlearn.datasets._home import find_all, resolve_home
+from dyadlearn.datasets._home import DataFolder, resolve_home
 from dyadlearn.datasets._read import NUMBERS, WHOLE, check_arrays, describe, load_npz
 from dyadlearn.exceptions import DataFileError
 
@@ -104,9 +104,7 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
     check_choice(task, "task", ("task2", "task1"))
     names = [_ARCHIVES[task], "edges.tsv"]
     source = "the arrays of the dry run, laid out as the documentation of load_lshtc says"
-    archive, hierarchy = find_all(
-        names, home=resolve_home(data_home), folder=FOLDER, title=f"'lshtc' ({task})", source=source
-    )
+    archive, hierarchy = DataFolder(f"'lshtc' ({task})", FOLDER, resolve_home(data_home)).find_all(names, source)
     splits = _SPLITS[task]
     stored = load_npz(archive, {"feature_ids": (1, WHOLE), **_arrays(*splits)})
     if has_texts := "classDescr_y" in stored:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn.datasets._home import find_file, obtain, resolve_home
+from dyadlearn.datasets._home import DataFolder, resolve_home
 from dyadlearn.datasets._read import both_ids, describe, drug_target_bunch, read_grid, read_similarities, read_texts
 from dyadlearn.exceptions import DataFileError
 
@@ -122,17 +122,9 @@ def fetch_yamanishi(
     """
     short = _short_name(name)
     check_choice(instances, "instances", ("targets", "drugs"))
-    home = resolve_home(data_home)
-    names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
-    paths = obtain(
-        [(name,) for name in names],
-        home=home,
-        folder=FOLDER,
-        address=ADDRESS,
-        title=repr(short),
-        download=download,
-        checksums=_CHECKSUMS,
-    )
+    folder = DataFolder(repr(short), FOLDER, resolve_home(data_home))
+    files = [(f"{short}_{table}.txt",) for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
+    paths = folder.obtain(files, ADDRESS, download=download, checksums=_CHECKSUMS, read=read_grid)
     labels = read_grid(paths[0])
     targets, drugs = both_ids(labels)
     odd = np.argwhere(~np.isin(labels.values, (0, 1)))
@@ -149,7 +141,7 @@ def fetch_yamanishi(
         instances=instances,
         as_frame=as_frame,
         owner="fetch_yamanishi",
-        smiles=read_texts(find_file(home, FOLDER, f"{short}_smiles.tsv")),
+        smiles=read_texts(folder.find(f"{short}_smiles.tsv")),
         DESCR=describe(
             "yamanishi",
             title=_TITLES[short],

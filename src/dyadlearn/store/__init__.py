@@ -1,5 +1,140 @@
 """The model file: a fitted model as arrays and a header of plain JSON, without anything that could be executed."""
 
-from dyadlearn.store.files import load, save
+from __future__ import annotations
 
-__all__ = ["load", "save"]
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._state import StoredEstimator, stored_estimators
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.store.container import read_container, write_container
+from dyadlearn.store.values import Reader, Writer
+
+__all__ = ["load", "read_model", "save", "write_model"]
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, by custom one that ends in ``.dyad``.
+
+    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete.
+
+    Parameters
+    ----------
+    model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, one that chooses its regularisation, \
+            PairRegressor, OnlineTwoStepRidge or CanonicalProjection
+        Fitted. Arrays of other libraries than numpy are stored as those of numpy.
+    path : str or path
+        Where to.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds something that a file cannot hold, such as a kernel that is a Python function.
+
+    See Also
+    --------
+    load : the way back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from dyadlearn import TwoStepRidge, load, save
+    >>> X, T, Y = np.array([[1.0], [2.0]]), np.eye(2), np.array([[1.0, 0.0], [2.0, 1.0]])
+    >>> model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "model.dyad")
+    ...     same = load(Path(folder) / "model.dyad")
+    >>> same
+    TwoStepRidge(alpha=0.5)
+    >>> np.array_equal(same.predict(X, tasks=T), model.predict(X, tasks=T))
+    True
+    """
+    write_model(model, path)
+
+
+def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = None, **more: Any) -> None:
+    """Write a fitted model as `save` does, with `more` entries of plain JSON in the header of the file.
+
+    With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
+    """
+    if not isinstance(model, StoredEstimator) or model._file_name is None:
+        raise ModelFileError(
+            f"A model file holds a model of this library ({', '.join(stored_estimators())}), and no object of class "
+            f"{type(model).__name__}."
+        )
+    check_is_fitted(model)
+    writer = Writer()
+    plain = writer.write(model, "")
+    write_container(Path(path), {"versions": _versions(), "model": plain, **more}, writer.arrays, over=over)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that a model was saved with, for those who look for the cause of a difference."""
+    from dyadlearn import __version__  # not yet there when this file is imported
+
+    return {
+        "dyadlearn": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote.
+
+    Nothing in the file is executed. It is checked down to the last byte before anything is made of it.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    model
+        As it was saved, down to the bit, in arrays of numpy. Where the labels came in a frame, so do its answers, if
+        that library is installed; else they are arrays.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ModelFileError
+        If the file is not a model file, is of a newer format, was cut short or was changed.
+    NotEnoughMemoryError
+        If the file is larger than the memory that is free.
+
+    See Also
+    --------
+    save : the way to a file, with an example.
+    """
+    return read_model(path)[0]
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """Return the model that `load` reads, and the header of the file."""
+    header, arrays = read_container(Path(path))
+    try:
+        model = Reader(arrays).read(header["model"], "")
+        if not isinstance(model, StoredEstimator):
+            raise ModelFileError(f"it holds no model but something of type {type(model).__name__}")
+        check_is_fitted(model)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} cannot be read: {error}.") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a forged header leads to, in other libraries too
+        raise ModelFileError(
+            f"{path} cannot be read: its header does not describe a model ({type(error).__name__}: {error})."
+        ) from error
+    return model, header

@@ -29,7 +29,7 @@ from dyadlearn._array import available_memory
 from dyadlearn._files.atomic import replacing
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
-__all__ = ["VERSION", "check_room", "read_checksum", "read_container", "write_container"]
+__all__ = ["VERSION", "read_checksum", "read_container", "write_container"]
 
 #: The format that is written and read.
 VERSION = 2
@@ -174,7 +174,10 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
         lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
         if size > expected or max(lengths, default=0) > size:
             raise _damaged(path, "its arrays and its size do not fit together")
-        check_room(size, f"Loading {path}")
+        # A file with holes may be larger than any disk.
+        free = available_memory(np.empty(0))
+        if free is not None and size > free:
+            raise NotEnoughMemoryError(f"Loading {path} takes {size:,} bytes of memory, but only {free:,} are free.")
         digest = hashlib.sha256(length.to_bytes(8, "little"))
         start, stop = found.span(2)
         digest.update(head[:start] + _NO_CHECKSUM.encode() + head[stop:])
@@ -206,13 +209,6 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
         raise _damaged(path, "its head is longer than any")
     file.seek(8)
     return length, file.read(length)
-
-
-def check_room(need: int, what: str) -> None:
-    """Refuse what takes more bytes of memory than are free; a file with holes may be larger than any disk."""
-    free = available_memory(np.empty(0))
-    if free is not None and need > free:
-        raise NotEnoughMemoryError(f"{what} takes {need:,} bytes of memory, but only {free:,} are free.")
 
 
 def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
