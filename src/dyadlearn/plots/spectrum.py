@@ -20,14 +20,15 @@ class SpectrumDisplay(Display):
 
     .. math:: \sum_i f(\sigma_i), \qquad \text{for ridge regression} \quad f(\sigma) = \frac{\sigma}{\sigma+\lambda}.
 
-    Kronecker ridge regression filters the products :math:`\sigma_i s_j` of the eigenvalues of both sides, which are
-    drawn as those of the pairs. Both axes are logarithmic; eigenvalues of zero are not drawn. Make a Display with
-    `from_estimator` or `from_kernel`.
+    A model that filters the kernel between pairs as a whole has the eigenvalues of that one drawn too, as those of the
+    pairs: in Kronecker ridge regression the products :math:`\sigma_i s_j` of those of both sides. Both axes are
+    logarithmic; eigenvalues of zero are not drawn. Make a Display with `from_estimator` or `from_kernel`.
 
     Attributes
     ----------
     sides : dict of str to SideSpectrum
-        ``"instances"`` and ``"tasks"``, for Kronecker ridge regression ``"pairs"`` as well, for a network ``"nodes"``.
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
+        Kronecker ridge regression does, ``"pairs"`` as well.
     ax_, filter_ax_ : matplotlib axes
         Of the eigenvalues, and of the filter on the right; after `plot`, as are those below.
     figure_ : matplotlib figure
