@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-from dyadlearn._tables import Ids
 
 __all__ = [
     "COLOURS",
@@ -20,7 +17,6 @@ __all__ = [
     "matplotlib",
     "new_axes",
     "power_ticks",
-    "side_words",
     "tidy",
 ]
 
@@ -46,6 +42,11 @@ class Display:
         if name == "view" or name.endswith("_"):
             raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
         return getattr(self.view, name)
+
+    def _open(self, ax: Any) -> None:
+        """Draw on the axes given, else on those of a new figure."""
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
 
 
 def matplotlib(module: str = "pyplot") -> Any:
@@ -73,7 +74,7 @@ def axes_of(ax: Any, n_panels: int) -> list[Any]:
             1, n_panels, figsize=size, layout="compressed", squeeze=False, sharex=True, sharey=True
         )[1]
         return list(grid[0])
-    given = list(ax.ravel() if isinstance(ax, np.ndarray) else ax) if isinstance(ax, Sequence | np.ndarray) else [ax]
+    given = np.ravel(np.array(ax, dtype=object)).tolist()
     if len(given) != n_panels:
         raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(given)}.")
     return [new_axes(each) for each in given]
@@ -91,8 +92,3 @@ def power_ticks(axis: Any) -> None:
     ticker = matplotlib("ticker")
     axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
     axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))
-
-
-def side_words(side: str, ids: Ids | None) -> str:
-    """Return what one side is called, with the name that its ids have in a frame."""
-    return side if ids is None or ids.name is None else f"{side} ({ids.name})"

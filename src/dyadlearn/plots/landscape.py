@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, new_axes, power_ticks, tidy
+from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, power_ticks, tidy
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import (
     DrawnLandscape,
@@ -145,8 +145,7 @@ class LandscapeDisplay(Display):
         drawn = self.view.drawn
         if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.contour_ = self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.plots._canvas import COLOURS, Display, matplotlib, new_axes, tidy
+from dyadlearn.plots._canvas import COLOURS, Display, tidy
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model, spectrum_of_kernel
 
 __all__ = ["SpectrumDisplay"]
@@ -110,8 +110,7 @@ class SpectrumDisplay(Display):
         empty = [name for name, side in self.sides.items() if side.rank == 0]
         if empty:
             raise ValueError(f"All eigenvalues of {empty[0]} are zero: there is nothing to draw.")
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.filter_ax_ = self.ax_.twinx()
         self.lines_, self.filter_lines_ = {}, {}
         for index, (name, side) in enumerate(self.sides.items()):
@@ -125,7 +124,7 @@ class SpectrumDisplay(Display):
                     ranks, side.shrinkage[: side.rank], color=colour, linestyle="--", linewidth=1.3
                 )
         self.ax_.set(xscale="log", yscale="log", xlabel="Rank of the eigenvalue", ylabel="Eigenvalue σ (solid)")
-        self.ax_.xaxis.set_major_formatter(matplotlib("ticker").FuncFormatter(lambda rank, _: f"{rank:,g}"))
+        self.ax_.xaxis.set_major_formatter("{x:,g}")
         self.filter_ax_.set(ylim=(-0.02, 1.02), ylabel="Filter f(σ) (dashed)")
         tidy(self.ax_)
         self.filter_ax_.spines["top"].set_visible(False)

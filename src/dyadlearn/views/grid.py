@@ -40,6 +40,12 @@ class Pixels:
     block: tuple[int, int]
     ends: tuple[float, float]
 
+    @property
+    def note(self) -> str:
+        """What is to be said of a pixel that stands for more than one label."""
+        height, width = self.block
+        return "" if height == width == 1 else f"a pixel is the mean of {height} × {width} labels"
+
 
 @dataclass(frozen=True, eq=False)
 class DegreeCurve:
@@ -142,6 +148,11 @@ class GridView:
     def side_names(self) -> tuple[str, str]:
         """What the rows and the columns are called."""
         return ("nodes", "nodes") if self.is_network else ("instances", "tasks")
+
+    @property
+    def size(self) -> str:
+        """How large the grid is, in words."""
+        return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.side_names, strict=True))
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the degrees of instances (m,) and tasks (q,)."""

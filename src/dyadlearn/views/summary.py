@@ -120,9 +120,8 @@ def summary_of(
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     sides = spectra_of_model(fitted)
-    size = " × ".join(f"{length:,} {name}" for length, name in zip(grid.values.shape, grid.side_names, strict=True))
     return Summary(
-        title=title or f"{type(fitted).__name__}: {size}",
+        title=title or f"{type(fitted).__name__}: {grid.size}",
         facts=_facts(asked_for, grid),
         grid=grid,
         sides=sides,
@@ -148,8 +147,7 @@ def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: 
 
 
 def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
-    m, q = grid.values.shape
-    what = f"{m:,} nodes, pairwise" if grid.is_network else f"{m:,} instances × {q:,} tasks"
+    what = f"{len(grid.values):,} nodes, pairwise" if grid.is_network else grid.size
     facts = [("Model", type(evaluation.model).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
     facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
