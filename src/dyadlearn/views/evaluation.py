@@ -150,28 +150,27 @@ class Evaluation:
         return found
 
     def _result(self, setting: Setting) -> Result:
-        nothing = float("nan")
         try:
             if self.is_as_searched:
                 predictions, method = model_holdout(self.model, setting)
             else:
                 predictions, method = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
-            return Result(setting, None, nothing, {}, 0, "none", str(error))
+            return Result(setting, None, float("nan"), {}, 0, "none", str(error))
         held_out = np.asarray(to_numpy(predictions), dtype=np.float64)
         ranks = usual_scoring(self.labels) == "roc_auc"
-        others = {}
-        for name in ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2"):
-            if name != self.judge.name:
-                try:
-                    others[name] = float(scorer(name)(self.labels, held_out, setting=setting, tie_tolerance=None))
-                except ValueError:
-                    others[name] = nothing
+        names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
+        others = {name: self._score(scorer(name), setting, held_out)[0] for name in names if name != self.judge.name}
+        score, n_undefined, trouble = self._score(self.judge, setting, held_out)
+        return Result(setting, held_out, score, others, n_undefined, method, trouble)
+
+    def _score(self, judge: Scorer, setting: Setting, held_out: np.ndarray) -> tuple[float, int, str | None]:
+        """Return a score, how many instances or tasks it leaves out, and why there is none."""
         try:
-            prepared = self.judge.prepare(self.labels, setting=setting, tie_tolerance=None)
+            prepared = judge.prepare(self.labels, setting=setting, tie_tolerance=None)
         except ValueError as error:  # undefined for these labels
-            return Result(setting, held_out, nothing, others, 0, method, str(error))
-        return Result(setting, held_out, float(prepared(held_out)), others, prepared.n_undefined, method)
+            return float("nan"), 0, str(error)
+        return float(prepared(held_out)), prepared.n_undefined, None
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""

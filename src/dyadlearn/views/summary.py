@@ -18,12 +18,12 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
+from dyadlearn.views.advice import Screening, screened
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
 from dyadlearn.views.fitted import labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
-from dyadlearn.views.screening import Screening, screened
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
 from dyadlearn.views.words import joined, number, power
 
