@@ -603,7 +603,8 @@ def _engine() -> Any:
 
 
 def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
-    parasail = optional_module("parasail", "parasail", "bio")
+    import parasail
+
     scale = scoring.scale
     matrix, best = _scaled_matrix(scoring.matrix, scale)
     # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
@@ -620,7 +621,8 @@ def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarra
 @lru_cache(maxsize=8)
 def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
     """Return a matrix with all scores multiplied by `scale`, and the highest score of each letter."""
-    parasail = optional_module("parasail", "parasail", "bio")
+    import parasail
+
     original = getattr(parasail, name.lower())
     scaled = original.copy()
     for (row, column), score in np.ndenumerate(original.matrix):
@@ -630,10 +632,11 @@ def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
 
 
 def _by_biopython(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
-    align = optional_module("Bio.Align", "parasail or biopython", "bio")
-    aligner = align.PairwiseAligner(
+    from Bio import Align
+
+    aligner = Align.PairwiseAligner(
         mode="local",
-        substitution_matrix=align.substitution_matrices.load(scoring.matrix),
+        substitution_matrix=Align.substitution_matrices.load(scoring.matrix),
         open_gap_score=-float(scoring.gap_open),
         extend_gap_score=-float(scoring.gap_extend),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table, write_rows
+from dyadlearn.labels import distinct_labels
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import positions
 from dyadlearn.settings import Setting, as_setting
@@ -117,7 +118,7 @@ def screen(
     fitted, labels, chosen = _read(model, setting, k)
     found = screened(labels, *held_out(fitted, chosen, cv), chosen, label=label, once=is_network(fitted))
     if not len(found):
-        some = ", ".join(f"{value:g}" for value in np.unique(labels.values[~np.isnan(labels.values)])[:3])
+        some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
     return found.first(k)
 
@@ -329,4 +330,4 @@ def _read(model: Any, setting: str | Setting, k: int | None) -> tuple[PairwiseRi
 
 def _ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
     """Return the ids at some positions, or the positions themselves where there are no ids."""
-    return tuple(positions.tolist()) if ids is None else tuple(ids.labels[place] for place in positions)
+    return tuple(positions.tolist()) if ids is None else ids.take(positions).labels
