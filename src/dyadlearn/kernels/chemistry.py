@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 from sklearn.utils.parallel import Parallel, delayed
 
 from dyadlearn._tables import Ids
-from dyadlearn.kernels._strings import Strings, TextFeatures, optional_module, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, check_installed, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
 
@@ -176,7 +176,7 @@ def _computed(
 ) -> tuple[csr_array, dict[int, str]]:
     """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
     _check_parameters(radius, n_bits)
-    optional_module("rdkit", "rdkit", "chem")
+    check_installed("rdkit", "rdkit", "chem")
     values = molecules.values
     starts = range(0, len(values), _BATCH)
     parts = Parallel(n_jobs=n_jobs if len(starts) > 1 else 1)(

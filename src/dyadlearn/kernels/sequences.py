@@ -28,7 +28,7 @@ from dyadlearn._files.packed import read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, optional_module, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, check_installed, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
 from dyadlearn.kernels.gram import gram
 
@@ -598,7 +598,7 @@ def _engine() -> Any:
     """Return the function that aligns one sequence with many."""
     if find_spec("parasail"):
         return _by_parasail
-    optional_module("Bio", "parasail or biopython", "bio")
+    check_installed("Bio", "parasail or biopython", "bio")
     return _by_biopython
 
 

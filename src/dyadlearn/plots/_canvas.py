@@ -16,7 +16,6 @@ __all__ = [
     "axes_of",
     "matplotlib",
     "new_axes",
-    "power_ticks",
     "tidy",
 ]
 
@@ -57,10 +56,10 @@ def matplotlib(module: str = "pyplot") -> Any:
         raise ImportError("Drawing needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'") from error
 
 
-def new_axes(ax: Any, size: tuple[float, float] = (6.0, 4.5)) -> Any:
+def new_axes(ax: Any) -> Any:
     """Return the axes to draw on: those given, else those of a new figure."""
     if ax is None:
-        return matplotlib().subplots(figsize=size, layout="constrained")[1]
+        return matplotlib().subplots(figsize=(6.0, 4.5), layout="constrained")[1]
     if not isinstance(ax, matplotlib("axes").Axes):
         raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(ax).__name__}.")
     return ax
@@ -80,15 +79,7 @@ def axes_of(ax: Any, n_panels: int) -> list[Any]:
     return [new_axes(each) for each in given]
 
 
-def tidy(ax: Any, *, grid: bool = True) -> None:
-    """Take away what tells nothing."""
+def tidy(ax: Any) -> None:
+    """Take away what tells nothing, and draw faint lines to read values by."""
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(alpha=0.3, linewidth=0.6)
-
-
-def power_ticks(axis: Any) -> None:
-    """Label an axis that holds powers of ten by the numbers they stand for."""
-    ticker = matplotlib("ticker")
-    axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))
+    ax.grid(alpha=0.3, linewidth=0.6)
