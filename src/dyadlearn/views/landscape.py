@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
-from dyadlearn.selection.search import best_kernel, grid_of
+from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
@@ -138,13 +138,13 @@ def landscape_of_search(model: Any) -> LandscapeView:
         )
     check_is_fitted(search)
     scores = search.landscape_ if search.landscape_.ndim <= 2 else best_kernel(search)
-    two = scores.ndim == 2 and np.ndim(search.alpha_) == 0
+    alphas, task_alphas = search._grids()
     return LandscapeView(
         scores,
-        np.asarray(grid_of(search.alphas, "alphas")),
-        np.asarray(grid_of(search.task_alphas, "task_alphas")) if two else None,
+        np.asarray(alphas),
+        None if search.task_alpha_ is None else np.asarray(task_alphas),
         search.alpha_,
-        search.task_alpha_ if two else None,
+        search.task_alpha_,
         search.best_score_,
         search._searched_setting,
         scorer(search.scoring).name,
