@@ -23,6 +23,13 @@ def test_the_image_holds_the_labels(real, ax):
     assert_array_equal(ax.get_ylim(), [23.5, -0.5])
 
 
+def test_both_sides_of_a_network_are_its_nodes(real, ax):
+    X, Y, _ = real
+    GridDisplay.from_estimator(TwoStepRidge(symmetry="symmetric").fit(X, Y @ Y.T), ax=ax)
+    assert ax.get_title() == "24 nodes × 24 nodes"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("nodes", "nodes")
+
+
 def pixel(display, row, column):
     """Return the colour in which a cell is drawn."""
     image = display.image_

@@ -10,6 +10,7 @@ from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRid
 from dyadlearn.exceptions import KernelError
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import gram
+from dyadlearn.pairing import Kronecker
 from dyadlearn.plots import SpectrumDisplay
 
 
@@ -50,7 +51,7 @@ def test_eigenvalues_of_zero_are_not_drawn_but_counted(real, ax):
     assert_allclose(full.sides["kernel"].effective_dimension, display.sides["instances"].effective_dimension)
 
 
-def test_kronecker_filters_the_products(real, ax):
+def test_kronecker_filters_the_products(real, ax, monkeypatch):
     X, Y, T = real
     K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
     model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
@@ -61,6 +62,9 @@ def test_kronecker_filters_the_products(real, ax):
     assert (np.diff(pairs.values) <= 0).all()
     assert np.isnan(display.sides["tasks"].effective_dimension)
     assert list(display.filter_lines_) == ["pairs"]
+    assert pairs.kernel == "product"
+    monkeypatch.setattr(Kronecker, "is_product", False)  # any other kernel between pairs
+    assert SpectrumDisplay.from_estimator(model, ax=ax).sides["pairs"].kernel == "between pairs"
 
 
 def test_models_with_one_side(real, ax):

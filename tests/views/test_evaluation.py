@@ -19,8 +19,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.settings import Setting
-from dyadlearn.views.evaluation import Evaluation
-from dyadlearn.views.summary import summary_of
+from dyadlearn.views.summary import Evaluation, summary_of
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -11,7 +11,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, 
 from dyadlearn._tables import Table
 from dyadlearn.labels import to_long
 from dyadlearn.settings import Setting
-from dyadlearn.views.screening import contradictions, screened
+from dyadlearn.views.advice import contradictions, screened
 from sweeps import every, over
 
 

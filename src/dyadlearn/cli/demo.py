@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,7 +96,7 @@ def _scores(model: TwoStepRidge, terminal: Terminal) -> dict[str, dict[str, dict
         found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
         best = {setting: landscape_of_scores(values, alphas, alphas).best for setting, values in found.items()}
         scores[name] = {
-            setting: dict(zip(("auc", "alpha", "task_alpha"), each, strict=True)) for setting, each in best.items()
+            setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()
         }
     return scores
 

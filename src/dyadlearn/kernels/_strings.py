@@ -15,7 +15,7 @@ from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_choice, check_memory
 from dyadlearn._tables import Ids, make_ids, write_table
 
-__all__ = ["Strings", "TextFeatures", "TextStep", "optional_module", "read_strings", "shortened"]
+__all__ = ["Strings", "TextFeatures", "TextStep", "check_installed", "read_strings", "shortened"]
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ def shortened(text: Any) -> str:
     return repr(text) if not isinstance(text, str) or len(text) <= 40 else repr(text[:40]) + "…"
 
 
-def optional_module(name: str, package: str, extra: str) -> Any:
-    """Import a module of an optional package, or say how to install it."""
+def check_installed(module: str, package: str, extra: str) -> None:
+    """Say how to install an optional package, unless its module can be imported."""
     try:
-        return import_module(name)
+        import_module(module)
     except ImportError as error:
         raise ImportError(f"This needs {package}, which is not installed: pip install dyadlearn[{extra}]") from error

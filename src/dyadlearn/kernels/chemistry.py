@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 from sklearn.utils.parallel import Parallel, delayed
 
 from dyadlearn._tables import Ids
-from dyadlearn.kernels._strings import Strings, TextFeatures, optional_module, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, check_installed, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
 
@@ -176,7 +176,7 @@ def _computed(
 ) -> tuple[csr_array, dict[int, str]]:
     """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
     _check_parameters(radius, n_bits)
-    optional_module("rdkit", "rdkit", "chem")
+    check_installed("rdkit", "rdkit", "chem")
     values = molecules.values
     starts = range(0, len(values), _BATCH)
     parts = Parallel(n_jobs=n_jobs if len(starts) > 1 else 1)(
@@ -192,18 +192,18 @@ def _computed(
 
 def _batch(values: list[Any], radius: int, n_bits: int, counts: bool) -> tuple[csr_array, dict[int, str]]:
     """Compute the features of some molecules, in a process of its own."""
-    chem = optional_module("rdkit.Chem", "rdkit", "chem")
-    generators = optional_module("rdkit.Chem.rdFingerprintGenerator", "rdkit", "chem")
-    base = optional_module("rdkit.rdBase", "rdkit", "chem")
-    generator = generators.GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    generator = GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
     found: list[dict[int, int]] = []
     wrong: dict[int, str] = {}
     # rdkit writes a line for every molecule it cannot read; the error tells them all at once.
-    with base.BlockLogs():
+    with rdBase.BlockLogs():
         for position, text in enumerate(values):
             # To rdkit a comment follows a blank, and "C C" would be methane.
             clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
-            molecule = chem.MolFromSmiles(text.strip()) if clean else None
+            molecule = Chem.MolFromSmiles(text.strip()) if clean else None
             if molecule is not None:
                 found.append(generator.GetCountFingerprint(molecule).GetNonzeroElements())
             else:

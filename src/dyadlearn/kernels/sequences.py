@@ -28,7 +28,7 @@ from dyadlearn._files.packed import read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, optional_module, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, check_installed, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
 from dyadlearn.kernels.gram import gram
 
@@ -598,12 +598,13 @@ def _engine() -> Any:
     """Return the function that aligns one sequence with many."""
     if find_spec("parasail"):
         return _by_parasail
-    optional_module("Bio", "parasail or biopython", "bio")
+    check_installed("Bio", "parasail or biopython", "bio")
     return _by_biopython
 
 
 def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
-    parasail = optional_module("parasail", "parasail", "bio")
+    import parasail
+
     scale = scoring.scale
     matrix, best = _scaled_matrix(scoring.matrix, scale)
     # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
@@ -620,7 +621,8 @@ def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarra
 @lru_cache(maxsize=8)
 def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
     """Return a matrix with all scores multiplied by `scale`, and the highest score of each letter."""
-    parasail = optional_module("parasail", "parasail", "bio")
+    import parasail
+
     original = getattr(parasail, name.lower())
     scaled = original.copy()
     for (row, column), score in np.ndenumerate(original.matrix):
@@ -630,10 +632,11 @@ def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
 
 
 def _by_biopython(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
-    align = optional_module("Bio.Align", "parasail or biopython", "bio")
-    aligner = align.PairwiseAligner(
+    from Bio import Align
+
+    aligner = Align.PairwiseAligner(
         mode="local",
-        substitution_matrix=align.substitution_matrices.load(scoring.matrix),
+        substitution_matrix=Align.substitution_matrices.load(scoring.matrix),
         open_gap_score=-float(scoring.gap_open),
         extend_gap_score=-float(scoring.gap_extend),
     )

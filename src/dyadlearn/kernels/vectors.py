@@ -4,8 +4,9 @@ Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n
 the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the answer is dense) or arrays
 of any Array API library; float32 features give a float32 answer.
 
-The kernels that scikit-learn names are its own functions wherever it can compute, and twins of them, equal to
-rounding, in the other array libraries.
+The kernels that scikit-learn names are equal to its own to rounding. Those of inner products alone are the same few
+operations in every library; of the others, scikit-learn's functions are called wherever it can compute, and their twins
+in the other array libraries.
 """
 
 from __future__ import annotations
@@ -182,9 +183,7 @@ def linear(A: Array, B: Array | None = None) -> Array:
     array([[11.]])
     """
     A, B = _prepared(A, B)
-    if not is_foreign(A):
-        return pairwise.linear_kernel(A, B)
-    return A @ _other(A, B).T
+    return matmul(A, _other(A, B).T)
 
 
 @named("poly", "polynomial")
@@ -204,10 +203,9 @@ def polynomial(
     A, B = _prepared(A, B)
     degree = _number("polynomial", "degree", degree, least=1)
     gamma = _gamma("polynomial", gamma, A)
-    coef0 = _number("polynomial", "coef0", coef0)
-    if not is_foreign(A):
-        return pairwise.polynomial_kernel(A, B, degree=degree, gamma=gamma, coef0=coef0)
-    return (gamma * (A @ _other(A, B).T) + coef0) ** degree
+    K = _products(A, B, gamma, _number("polynomial", "coef0", coef0))
+    K **= degree
+    return K
 
 
 @named("sigmoid")
@@ -224,10 +222,8 @@ def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coe
     """
     A, B = _prepared(A, B)
     gamma = _gamma("sigmoid", gamma, A)
-    coef0 = _number("sigmoid", "coef0", coef0)
-    if not is_foreign(A):
-        return pairwise.sigmoid_kernel(A, B, gamma=gamma, coef0=coef0)
-    return namespace(A).tanh(gamma * (A @ _other(A, B).T) + coef0)
+    K = _products(A, B, gamma, _number("sigmoid", "coef0", coef0))
+    return namespace(K).tanh(K)
 
 
 @named("cosine")
@@ -406,6 +402,14 @@ def _number(kernel: str, parameter: str, value: Any, least: float | None = None)
 def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
     """Return `gamma`, which is 1 / (number of features) where not given."""
     return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
+
+
+def _products(A: Array, B: Array | None, gamma: float, coef0: float) -> Array:
+    """Return γ ⟨a, b⟩ + c₀ of all pairs of rows, (n_a, n_b)."""
+    K = matmul(A, _other(A, B).T)
+    K *= gamma
+    K += coef0
+    return K
 
 
 def _square_norms(A: Array) -> Array:

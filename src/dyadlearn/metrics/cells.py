@@ -85,8 +85,14 @@ class Cells:
         return np.asarray(low < high)
 
     @cached_property
-    def _are_complete(self) -> bool:
+    def are_complete(self) -> bool:
+        """Whether every cell is observed."""
         return bool(self.observed.all())
+
+    @property
+    def filled(self) -> np.ndarray:
+        """Return the labels (R, n), 0 where they are not observed."""
+        return np.where(self.observed, self.labels, 0)
 
     def keep(self, rows: np.ndarray) -> Cells:
         """Return only the rows where the mask `rows` (R,) is true."""
@@ -120,7 +126,7 @@ class Cells:
             F = xp.permute_dims(F, (0, 2, 1))
         if F.shape[1] != self.rows.size:
             F = xp.take(F, self._order, axis=1)
-        return F if self._are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
+        return F if self.are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
 
     def sort(self, F: Array) -> Array:
         """Return the predictions (s, m, q) in rows (s, R, n) of ascending order, those not observed last."""

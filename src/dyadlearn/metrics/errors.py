@@ -35,10 +35,9 @@ class SquaredLoss(Metric):
 
     def _prepare(self) -> None:
         cells = self._cells
-        labels = np.where(cells.observed, cells.labels, 0)
-        _check_squares(labels, cells.grid.values)
-        self._labels = cells.place(labels)
-        self._observed = None if cells.observed.all() else cells.place(cells.observed)
+        _check_squares(cells.filled, cells.grid.values)
+        self._labels = cells.place(cells.filled)
+        self._observed = None if cells.are_complete else cells.place(cells.observed)
         self._divisor = cells.place(cells.counts.astype(np.float64))
 
     def _score(self, F: Array) -> Array:
@@ -116,7 +115,7 @@ class R2(SquaredLoss):
     def _prepare(self) -> None:
         super()._prepare()
         cells = self._cells
-        mean = np.where(cells.observed, cells.labels, 0).sum(axis=1) / cells.counts
+        mean = cells.filled.sum(axis=1) / cells.counts
         spread = np.where(cells.observed, cells.labels - mean[:, None], 0)
         self._divisor = cells.place((spread**2).sum(axis=1))
 

@@ -179,7 +179,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     except TypeError:
         return False
     except ValueError:  # compiled functions may keep it to themselves
-        return True
+        pass
     return True
 
 

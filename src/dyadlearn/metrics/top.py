@@ -303,10 +303,10 @@ class NdcgAtK(Top):
             raise ValueError(
                 f"NDCG takes labels as gains of at least 0, found {lowest} in Y: relabel them, as by Y - Y.min()."
             )
-        return np.asarray((np.where(cells.observed, cells.labels, 0) > 0).any(axis=1))
+        return np.asarray((cells.filled > 0).any(axis=1))
 
     def _prepare(self) -> None:
-        gains = np.where(self._cells.observed, self._cells.labels, 0)
+        gains = self._cells.filled
         chosen = gains > 0
         self._choose(chosen)
         self._gains = self._cells.place(gains[chosen])

@@ -69,6 +69,8 @@ class Pairing(ABC):
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
     #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
     knows_tasks: ClassVar[bool] = True
+    #: Whether the pairwise kernel is the product of both sides' kernels.
+    is_product: ClassVar[bool] = False
     #: How it goes through many regularisations.
     sweep_type: ClassVar[type[Sweep]] = Sweep
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
@@ -391,9 +393,6 @@ def side_size(spectrum: Spectrum) -> SideSize:
 @dataclass(frozen=True, eq=False)
 class Coupled(Pairing):
     """A model in which labels of all tasks are one system: operators on grids, see `dyadlearn.holes.operators`."""
-
-    #: Whether the pairwise kernel is the product of both sides' kernels.
-    is_product: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-from dyadlearn._tables import Ids
 
 __all__ = [
     "COLOURS",
@@ -19,8 +16,6 @@ __all__ = [
     "axes_of",
     "matplotlib",
     "new_axes",
-    "power_ticks",
-    "side_words",
     "tidy",
 ]
 
@@ -47,6 +42,11 @@ class Display:
             raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
         return getattr(self.view, name)
 
+    def _open(self, ax: Any) -> None:
+        """Draw on the axes given, else on those of a new figure."""
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+
 
 def matplotlib(module: str = "pyplot") -> Any:
     """Return a module of matplotlib, which is loaded here and nowhere else."""
@@ -56,10 +56,10 @@ def matplotlib(module: str = "pyplot") -> Any:
         raise ImportError("Drawing needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'") from error
 
 
-def new_axes(ax: Any, size: tuple[float, float] = (6.0, 4.5)) -> Any:
+def new_axes(ax: Any) -> Any:
     """Return the axes to draw on: those given, else those of a new figure."""
     if ax is None:
-        return matplotlib().subplots(figsize=size, layout="constrained")[1]
+        return matplotlib().subplots(figsize=(6.0, 4.5), layout="constrained")[1]
     if not isinstance(ax, matplotlib("axes").Axes):
         raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(ax).__name__}.")
     return ax
@@ -73,26 +73,13 @@ def axes_of(ax: Any, n_panels: int) -> list[Any]:
             1, n_panels, figsize=size, layout="compressed", squeeze=False, sharex=True, sharey=True
         )[1]
         return list(grid[0])
-    given = list(ax.ravel() if isinstance(ax, np.ndarray) else ax) if isinstance(ax, Sequence | np.ndarray) else [ax]
+    given = np.ravel(np.array(ax, dtype=object)).tolist()
     if len(given) != n_panels:
         raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(given)}.")
     return [new_axes(each) for each in given]
 
 
-def tidy(ax: Any, *, grid: bool = True) -> None:
-    """Take away what tells nothing."""
+def tidy(ax: Any) -> None:
+    """Take away what tells nothing, and draw faint lines to read values by."""
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(alpha=0.3, linewidth=0.6)
-
-
-def power_ticks(axis: Any) -> None:
-    """Label an axis that holds powers of ten by the numbers they stand for."""
-    ticker = matplotlib("ticker")
-    axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))
-
-
-def side_words(side: str, ids: Ids | None) -> str:
-    """Return what one side is called, with the name that its ids have in a frame."""
-    return side if ids is None or ids.name is None else f"{side} ({ids.name})"
+    ax.grid(alpha=0.3, linewidth=0.6)

@@ -9,7 +9,7 @@ import numpy as np
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids
 from dyadlearn.labels import read_labels
-from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, matplotlib, new_axes, side_words, tidy
+from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, matplotlib, tidy
 from dyadlearn.views.grid import GridView, Pixels, grid_of_labels, grid_of_model
 
 __all__ = ["GridDisplay"]
@@ -129,8 +129,7 @@ class GridDisplay(Display):
         check_choice(kind, "kind", ("grid", "degrees"))
         if max_pixels < 1:
             raise ValueError(f"max_pixels must be at least 1, found {max_pixels}.")
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.image_, self.block_, self.lines_ = None, None, []
         if kind == "grid":
             self._draw_grid(max_pixels, cmap)
@@ -140,18 +139,17 @@ class GridDisplay(Display):
 
     def _draw_grid(self, max_pixels: int, cmap: str) -> None:
         grid, pixels = self.view, self.view.pixels(max_pixels)
-        (m, q), (height, width) = grid.values.shape, pixels.block
-        title = f"{m:,} instances × {q:,} tasks"
-        if pixels.block != (1, 1):
-            self.block_ = pixels.block
-            title += f"\na pixel is the mean of {height} × {width} labels"
+        m, q = grid.values.shape
+        self.block_ = pixels.block if pixels.note else None
         patches = self._draw_pixels(pixels, cmap)
         if patches:
             look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False, "fontsize": "small"}
             self.ax_.legend(handles=patches, ncols=len(patches), **look)
         # The legend stands between the grid and its title: ids may take all the room below.
+        title = "\n".join(filter(None, [grid.size, pixels.note]))
         self.ax_.set_title(title, fontsize="medium", pad=24 if patches else 6)
-        self.ax_.set(xlabel=side_words("tasks", grid.task_ids), ylabel=side_words("instances", grid.instance_ids))
+        rows, columns = map(_with_name, grid.side_names, (grid.instance_ids, grid.task_ids))
+        self.ax_.set(xlabel=columns, ylabel=rows)
         self.ax_.set(xlim=(-0.5, q - 0.5), ylim=(m - 0.5, -0.5))
         _show_ids(self.ax_.yaxis, grid.instance_ids)
         _show_ids(self.ax_.xaxis, grid.task_ids)
@@ -197,6 +195,11 @@ class GridDisplay(Display):
         self.ax_.set_title("Degrees", fontsize="medium")
         tidy(self.ax_)
         self.ax_.legend(fontsize="small")
+
+
+def _with_name(side: str, ids: Ids | None) -> str:
+    """Return what one side is called, with the name that its ids have in a frame."""
+    return side if ids is None or ids.name is None else f"{side} ({ids.name})"
 
 
 def _show_ids(axis: Any, ids: Ids | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, new_axes, power_ticks, tidy
+from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, tidy
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import (
     DrawnLandscape,
@@ -145,15 +145,14 @@ class LandscapeDisplay(Display):
         drawn = self.view.drawn
         if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.contour_ = self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:
             self._draw_map(drawn, levels, cmap)
         else:
             self._draw_lines(drawn)
-        power_ticks(self.ax_.xaxis)
+        _power_ticks(self.ax_.xaxis)
         self.ax_.set_title(self._title(), fontsize="medium")
         return self
 
@@ -166,7 +165,7 @@ class LandscapeDisplay(Display):
         self.ax_.contour(x, y, loss, steps[1:-1], colors="black", linewidths=0.4, alpha=0.5)
         self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
-        power_ticks(self.ax_.yaxis)
+        _power_ticks(self.ax_.yaxis)
         self.colorbar_ = self.figure_.colorbar(
             self.contour_, ax=self.ax_, label="lost against the best", ticks=steps, format="%g"
         )
@@ -201,3 +200,10 @@ class LandscapeDisplay(Display):
         at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
         return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"
+
+
+def _power_ticks(axis: Any) -> None:
+    """Label an axis that holds powers of ten by the numbers they stand for."""
+    ticker = matplotlib("ticker")
+    axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))

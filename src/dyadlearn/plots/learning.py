@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from dyadlearn.plots._canvas import COLOURS, MARKERS, Display, matplotlib, new_axes, tidy
+from dyadlearn.plots._canvas import COLOURS, MARKERS, Display, matplotlib, tidy
 from dyadlearn.settings import Setting
 from dyadlearn.views.learning import LearningCurve, curve_of_model, curve_of_scores
 
@@ -151,8 +151,7 @@ class LearningCurveDisplay(Display):
         -------
         self
         """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.lines_, self.bands_ = {}, {}
         for index, (name, scores) in enumerate(self.view.scores.items()):
             sizes, mean, spread = self.view.mean_and_spread(name)
@@ -165,7 +164,7 @@ class LearningCurveDisplay(Display):
                 )
         self.ax_.set(xlabel=f"Number of {self.view.size_name}", ylabel=self.view.score_name)
         self.ax_.set_title(self.view.title, fontsize="medium")
-        self.ax_.xaxis.set_major_formatter(matplotlib("ticker").FuncFormatter(lambda size, _: f"{size:,g}"))
+        self.ax_.xaxis.set_major_formatter("{x:,g}")
         tidy(self.ax_)
         self.ax_.legend(frameon=False, fontsize="small")
         return self

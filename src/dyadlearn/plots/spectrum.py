@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.plots._canvas import COLOURS, Display, matplotlib, new_axes, tidy
+from dyadlearn.plots._canvas import COLOURS, Display, tidy
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model, spectrum_of_kernel
 
 __all__ = ["SpectrumDisplay"]
@@ -20,14 +20,15 @@ class SpectrumDisplay(Display):
 
     .. math:: \sum_i f(\sigma_i), \qquad \text{for ridge regression} \quad f(\sigma) = \frac{\sigma}{\sigma+\lambda}.
 
-    Kronecker ridge regression filters the products :math:`\sigma_i s_j` of the eigenvalues of both sides, which are
-    drawn as those of the pairs. Both axes are logarithmic; eigenvalues of zero are not drawn. Make a Display with
-    `from_estimator` or `from_kernel`.
+    A model that filters the kernel between pairs as a whole has the eigenvalues of that one drawn too, as those of the
+    pairs: in Kronecker ridge regression the products :math:`\sigma_i s_j` of those of both sides. Both axes are
+    logarithmic; eigenvalues of zero are not drawn. Make a Display with `from_estimator` or `from_kernel`.
 
     Attributes
     ----------
     sides : dict of str to SideSpectrum
-        ``"instances"`` and ``"tasks"``, for Kronecker ridge regression ``"pairs"`` as well, for a network ``"nodes"``.
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
+        Kronecker ridge regression does, ``"pairs"`` as well.
     ax_, filter_ax_ : matplotlib axes
         Of the eigenvalues, and of the filter on the right; after `plot`, as are those below.
     figure_ : matplotlib figure
@@ -109,8 +110,7 @@ class SpectrumDisplay(Display):
         empty = [name for name, side in self.sides.items() if side.rank == 0]
         if empty:
             raise ValueError(f"All eigenvalues of {empty[0]} are zero: there is nothing to draw.")
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        self._open(ax)
         self.filter_ax_ = self.ax_.twinx()
         self.lines_, self.filter_lines_ = {}, {}
         for index, (name, side) in enumerate(self.sides.items()):
@@ -124,7 +124,7 @@ class SpectrumDisplay(Display):
                     ranks, side.shrinkage[: side.rank], color=colour, linestyle="--", linewidth=1.3
                 )
         self.ax_.set(xscale="log", yscale="log", xlabel="Rank of the eigenvalue", ylabel="Eigenvalue σ (solid)")
-        self.ax_.xaxis.set_major_formatter(matplotlib("ticker").FuncFormatter(lambda rank, _: f"{rank:,g}"))
+        self.ax_.xaxis.set_major_formatter("{x:,g}")
         self.filter_ax_.set(ylim=(-0.02, 1.02), ylabel="Filter f(σ) (dashed)")
         tidy(self.ax_)
         self.filter_ax_.spines["top"].set_visible(False)

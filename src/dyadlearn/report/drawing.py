@@ -187,8 +187,8 @@ class Chart:
 
     def star(self, x: float, y: float) -> None:
         """Mark a point with a star, on the edge of the chart if it lies beyond."""
-        left = float(np.clip(self.across([x])[0], _LEFT, _WIDTH - _RIGHT))
-        top = float(np.clip(self.up([y])[0], _TOP, self.height - _BOTTOM))
+        ((left, top),) = self.points([x], [y])
+        left, top = np.clip((left, top), (_LEFT, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM))
         turns = [-math.pi / 2 + k * math.pi / 5 for k in range(10)]
         sizes = [8.5 if k % 2 == 0 else 3.8 for k in range(10)]
         corners = [
@@ -198,20 +198,16 @@ class Chart:
 
     def ring(self, x: float, y: float) -> None:
         """Mark a point with a small ring."""
-        left, top = float(self.across([x])[0]), float(self.up([y])[0])
+        ((left, top),) = self.points([x], [y])
         self._over.append(f'<circle class="ring" cx="{left:.1f}" cy="{top:.1f}" r="4.5"/>')
 
     def mark(self, x: float, y: float, text: str, kind: str) -> None:
         """Write a word at a point, right-aligned and a little above it."""
-        left, top = float(self.across([x])[0]), float(self.up([y])[0])
+        ((left, top),) = self.points([x], [y])
         self._over.append(
             f'<text class="mark {kind}" x="{left:.1f}" y="{top - 6:.1f}" text-anchor="end">'
             f"{marked_up(text, _LOWERED)}</text>"
         )
-
-    def _box(self) -> str:
-        width, height = _WIDTH - _LEFT - _RIGHT, self.height - _TOP - _BOTTOM
-        return f'x="{_LEFT:g}" y="{_TOP:g}" width="{width:g}" height="{height:g}"'
 
     def render(self, name: str, *, interactive: bool = False, grid: bool = True) -> str:
         """Return the chart as an element of a page.
@@ -227,22 +223,23 @@ class Chart:
         """
         foot, right = self.height - _BOTTOM, _WIDTH - _RIGHT
         lines, texts = [], []
-        for place, text in zip(self.across([at for at, _ in self.x.ticks]), self.x.ticks, strict=True):
+        for place, (_, text) in zip(self.across([at for at, _ in self.x.ticks]), self.x.ticks, strict=True):
             lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
-            texts.append(f'<text x="{place:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text[1])}</text>')
-        for place, text in zip(self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True):
+            texts.append(f'<text x="{place:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>')
+        for place, (_, text) in zip(self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True):
             lines.append(f"M{_LEFT:g} {place:.1f}H{right:g}")
-            texts.append(f'<text x="{_LEFT - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text[1])}</text>')
+            texts.append(f'<text x="{_LEFT - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
         middle, centre = (_LEFT + right) / 2, (_TOP + foot) / 2
         across, up = (marked_up(axis.label, _LOWERED) for axis in (self.x, self.y))
         texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
         texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
+        box = f'x="{_LEFT:g}" y="{_TOP:g}" width="{right - _LEFT:g}" height="{foot - _TOP:g}"'
         role = 'role="application" tabindex="0"' if interactive else 'role="img"'
         marker = '<circle class="here" r="5" hidden=""/>' if interactive else ""
         return (
             f'<svg viewBox="0 0 {_WIDTH:g} {self.height:g}" {role} aria-label="{escape(self.label)}">'
-            f'<clipPath id="{name}"><rect {self._box()}/></clipPath>{behind}'
+            f'<clipPath id="{name}"><rect {box}/></clipPath>{behind}'
             f'<g clip-path="url(#{name})">{"".join(self._inside)}</g>'
             f'<path class="frame" d="M{_LEFT:g} {_TOP:g}V{foot:g}H{right:g}"/>'
             f"<g class='ticks'>{''.join(texts)}</g>{''.join(self._over)}{marker}</svg>"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
+from dyadlearn.settings import Setting
 from dyadlearn.views.curves import some_of
 from dyadlearn.views.grid import GridView
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
@@ -66,12 +67,10 @@ def grid(labels: GridView) -> str:
     scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
     places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))
     source = png(places.astype(np.uint8), _palette(labels.is_binary))
-    (m, q), (height, width) = labels.values.shape, pixels.block
-    notes = [f"those with the most {labels.counted} labels first"] if by_degree else []
-    if pixels.block != (1, 1):
-        notes.append(f"a pixel is the mean of {height} × {width} labels")
+    m, q = labels.values.shape
+    order = f"those with the most {labels.counted} labels first" if by_degree else ""
     if labels.is_binary:
-        share = " (stronger: more of them)" if pixels.block != (1, 1) else ""
+        share = " (stronger: more of them)" if pixels.note else ""
         keys = [("ink", f"label {number(labels.distinct[1])}{share}"), ("blank", f"label {number(labels.distinct[0])}")]
     else:
         keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
@@ -86,7 +85,7 @@ def grid(labels: GridView) -> str:
         f'<img {look} src="{source}" alt="The grid of labels: {escape(words)}"><p class="key">{escape(words)}</p>'
         f'<ul class="legend">{swatches}</ul>'
     )
-    return figure(body, "Grid", kind="grid-picture", note="; ".join(notes))
+    return figure(body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note])))
 
 
 def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
@@ -234,16 +233,18 @@ def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = Fa
     What the script needs to answer a pointer or a key stands beside it: the place of every point of the grid, and
     the words for it.
     """
-    drawn = view.drawn
-    if drawn is None or view.setting is None:
+    drawn, setting = view.drawn, view.setting
+    if drawn is None or setting is None:
         return ""
     letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
     score, *best = view.best
-    found = [value for value in best if value is not None]
-    at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), found, strict=True))
+    at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
     note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
     names = [letters[name] for name in drawn.names]
-    chart, places = _map(view, drawn, levels) if len(names) == 2 else _line(view, drawn, names[0])
+    if len(names) == 2:
+        chart, places = _map(view, drawn, setting, levels)
+    else:
+        chart, places = _line(view, drawn, setting, names[0])
     data = {"names": [view.scoring, *names], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
@@ -251,35 +252,35 @@ def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = Fa
         f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
         f'<script type="application/json">{script}</script>'
     )
-    return figure(body, escape(view.setting.in_words) + own, kind="landscape", note=note)
+    return figure(body, escape(setting.in_words) + own, kind="landscape", note=note)
 
 
-def _map(landscape: LandscapeView, drawn: DrawnLandscape, levels: Sequence[float]) -> tuple[str, list[list[Any]]]:
-    assert landscape.setting is not None
+def _map(
+    view: LandscapeView, drawn: DrawnLandscape, setting: Setting, levels: Sequence[float]
+) -> tuple[str, list[list[Any]]]:
     (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
     chart = Chart(
         power_axis(across[0], across[-1], "λ_t, of the tasks", task_alphas),
         power_axis(up[0], up[-1], "λ_d, of the instances", alphas),
-        f"Map of {landscape.scoring} in setting {landscape.setting.in_words}. Arrow keys move over its points.",
+        f"Map of {view.scoring} in setting {setting.in_words}. Arrow keys move over its points.",
         height=356,
     )
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
-    _, *best = landscape.best
+    _, *best = view.best
     if all(best):  # zero has no logarithm
         chart.ring(*(float(power_of(value)) for value in reversed(best)))
-    if landscape.alpha and landscape.task_alpha:
-        chart.star(float(power_of(landscape.task_alpha)), float(power_of(landscape.alpha)))
+    if view.alpha and view.task_alpha:
+        chart.star(float(power_of(view.task_alpha)), float(power_of(view.alpha)))
     places = [
         [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
         for i, top in enumerate(chart.up(y).tolist())
         for j, left in enumerate(chart.across(x).tolist())
     ]
-    return chart.render(f"map-{landscape.setting.value}", interactive=True, grid=False), places
+    return chart.render(f"map-{setting.value}", interactive=True, grid=False), places
 
 
-def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[str, list[list[Any]]]:
-    assert landscape.setting is not None
+def _line(view: LandscapeView, drawn: DrawnLandscape, setting: Setting, name: str) -> tuple[str, list[list[Any]]]:
     (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
     highest = float(np.nanmax(scores))
     # Far from the best a score may fall without end: what matters is near it.
@@ -288,11 +289,11 @@ def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[s
     chart = Chart(
         power_axis(x[0], x[-1], name, alphas),
         linear_axis(lowest - margin, highest + margin, ""),
-        f"{landscape.scoring} over {name} in setting {landscape.setting.in_words}. Arrow keys move over its points.",
+        f"{view.scoring} over {name} in setting {setting.in_words}. Arrow keys move over its points.",
     )
     known = ~np.isnan(scores)
-    chart.line(x[known], scores[known], f"setting-{landscape.setting.value}")
-    for chosen in power_of(np.unique(getattr(landscape, drawn.names[0]))):
+    chart.line(x[known], scores[known], f"setting-{setting.value}")
+    for chosen in power_of(np.unique(getattr(view, drawn.names[0]))):
         if not np.isnan(chosen):
             chart.star(float(chosen), float(np.interp(chosen, x[known], scores[known])))
     places = [
@@ -300,7 +301,7 @@ def _line(landscape: LandscapeView, drawn: DrawnLandscape, name: str) -> tuple[s
         for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
         if not np.isnan(score)
     ]
-    return chart.render(f"line-{landscape.setting.value}", interactive=True), places
+    return chart.render(f"line-{setting.value}", interactive=True), places
 
 
 def _band(loss: float, steps: np.ndarray) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dyadlearn.views.recommending import Recommendations, recommend
-from dyadlearn.views.screening import Screening, screen
+from dyadlearn.views.advice import Recommendations, Screening, recommend, screen
 from dyadlearn.views.spectra import SideSpectrum
 
 __all__ = ["Recommendations", "Screening", "SideSpectrum", "recommend", "screen"]

@@ -19,7 +19,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
-from dyadlearn.labels import read_labels
+from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
@@ -127,7 +127,7 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
     """
     observed = ~np.isnan(Y)
     if kind == "scatter":
-        varies = np.unique(Y[observed]).size > 1
+        varies = distinct_labels(Y).size > 1
         predicted = np.asarray(F[observed], dtype=np.float64)
         return Points(Y[observed], predicted, float(r2(Y, F)) if varies else float("nan"), "micro")
     metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
@@ -180,9 +180,8 @@ def holdout_of_model(
     remedy: str = REMEDY,
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted = labelled_model(model, remedy)
-    wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
-    wanted = known_settings(fitted, wanted) or wanted
+    fitted, asked = labelled_model(model, remedy), [as_setting(setting) for setting in settings]
+    wanted = known_settings(fitted, asked) or asked  # of which the model says why not
     if kind == "auto":
         own = scorer(scoring_of(fitted)).metric
         kind = next((name for name, metric in _RANKS.items() if metric is own), kind)
@@ -218,7 +217,7 @@ def _compared(
     """Return the view of named predictions (m, q)."""
     check_choice(kind, "kind", _KINDS)
     observed = ~np.isnan(Y)
-    distinct = np.unique(Y[observed])
+    distinct = distinct_labels(Y)
     if distinct.size == 0:
         raise ValueError("Y has no observed label: there is nothing to draw.")
     if kind == "auto":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = [
     "REMEDY",
     "held_out",
-    "ids_at",
     "is_network",
     "known_settings",
     "labelled_model",
@@ -70,11 +69,6 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     if is_network(found):
         ids[1] = ids[1] or ids[0]
     return replace(grid, values=to_numpy(grid.values), row_ids=ids[0], column_ids=ids[1])
-
-
-def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
-    """Return the ids at some positions, or the positions themselves where there are no ids."""
-    return tuple(positions.tolist()) if ids is None else tuple(ids.labels[place] for place in positions)
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -12,6 +12,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
+from dyadlearn.labels import distinct_labels
 from dyadlearn.views.fitted import REMEDY, is_network, labelled_model, labels_of
 
 __all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
@@ -39,6 +40,12 @@ class Pixels:
     values: np.ndarray
     block: tuple[int, int]
     ends: tuple[float, float]
+
+    @property
+    def note(self) -> str:
+        """What is to be said of a pixel that stands for more than one label."""
+        height, width = self.block
+        return "" if height == width == 1 else f"a pixel is the mean of {height} × {width} labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +123,7 @@ class GridView:
     @cached_property
     def distinct(self) -> np.ndarray:
         """The values that labels have, in ascending order."""
-        return np.unique(self.values[self.observed])
+        return distinct_labels(self.values)
 
     @property
     def is_binary(self) -> bool:
@@ -142,6 +149,11 @@ class GridView:
     def side_names(self) -> tuple[str, str]:
         """What the rows and the columns are called."""
         return ("nodes", "nodes") if self.is_network else ("instances", "tasks")
+
+    @property
+    def size(self) -> str:
+        """How large the grid is, in words."""
+        return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.side_names, strict=True))
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the degrees of instances (m,) and tasks (q,)."""
@@ -181,15 +193,17 @@ class GridView:
         if order == "given":
             return self
         if order == "degree":
-            places = [self._by_degree(axis) for axis in (0, 1)]
+            rows, columns = self._by_degree(0), self._by_degree(1)
         else:
-            places = [_by_cluster(self.values, "instances"), _by_cluster(self.values.T, "tasks")]
-        ids = [
-            None if side is None else replace(side, labels=tuple(side.labels[place] for place in order))
-            for side, order in zip((self.instance_ids, self.task_ids), places, strict=True)
-        ]
-        orders = (self.instance_order[places[0]], self.task_order[places[1]])
-        return GridView(self.values[np.ix_(*places)], *orders, ids[0], ids[1], self.is_network)
+            rows, columns = _by_cluster(self.values, "instances"), _by_cluster(self.values.T, "tasks")
+        return replace(
+            self,
+            values=self.values[np.ix_(rows, columns)],
+            instance_order=self.instance_order[rows],
+            task_order=self.task_order[columns],
+            instance_ids=self.instance_ids and self.instance_ids.take(rows),
+            task_ids=self.task_ids and self.task_ids.take(columns),
+        )
 
     def _by_degree(self, axis: int) -> np.ndarray:
         """Return the order of a side by degree, highest first; equal ones by their mean label."""
@@ -202,8 +216,8 @@ def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False
     values = to_numpy(labels.values).astype(np.float64)
     if np.isinf(values).any():
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
-    places = [np.arange(length) for length in values.shape]
-    return GridView(values, places[0], places[1], labels.row_ids, labels.column_ids, network).ordered(order)
+    rows, columns = (np.arange(length) for length in values.shape)
+    return GridView(values, rows, columns, labels.row_ids, labels.column_ids, network).ordered(order)
 
 
 def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY) -> GridView:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
-from dyadlearn.selection.search import best_kernel, grid_of
+from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
@@ -96,30 +96,34 @@ class LandscapeView:
     scoring: str = "score"
 
     @property
-    def best(self) -> tuple[float, float, float | None]:
+    def grids(self) -> dict[str, np.ndarray]:
+        """The values of the one or two regularisations, by their names."""
+        return {"alpha": self.alphas} | ({} if self.task_alphas is None else {"task_alpha": self.task_alphas})
+
+    @property
+    def best(self) -> tuple[float, ...]:
         """The best score of the grid, and the one or two regularisations it is found at."""
         place = best_point(self.scores, self.alphas, self.task_alphas)
-        task_alpha = None if self.task_alphas is None else float(self.task_alphas[place[1]])
-        return float(self.scores[place]), float(self.alphas[place[0]]), task_alpha
+        found = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
+        return float(self.scores[place]), *found
 
     @property
     def zeros(self) -> list[str]:
         """The regularisations that have a value of 0, which has no logarithm and is not drawn."""
-        given = {"alpha": self.alphas, "task_alpha": self.task_alphas}
-        return [name for name, values in given.items() if values is not None and (values == 0).any()]
+        return [name for name, values in self.grids.items() if (values == 0).any()]
 
     @cached_property
     def drawn(self) -> DrawnLandscape | None:
         """What a picture can show; None where that is less than two values of one regularisation."""
-        given = {"alpha": self.alphas, "task_alpha": self.task_alphas}
-        places = {name: _ascending(values) for name, values in given.items() if values is not None}
-        names = tuple(name for name, place in places.items() if len(place) > 1)
-        if not names or not all(len(place) for place in places.values()):
+        grids = self.grids
+        places = {name: _ascending(values) for name, values in grids.items()}
+        names = tuple(name for name, place in places.items() if place.size > 1)
+        if not names or not all(place.size for place in places.values()):
             return None
         scores = self.scores[np.ix_(*places.values())] if len(places) == 2 else self.scores[places["alpha"]]
         if len(names) < len(places):  # one value of one of them leaves a line over the other
             scores = scores.ravel()
-        values = [given[name][places[name]] for name in names]  # type: ignore[index]
+        values = [grids[name][places[name]] for name in names]
         return DrawnLandscape(names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0))
 
 
@@ -134,13 +138,13 @@ def landscape_of_search(model: Any) -> LandscapeView:
         )
     check_is_fitted(search)
     scores = search.landscape_ if search.landscape_.ndim <= 2 else best_kernel(search)
-    two = scores.ndim == 2 and np.ndim(search.alpha_) == 0
+    alphas, task_alphas = search._grids()
     return LandscapeView(
         scores,
-        np.asarray(grid_of(search.alphas, "alphas")),
-        np.asarray(grid_of(search.task_alphas, "task_alphas")) if two else None,
+        np.asarray(alphas),
+        None if search.task_alpha_ is None else np.asarray(task_alphas),
         search.alpha_,
-        search.task_alpha_ if two else None,
+        search.task_alpha_,
         search.best_score_,
         search._searched_setting,
         scorer(search.scoring).name,
@@ -221,7 +225,7 @@ def power_of(alpha: Any) -> Any:
     return np.log10(np.where(values > 0, values, np.nan))
 
 
-def _ascending(alphas: np.ndarray) -> list[int]:
+def _ascending(alphas: np.ndarray) -> np.ndarray:
     """Return where the distinct values above 0 stand, in ascending order."""
     values, first = np.unique(alphas, return_index=True)
-    return [int(place) for value, place in zip(values, first, strict=True) if value > 0]
+    return first[values > 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,8 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     Returns
     -------
     dict of str to SideSpectrum
-        ``"instances"`` and ``"tasks"``, for Kronecker ridge regression ``"pairs"`` as well, for a network ``"nodes"``.
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
+        Kronecker ridge regression does, ``"pairs"`` as well.
     """
     fitted = labelled_model(model, remedy)
     pairing = fitted._problem().pairing
@@ -83,16 +84,14 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     if pairing.smoothers:
         sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
         return {name: _smoothed(side, kernel) for name, side, kernel in sides}
-    values = [to_numpy(spectrum.values).astype(np.float64) for spectrum in pairing.spectra]
-    found = {
-        name: SideSpectrum(np.sort(own)[::-1], None, spectrum.n_rows, None, kernel)
-        for name, spectrum, own, kernel in zip(pairing.side_names, pairing.spectra, values, kernels, strict=True)
-    }
-    # No side is filtered by itself: the filter works on the eigenvalues of pairs.
-    products, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
-    order = np.argsort(products)[::-1]
+    # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
+    whole = zip(pairing.side_names, pairing.spectra, kernels, strict=True)
+    found = {name: _unfiltered(spectrum, kernel) for name, spectrum, kernel in whole}
+    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
+    order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
-    return found | {"pairs": SideSpectrum(products[order], kept[order], n_pairs, pairing.alphas["alpha"], "product")}
+    kernel = "product" if pairing.is_product else "between pairs"
+    return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
 
 
 def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = None) -> SideSpectrum:
@@ -105,11 +104,15 @@ def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = Non
 
 
 def _smoothed(side: Smoother, kernel: str = "") -> SideSpectrum:
-    values = np.sort(to_numpy(side.spectrum.values).astype(np.float64))[::-1]
-    # With a regularisation for each task there is no single filter.
-    if np.isnan(side.alpha):
-        return SideSpectrum(values, None, side.spectrum.n_rows, None, kernel)
-    return SideSpectrum(values, side.filter.shrinkage(values, side.alpha), side.spectrum.n_rows, side.alpha, kernel)
+    found = _unfiltered(side.spectrum, kernel)
+    if np.isnan(side.alpha):  # with a regularisation for each task there is no single filter
+        return found
+    return replace(found, shrinkage=side.filter.shrinkage(found.values, side.alpha), alpha=side.alpha)
+
+
+def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
+    values = np.sort(to_numpy(spectrum.values).astype(np.float64))[::-1]
+    return SideSpectrum(values, None, spectrum.n_rows, None, kernel)
 
 
 def _kernel_words(spec: KernelSpec) -> str:
