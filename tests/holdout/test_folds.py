@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.folds import Folds
@@ -16,9 +17,8 @@ from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
 M, Q = 7, 5
-RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3)), RNG.normal(size=(M, Q))
-WEIGHTS = RNG.uniform(0.2, 3.0, size=(M, Q))
+X, Y, T = problems.data(M, Q)
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, size=(M, Q))
 GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2]), np.array(list("aabba"))
 
 
