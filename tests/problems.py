@@ -6,6 +6,7 @@ of the package but what it makes them from.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +44,14 @@ def gram(n: int, rank: int, rng: np.random.Generator) -> np.ndarray:
     return (basis * np.geomspace(0.3, 3.0, rank)) @ basis.T
 
 
-def spectrum(kind: str, given: np.ndarray, dtype: str = "float64") -> Spectrum:
+def spectrum(
+    kind: str, given: np.ndarray, dtype: str = "float64", put: Callable[[np.ndarray], Any] = np.asarray
+) -> Spectrum:
     """Return the spectrum of features (n, d), by the way that the kind of side takes."""
     if kind in ("full", "singular"):
-        return Spectrum.from_gram((given @ given.T).astype(dtype))
+        return Spectrum.from_gram(put((given @ given.T).astype(dtype)))
     given = given.astype(dtype)
-    return Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else given)
+    return Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given))
 
 
 def residual_of(K: np.ndarray, alpha: float) -> np.ndarray:
@@ -211,15 +214,20 @@ def problem(
     task_alpha: float = 0.2,
     sign: int = 1,
     seed: int = 0,
+    put: Callable[[np.ndarray], Any] = np.asarray,
+    labels: Callable[[int, int], np.ndarray] | None = None,
     **others: Any,
 ) -> Problem:
-    """Return a problem with random spectra and complete labels; a network has its first side on both sides."""
+    """Return a problem with random spectra and complete labels; a network has its first side on both sides.
+
+    `put` takes arrays to the library that computes; `labels` gives those of m rows and q columns in place of noise.
+    """
     rng = np.random.default_rng(seed)
     m, q = (shape[0], shape[0]) if method == "network" else shape
-    own, tasks = (spectrum(kind, features(kind, n, rng)) for kind, n in zip(kinds, (m, q), strict=True))
-    Y = rng.normal(size=(m, q))
+    own, tasks = (spectrum(kind, features(kind, n, rng), put=put) for kind, n in zip(kinds, (m, q), strict=True))
+    Y = rng.normal(size=(m, q)) if labels is None else labels(m, q)
     Y = Y + sign * Y.T if method == "network" else Y
-    return posed(method, Y, own, alpha, tasks, task_alpha, sign=sign, **others)
+    return posed(method, put(Y), own, alpha, tasks, task_alpha, sign=sign, **others)
 
 
 # --- how close ---------------------------------------------------------------------------------------------------

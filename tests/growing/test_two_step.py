@@ -49,7 +49,7 @@ def test_both_directions_alternate(solver, per_task):
     assert again.with_alphas(2.0, 0.1) is again
 
 
-@over(lines("n_batches window", (3_000, False), (1_000, True)))
+@over(lines("n_batches window", (2_000, False), (1_000, True)))
 def test_thousands_of_woodbury_batches(n_batches, window):
     rng = np.random.default_rng(0)
     d, start = 8, 12 if window else 30

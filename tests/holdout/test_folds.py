@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.folds import Folds
@@ -16,9 +17,8 @@ from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
 M, Q = 7, 5
-RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3)), RNG.normal(size=(M, Q))
-WEIGHTS = RNG.uniform(0.2, 3.0, size=(M, Q))
+X, Y, T = problems.data(M, Q)
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, size=(M, Q))
 GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2]), np.array(list("aabba"))
 
 
@@ -73,7 +73,7 @@ def some(things: Any, number: int) -> Any:
 def without_cells(model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray) -> np.ndarray:
     """Return predictions of models for which the cells of a fold really are NaN."""
     expected = np.full((M, Q), np.nan)
-    for fold in some(np.unique(cells), 8):
+    for fold in some(np.unique(cells), 4):
         inside = cells == fold
         hidden = np.where(inside, np.nan, labels)
         expected[inside] = fitted(model, hidden, weights).predict(X)[inside]
@@ -87,8 +87,8 @@ def without_sides(
     groups = np.arange(M) if groups is None else np.asarray(groups)
     task_groups = np.arange(Q) if task_groups is None else np.asarray(task_groups)
     expected = np.full((M, Q), np.nan)
-    for group in some(np.unique(groups), 7 if letter == "B" else 3) if letter in "BD" else [None]:
-        for task_group in some(np.unique(task_groups), 5 if letter == "C" else 3) if letter in "CD" else [None]:
+    for group in some(np.unique(groups), 4 if letter == "B" else 2) if letter in "BD" else [None]:
+        for task_group in some(np.unique(task_groups), 3 if letter == "C" else 2) if letter in "CD" else [None]:
             new, asked = np.flatnonzero(groups == group), np.flatnonzero(task_groups == task_group)
             seen, known = np.setdiff1d(np.arange(M), new), np.setdiff1d(np.arange(Q), asked)
             own = fitted(model, labels, weights, seen, known)
@@ -239,11 +239,10 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
     held_out = network.holdout("A")
     sign = 1 if symmetry == "symmetric" else -1
     assert_allclose(held_out, sign * held_out.T, atol=1e-10)
-    for i in range(M):
-        for j in range(i + 1):
-            without = labels.copy()
-            without[i, j] = without[j, i] = np.nan
-            assert_allclose(held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9)
+    for i, j in [(0, 0), (2, 1), (3, 2), (4, 4), (5, 0), (6, 3)]:
+        without = labels.copy()
+        without[i, j] = without[j, i] = np.nan
+        assert_allclose(held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9)
 
 
 # --- forms and libraries -------------------------------------------------------------------------

@@ -36,6 +36,7 @@ ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 # Two-step also with its sides at opposite ends.
 ALPHA_PAIRS = [*((alpha, alpha) for alpha in ALPHAS), (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)]
 GROUPINGS = ["none", "unequal", "all but one"]
+GROUPED = [(*legal, grouping) for legal in LEGAL for grouping in GROUPINGS]
 
 
 def labels_of(grouping, setting, shape):
@@ -59,17 +60,15 @@ def labels_of(grouping, setting, shape):
 
 @over(
     covering(
-        strength=3,
         where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
-        legal=LEGAL,
+        legal=GROUPED,
         kinds=KINDS,
         shape=COMPLETE,
         alphas=ALPHA_PAIRS,
-        grouping=GROUPINGS,
     )
 )
-def test_equals_refitting(cases, legal, shape, kinds, alphas, grouping):
-    method, setting = legal
+def test_equals_refitting(cases, legal, shape, kinds, alphas):
+    method, setting, grouping = legal
     problem = cases.problem(method, shape, kinds, *alphas)
     # Well-conditioned kernels leave no excuse.
     allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
@@ -77,9 +76,9 @@ def test_equals_refitting(cases, legal, shape, kinds, alphas, grouping):
     assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= allowed
 
 
-@over(covering(strength=3, legal=LEGAL, kinds=KINDS[:3], shape=COMPLETE, share=[1e-2, 1.0, 1e4], grouping=GROUPINGS))
-def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share, grouping):
-    method, setting = legal
+@over(covering(legal=GROUPED, kinds=KINDS[:3], shape=COMPLETE, share=[1e-2, 1.0, 1e4]))
+def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share):
+    method, setting, grouping = legal
     exact = cases.problem(method, shape, kinds)
     spectrum, *tasks = (single(side) for side in exact.pairing.spectra)
     alpha, *task_alpha = (share * float(side.values.max()) for side in (spectrum, *tasks))

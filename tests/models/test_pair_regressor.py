@@ -44,8 +44,6 @@ CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
 VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
 
 every_setting = {"setting": list("ABCD")}
-# Processes are started for one setting: what they do with a split is the same for all.
-in_processes = [{"setting": letter, "n_jobs": 1} for letter in "ABCD"] + [{"setting": "D", "n_jobs": 2}]
 
 
 def cells(m: int, q: int, seed: int = 1) -> np.ndarray:
@@ -396,28 +394,24 @@ def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
     }[setting]
 
 
-@over(
-    [{"method": "two_step", "setting": letter, "n_jobs": 1} for letter in "ABCD"]
-    + [{"method": "kronecker", **case} for case in in_processes]
-)
-def test_cross_validated_predictions_are_the_exact_hold_out(setting, method, n_jobs):
+@over(every(method=list(MODELS), **every_setting))
+def test_cross_validated_predictions_are_the_exact_hold_out(setting, method):
     splitter, labels = folds(setting)
     instances, tasks = tables("rbf", "pandas")
     regressor = PairRegressor(MODELS[method], instances=instances, tasks=tasks)
-    predicted = cross_val_predict(regressor, named(CELLS, "pandas"), VALUES, cv=splitter, n_jobs=n_jobs)
+    predicted = cross_val_predict(regressor, named(CELLS, "pandas"), VALUES, cv=splitter)
     held_out = clone(MODELS[method]).fit(X, Y, tasks=T).holdout(setting, **labels)
     assert_allclose(predicted, held_out.ravel(), rtol=1e-6, atol=1e-6)
 
 
-@over(in_processes)
-def test_a_grid_search_as_it_is(setting, n_jobs):
+@over(every(**every_setting))
+def test_a_grid_search_as_it_is(setting):
     splitter, labels = folds(setting)
     search = GridSearchCV(
         PairRegressor(MODELS["kronecker"], instances=X, tasks=T),
         {"model__alpha": [0.01, 0.4, 30.0]},
         scoring="neg_mean_squared_error",
         cv=splitter,
-        n_jobs=n_jobs,
     )
     search.fit([tuple(cell) for cell in CELLS.tolist()], VALUES)
     model = clone(MODELS["kronecker"]).fit(X, Y, tasks=T)
@@ -431,7 +425,8 @@ def test_a_grid_search_as_it_is(setting, n_jobs):
     assert search.predict(CELLS[:3]).shape == (3,)
 
 
-@over(in_processes)
+# Processes are started for one setting: what they do with a split is the same for all.
+@over(every(**every_setting, n_jobs=[1]) + every(setting="D", n_jobs=[2]))
 def test_cross_validate_scores_by_r2(setting, n_jobs):
     splitter, _ = folds(setting)
     instances, tasks = tables("precomputed", "polars")

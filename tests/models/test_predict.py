@@ -32,7 +32,7 @@ PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two",
 
 
 # So few bytes that there are many blocks.
-BLOCKS = [1, 200, 700]
+BLOCKS = [1, 300]
 
 
 @over(every(name=list(MODELS), block=BLOCKS))

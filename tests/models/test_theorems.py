@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.kernels import repair
+from problems import gram
 from sweeps import every, lines, over
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
@@ -37,21 +38,12 @@ class Problem:
         return Problem(self.Y.T, self.G, self.K, self.G_new, self.K_new)
 
 
-def random_kernel(n_rows: int, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kernel of n_rows rows and that of four new rows with them, of the given rank."""
-    features = rng.normal(size=(n_rows + 4, rank))
-    K = features @ features.T / rank
-    if rank >= n_rows:
-        K += 0.5 * np.eye(n_rows + 4)
-    return K[:n_rows, :n_rows], K[n_rows:, :n_rows]
-
-
 def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
+    """Return random kernels with four new rows on either side."""
     m, q = shape
     rng = np.random.default_rng(100 * m + q)
-    ranks = [max(1, n // 2) if singular else n for n in shape]
-    (K, K_new), (G, G_new) = (random_kernel(n, rank, rng) for n, rank in zip(shape, ranks, strict=True))
-    return Problem(rng.normal(size=shape), K, G, K_new, G_new)
+    K, G = (gram(n + 4, max(1, n // 2) if singular else n + 4, rng) for n in shape)
+    return Problem(rng.normal(size=shape), K[:m, :m], G[:q, :q], K[m:, :m], G[q:, :q])
 
 
 def receptor_problem(shared_data: Path) -> Problem:

@@ -29,7 +29,7 @@ from sweeps import covering, every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-ALPHAS, TASK_ALPHAS = [0.03, 1.0, 30.0], [0.1, 3.0]
+ALPHAS, TASK_ALPHAS = [0.03, 3.0], [0.1, 3.0]
 PLAIN = {
     TwoStepRidgeCV: TwoStepRidge,
     KroneckerRidgeCV: KroneckerRidge,
@@ -231,7 +231,7 @@ class TestShortcuts:
     def test_one_regularisation_for_each_task(self, scoring):
         X, Y, _ = make_data()
         search = make_search(IndependentTaskRidgeCV, scoring=scoring, alpha_per_task=True).fit(X, Y)
-        for j in range(9):
+        for j in (0, 3, 8):
             own = make_search(IndependentTaskRidgeCV, scoring=scoring).set_params(setting="A").fit(X, Y[:, j])
             assert_allclose(search.landscape_[:, j], own.landscape_, rtol=1e-7)
             assert search.alpha_[j] == own.alpha_
@@ -301,7 +301,7 @@ def test_kernels_are_searched_too():
     X, Y, T = make_data()
     grid = [{"gamma": 0.05}, {"gamma": 0.5}]
     search = make_search(KroneckerRidgeCV, "C", cv=2, kernel_grid=grid, task_kernel_grid=grid).fit(X, Y, tasks=T)
-    assert search.landscape_.shape == (2, 2, 3)
+    assert search.landscape_.shape == (2, 2, 2)
     for a, params in enumerate(grid):
         for b, task_params in enumerate(grid):
             own = make_search(KroneckerRidgeCV, "C", cv=2, kernel_params=params, task_kernel_params=task_params)
@@ -326,7 +326,15 @@ def test_frames(Search):
     assert_allclose(framed.landscape_, plain.landscape_)
 
 
-@over(every(**every_search, letter="AB"))
+@over(
+    lines(
+        "Search letter",
+        (TwoStepRidgeCV, "A"),
+        (TwoStepRidgeCV, "B"),
+        (KroneckerRidgeCV, "A"),
+        (IndependentTaskRidgeCV, "B"),
+    )
+)
 def test_array_libraries(Search, letter, library):
     X, Y, T = make_data()
     expected = make_search(Search, letter).fit(X, Y, tasks=T)

@@ -26,7 +26,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.metrics import scorer
 from sweeps import covering, every, lines, over
 
-GRID = [1e-4, 0.03, 1.0, 30.0, 1e4]
+GRID = [0.03, 1.0, 30.0]
 MODELS = {"two_step": (TwoStepRidgeCV, TwoStepRidge), "kronecker": (KroneckerRidgeCV, KroneckerRidge)}
 
 
@@ -64,7 +64,7 @@ def test_the_best_of_all_is_chosen(name, letter, scoring):
     points = brute_force(name, X, Y, T, letter, scoring)
     score, best = max(points)
     assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
-    assert search.landscape_.shape == ((5, 5) if name == "two_step" else (5,))
+    assert search.landscape_.shape == ((3, 3) if name == "two_step" else (3,))
     assert (search.alpha_, search.task_alpha_)[: len(best)] == best
     assert_allclose(search.best_score_, score)
     assert search.best_score_ == search.landscape_.max()
@@ -113,7 +113,7 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
 @over(every(letter="BCD", name=list(MODELS)))
 def test_kernel_parameters_join_the_search(name, letter):
     X, Y, T = make_data()
-    gammas, task_gammas = [{"gamma": value} for value in (1e-3, 0.5, 50.0)], [{"gamma": value} for value in (1e-2, 5.0)]
+    gammas, task_gammas = [{"gamma": value} for value in (1e-3, 0.5)], [{"gamma": value} for value in (1e-2, 5.0)]
     kernels = {"kernel": "rbf", "task_kernel": "rbf"}
     search = search_for(name, setting=letter, **kernels, kernel_grid=gammas, task_kernel_grid=task_gammas)
     search.fit(X, Y, tasks=T)
@@ -136,8 +136,8 @@ def test_kernel_parameters_join_the_search(name, letter):
 def test_kernel_parameters_without_tasks():
     X, Y, _ = make_data()
     gammas = [{"gamma": value} for value in (1e-3, 0.3, 1.0)]
-    search = IndependentTaskRidgeCV(GRID, kernel="rbf", kernel_grid=gammas).fit(X, Y)
-    assert search.landscape_.shape == (3, 1, 5)
+    search = IndependentTaskRidgeCV([1e-4, *GRID], kernel="rbf", kernel_grid=gammas).fit(X, Y)
+    assert search.landscape_.shape == (3, 1, 4)
     assert search.best_score_ == search.landscape_.max()
     assert search.kernel_params_ == gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
 
@@ -175,7 +175,7 @@ def test_no_warning_inside_the_grid():
         assert beyond.alpha_ > 1e6
 
 
-@over(every(letter="ABCD", name=list(MODELS)))
+@over(lines("name letter", ("two_step", "A"), ("kronecker", "B"), ("kronecker", "C"), ("two_step", "D")))
 def test_auto_refines_the_grid(name, letter):
     X, Y, T = make_data(noise=0.5)
     auto = {"alphas": "auto"} | ({"task_alphas": "auto"} if name == "two_step" else {})
@@ -183,7 +183,7 @@ def test_auto_refines_the_grid(name, letter):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         coarse = MODELS[name][0](setting=letter).fit(X, Y, tasks=T)
-        fine = np.geomspace(1e-5, 1e3, 25)
+        fine = np.geomspace(1e-4, 1e2, 17)
         grids = {"alphas": fine} | ({"task_alphas": fine} if name == "two_step" else {})
         finest = MODELS[name][0](**grids, setting=letter).fit(X, Y, tasks=T)
     assert_array_equal(refined.landscape_, coarse.landscape_)
@@ -231,10 +231,10 @@ def test_a_regularisation_for_each_task(groups, scoring):
     X, Y, T = make_data()
     Y[:, ::2] += 5 * np.random.default_rng(1).normal(size=Y[:, ::2].shape)
     search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, Y, tasks=T, groups=groups)
-    assert search.landscape_.shape == (5, 11)
+    assert search.landscape_.shape == (3, 11)
     assert len(set(search.alpha_)) > 1
     assert_allclose(search.best_score_, search.landscape_.max(axis=0).mean())
-    for task in range(11):
+    for task in (0, 1, 4, 10):
         single = IndependentTaskRidgeCV(GRID, scoring=lambda Y, F: scorer(scoring)(Y, F, average="micro"))
         single.fit(X, Y[:, task], groups=groups)
         assert search.alpha_[task] == single.alpha_
