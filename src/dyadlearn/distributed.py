@@ -27,7 +27,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, is_sparse, take_rows
+from dyadlearn._array import Array, cast, is_sparse, take_rows
 from dyadlearn._checks import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
@@ -37,7 +37,7 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._base import all_or_nothing
-from dyadlearn.models._inputs import cast, check_sizes
+from dyadlearn.models._inputs import check_sizes
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import sandwich
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, copied, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
 from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["Knowledge", "Pending", "Reservoir", "copied", "without_rows"]
+__all__ = ["Knowledge", "Pending", "Reservoir", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,11 +262,6 @@ class Knowledge(Stored):
         reservoir = None if self.reservoir is None else self.reservoir.without_tasks(positions)
         model = self.model.without_tasks(positions, cross)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir)
-
-
-def copied(rows: Array) -> Array:
-    """Return a copy that does not change when the caller's array does."""
-    return rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)
 
 
 def without_rows(batches: Sequence[Array], gone: Array) -> tuple[Array, ...]:

@@ -25,6 +25,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
+    cast,
     is_sparse,
     largest,
     matmul,
@@ -120,11 +121,7 @@ class Statistics(Stored):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as named numpy arrays, for a file or the wire."""
-        arrays = {"n_rows": np.asarray(self.n_rows), "per_task": np.asarray(self.per_task)}
-        for name in ("gram", "cross", "tasks", "task_gram"):
-            if getattr(self, name) is not None:
-                arrays[name] = to_numpy(getattr(self, name))
-        return arrays
+        return {name: to_numpy(value) for name, value in self.state().items() if value is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Statistics:
@@ -356,10 +353,7 @@ def plus_diagonal(matrix: Array, weights: Any) -> Array:
 
 def double(array: Array) -> Array:
     """Return an array in double precision; one that is so already is not copied."""
-    xp = namespace(array)
-    if array.dtype == xp.float64:
-        return array
-    return array.astype(np.float64) if is_sparse(array) else xp.astype(array, xp.float64)
+    return cast(array, namespace(array).float64)
 
 
 def _is_gram(matrix: Array, slack: float) -> bool:

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyadlearn._array import Array, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, cast, is_foreign, namespace, to_numpy
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
@@ -32,7 +32,6 @@ from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
-    cast,
     cell_weights,
     check_names,
     check_orientation,

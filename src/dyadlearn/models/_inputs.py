@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_sparse, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
 from dyadlearn._checks import reading_numbers
 from dyadlearn._codes import Column, id_columns
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
@@ -18,7 +18,6 @@ from dyadlearn.models._tasks import unwrap_tasks
 
 __all__ = [
     "align_side",
-    "cast",
     "cell_weights",
     "check_names",
     "check_orientation",
@@ -163,12 +162,6 @@ def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
     present = [(array, given) for array, given in pairs if array is not None]
     floats = [array for array, given in present if not is_whole(unwrap_tasks(given))]
     return float_dtype(*floats) if floats else namespace(*(array for array, _ in present)).float64
-
-
-def cast(array: Array, dtype: Any) -> Array:
-    if array.dtype == dtype:
-        return array
-    return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
 
 
 def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

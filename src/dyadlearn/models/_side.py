@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, is_sparse, namespace
+from dyadlearn._array import Array, copied, is_sparse
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
@@ -132,8 +132,7 @@ def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, 
         return Side(spec, Spectrum.from_features(kept, name=f"The {name} features"), ids, names, None, d)
     kernel = gram(rows, kernel=spec.kernel, params=spec.params)
     # Predictions must not change when the caller's array does.
-    kept = rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, kept, d)
+    return Side(spec, _decomposed(kernel, spec, name), ids, names, copied(rows), d)
 
 
 def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:

@@ -14,13 +14,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace, take_rows
 from dyadlearn._checks import check_alphas, check_choice, check_matrix, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import Knowledge, Reservoir, copied
+from dyadlearn.growing.knowledge import Knowledge, Reservoir
 from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.labels import read_labels
@@ -28,7 +28,6 @@ from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_define
 from dyadlearn.models._base import PairModel, all_or_nothing
 from dyadlearn.models._inputs import (
     align_side,
-    cast,
     check_orientation,
     check_sizes,
     checked_tasks,
@@ -681,7 +680,7 @@ class OnlineTwoStepRidge(PairModel):
         """Return the features Ψ of tasks, dense."""
         if self.task_feature_map is not None:
             rows = _transformed(self.task_feature_map_, rows, "task_feature_map")
-        return rows.toarray() if is_sparse(rows) else rows
+        return dense(rows)
 
 
 def _fitted(transformer: Any, *data: Any) -> Any:

@@ -13,14 +13,14 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, cast, check_names, in_range
+from dyadlearn.models._inputs import align_side, check_names, in_range
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models._tasks import unwrap_tasks
 
