@@ -33,6 +33,7 @@ from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
     cell_weights,
+    check_fit_memory,
     check_names,
     check_orientation,
     check_sizes,
@@ -41,11 +42,10 @@ from dyadlearn.models._inputs import (
     in_training_order,
     pair_columns,
     positions,
+    unwrap_tasks,
     working_dtype,
 )
-from dyadlearn.models._memory import check_fit_memory
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
-from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting

@@ -1,24 +1,29 @@
-"""How what users hand in becomes what a model works on: order by ids, sizes, dtypes, positions."""
+"""How what users hand in becomes what a model works on: order by ids, sizes, memory, dtypes, positions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
-from dyadlearn._checks import reading_numbers
+from dyadlearn._checks import check_memory, fits_in_memory, reading_numbers
 from dyadlearn._codes import Column, id_columns
+from dyadlearn._estimates import SideSize
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side, check_rows
-from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.pairing import Pairing
 
 __all__ = [
+    "Tasks",
     "align_side",
     "cell_weights",
+    "check_fit_memory",
     "check_names",
     "check_orientation",
     "check_sizes",
@@ -28,8 +33,51 @@ __all__ = [
     "in_training_order",
     "pair_columns",
     "positions",
+    "unwrap_tasks",
     "working_dtype",
 ]
+
+_WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "sparse": "sparse features"}
+
+
+class Tasks(Stored):
+    """Tasks that no cross-validation will slice.
+
+    scikit-learn cuts any array-like metadata as long as `X` into training and test rows. With as
+    many tasks as instances that would cut the tasks too. A holder is not array-like, so it is
+    passed on whole.
+
+    Parameters
+    ----------
+    array : array, sparse matrix or frame of shape (q, r) or (q, q)
+        The features or the kernel of the tasks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn import config_context
+    >>> from sklearn.model_selection import cross_validate
+    >>> from dyadlearn import Tasks, TwoStepRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 3)), rng.normal(size=(6, 6))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = TwoStepRidge().set_fit_request(tasks=True).set_score_request(tasks=False)
+    ...     result = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
+    >>> result["test_score"].shape
+    (3,)
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __repr__(self) -> str:
+        shape = getattr(self.array, "shape", None)
+        return f"Tasks({type(self.array).__name__}{'' if shape is None else f' of shape {tuple(shape)}'})"
+
+
+def unwrap_tasks(tasks: Any) -> Any:
+    """Return the array in a `Tasks` holder, or what came without one."""
+    return tasks.array if isinstance(tasks, Tasks) else tasks
 
 
 def align_side(
@@ -109,6 +157,79 @@ def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
             f"tasks has {task_rows.shape[0]} rows, but Y has {labels.shape[1]} columns: give one row per task. If "
             "scikit-learn cut the tasks because they are as many as the instances, hand them in a Tasks holder."
         )
+
+
+def fit_numbers(
+    pairing: type[Pairing],
+    shape: tuple[int, int],
+    sides: Sequence[SideSize],
+    *,
+    observed: float = 1.0,
+    weighted: bool = False,
+) -> dict[str, float]:
+    """Return the peak of each step of a fit: decomposing the instances, the tasks, and solving for the grid.
+
+    Parameters
+    ----------
+    pairing : type of Pairing
+        What will be fitted.
+    shape : (int, int)
+        Of the grid.
+    sides : one or two of SideSize
+        What is decomposed: instances, and tasks where there are any.
+    observed : float, default=1.0
+        Share of the cells that are.
+    weighted : bool, default=False
+    """
+    grid = shape[0] * shape[1]
+    # The labels are copied, and so are weights; what is checked of them leaves masks of one byte for a number.
+    labels = (2.0 if weighted else 1.0) * grid
+    steps, kept = {}, labels
+    for name, side in zip(("instance", "task"), sides, strict=False):
+        steps[name] = kept + side.decomposing
+        kept += side.kept
+    solving = pairing.closed_numbers(shape, sides)
+    if weighted or observed < 1:
+        # The completed grid and the unknowns of the solver are kept.
+        solving = max(pairing.completion_numbers(shape, sides, observed, weighted), 2 * grid + solving)
+    steps["grid"] = max(kept + solving, labels + (1.4 if weighted else 0.2) * grid)
+    return steps
+
+
+def check_fit_memory(
+    pairing: type[Pairing], labels: Array, sides: Sequence[SideSize], dtype: Any, *, weighted: bool
+) -> None:
+    """Refuse a fit that does not fit in memory.
+
+    Parameters
+    ----------
+    pairing : type of Pairing
+        What will be fitted.
+    labels : array of shape (m, q)
+        As they came; NaN where not observed.
+    sides : one or two of SideSize
+        What will be decomposed.
+    dtype : dtype
+        What will be computed in.
+    weighted : bool
+        Whether there are weights.
+    """
+    xp = namespace(labels)
+    size = int(xp.finfo(dtype).bits) // 8
+    shape = tuple(labels.shape)
+    # Cells are counted only where it matters how many are observed.
+    worst = fit_numbers(pairing, shape, sides, observed=0.999, weighted=weighted)
+    if fits_in_memory(size * max(worst.values()), labels):
+        return
+    observed = 1.0 - float(xp.mean(xp.astype(xp.isnan(labels), dtype)))
+    steps = fit_numbers(pairing, shape, sides, observed=observed, weighted=weighted)
+    step = max(steps, key=lambda name: steps[name])
+    purpose = f"Fitting a grid of {shape[0]} × {shape[1]}"
+    if step != "grid":
+        side = sides[0] if step == "instance" else sides[1]
+        columns = side.n_rows if _WHAT[side.form] == "kernel" else side.n_columns
+        purpose = f"Decomposing the {side.n_rows} × {columns} {step} {_WHAT[side.form]}"
+    check_memory(size * steps[step], labels, purpose)
 
 
 def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: Ids | None) -> Array | None:

@@ -32,10 +32,10 @@ from dyadlearn.models._inputs import (
     check_sizes,
     checked_tasks,
     positions,
+    unwrap_tasks,
     working_dtype,
 )
 from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 

@@ -20,9 +20,8 @@ from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, check_names, in_range
+from dyadlearn.models._inputs import align_side, check_names, in_range, unwrap_tasks
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models._tasks import unwrap_tasks
 
 __all__ = ["PairRegressor"]
 
