@@ -30,8 +30,7 @@ from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
-from dyadlearn.selection.landscape import MAX_MEMORY, scored
-from dyadlearn.selection.refine import refined_alphas
+from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
@@ -43,9 +42,6 @@ __all__ = [
     "edges_of",
     "grid_of",
 ]
-
-# What is left out together: the groups of instances and of tasks, and the folds.
-LeftOut = tuple[Any, Any, Any]
 
 
 class Search(PairwiseRidge, stored=False):
@@ -164,7 +160,8 @@ class Search(PairwiseRidge, stored=False):
                 stacklevel=3,
             )
         if any(self._is_free()):
-            self._refine(setting, left_out)
+            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self._is_free(), left_out)
+            self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
         self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
@@ -180,12 +177,11 @@ class Search(PairwiseRidge, stored=False):
         left_out: LeftOut,
     ) -> np.ndarray:
         """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
-        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
         found: list[np.ndarray | None] = []
         for problem in problems:
             try:
-                scores = scored(problem, alphas, task_alphas, [setting], self.scoring, left_out, options)
-                found.append(scores[setting.value])
+                given = (alphas, task_alphas, [setting], self.scoring, left_out)
+                found.append(scored(problem, *given, progress=self.progress)[setting.value])
             except LeverageError as error:
                 found.append(None)
                 refusal = error
@@ -196,14 +192,6 @@ class Search(PairwiseRidge, stored=False):
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
-
-    def _refine(self, setting: Setting, left_out: LeftOut) -> None:
-        """Search between the values of the grid."""
-        labels = {"groups": left_out[0], "task_groups": left_out[1]}
-        best = refined_alphas(self._posed(), setting, self._is_free(), labels)
-        self.alpha_, self.best_score_ = best.alpha, best.score
-        if self.task_alpha_ is not None:
-            self.task_alpha_ = best.task_alpha
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
