@@ -24,6 +24,7 @@ from dyadlearn._checks import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
@@ -34,13 +35,14 @@ from dyadlearn.models._inputs import (
     align_side,
     cell_weights,
     check_fit_memory,
+    check_n_features,
     check_names,
     check_orientation,
     check_sizes,
     checked_tasks,
+    groups_in_order,
     in_range,
     in_training_order,
-    pair_columns,
     positions,
     unwrap_tasks,
     working_dtype,
@@ -181,7 +183,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
-        first, second = pair_columns(pairs)
+        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
         model = self._expansion()
         n_tasks = model.n_tasks if task_rows is None else task_rows.size
         ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
@@ -262,11 +264,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         rows = check_matrix(table.values, "X")
         if reset:
             self.n_features_in_ = int(rows.shape[1])
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
+        check_n_features(rows, self)
         return rows
 
     def _check_alphas(self) -> None:
@@ -561,13 +559,9 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         grid = self._grid
-        held_out = self._held_out(
-            as_setting(setting),
-            groups=in_order(groups, grid.row_ids, None, "groups"),
-            task_groups=in_order(task_groups, grid.column_ids, None, "task_groups"),
-            cells=in_order(cells, grid.row_ids, grid.column_ids, "cells"),
-        )
-        return grid.restore(held_out)
+        groups, task_groups = groups_in_order(grid, groups, task_groups)
+        cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
+        return grid.restore(self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells))
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
         """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""

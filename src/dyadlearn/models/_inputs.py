@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
-from dyadlearn._checks import check_memory, fits_in_memory, reading_numbers
-from dyadlearn._codes import Column, id_columns
+from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
+from dyadlearn._codes import Column
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
@@ -24,14 +26,17 @@ __all__ = [
     "align_side",
     "cell_weights",
     "check_fit_memory",
+    "check_n_features",
     "check_names",
     "check_orientation",
     "check_sizes",
     "checked_filter",
     "checked_tasks",
+    "groups_in_order",
     "in_range",
     "in_training_order",
-    "pair_columns",
+    "is_fitted",
+    "mapped",
     "positions",
     "unwrap_tasks",
     "working_dtype",
@@ -270,6 +275,35 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
     return filter
 
 
+def is_fitted(estimator: Any) -> bool:
+    """Tell whether any estimator of scikit-learn's kind has been fitted."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def mapped(rows: Array, feature_map: Any, name: str) -> Array:
+    """Return the features that a fitted map makes of rows; messages call it by `name`."""
+    return check_matrix(feature_map.transform(rows), f"What {name} returns", accept_sparse=True)
+
+
+def check_n_features(rows: Array, model: Any) -> None:
+    """Refuse rows of X with more or fewer columns than a fitted model had, in the words of scikit-learn."""
+    if rows.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features "
+            "as input."
+        )
+
+
+def groups_in_order(grid: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
+    """Return what is left out together, instances and tasks, in the order of the labels where both have ids."""
+    groups = in_order(groups, grid.row_ids, None, "groups")
+    return groups, in_order(task_groups, grid.column_ids, None, "task_groups")
+
+
 def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
     """Return the precision to compute in, the widest of some arrays.
 
@@ -290,11 +324,6 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
-
-
-def pair_columns(pairs: Any) -> tuple[Column, Column]:
-    """Return the two columns of a table of pairs, which may be empty."""
-    return ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
 
 
 def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, copied, is_sparse
+from dyadlearn._array import Array, copied, is_sparse, take_block, take_rows
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
@@ -31,6 +31,10 @@ class KernelSpec(Stored):
     def is_precomputed(self) -> bool:
         """Whether the user hands in Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def take(self, values: Array, rows: Array, training: Array) -> Array:
+        """Return some rows of a side, features or kernel; of a kernel only their values with those of training."""
+        return take_block(values, rows, training) if self.is_precomputed else take_rows(values, rows)
 
     def _fits(self) -> bool:
         return self.is_precomputed or check_kernel(self.kernel, self.params) is not None

@@ -5,17 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 
 from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_matrix, check_same_library
+from dyadlearn._checks import check_alphas, check_choice, check_same_library, check_whole
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
@@ -31,6 +29,8 @@ from dyadlearn.models._inputs import (
     check_orientation,
     check_sizes,
     checked_tasks,
+    is_fitted,
+    mapped,
     positions,
     unwrap_tasks,
     working_dtype,
@@ -330,7 +330,7 @@ class OnlineTwoStepRidge(PairModel):
                 "The labels of the tasks are needed to forget them: give them as y, with the instances as X, or let "
                 "the model keep its tasks apart (keep_tasks=True)."
             )
-        ids = None if learnt.task_ids is None else Ids(tuple(learnt.task_ids.labels[place] for place in where))
+        ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         grid, chunks = self._chunks(X, y, ids)
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
@@ -556,8 +556,7 @@ class OnlineTwoStepRidge(PairModel):
     def _check_params(self) -> None:
         self._check_alphas()
         check_choice(self.solver, "solver", SOLVERS)
-        if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
-            raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
+        check_whole(self.reservoir, "reservoir", 0)
 
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
@@ -575,8 +574,7 @@ class OnlineTwoStepRidge(PairModel):
         if tasks is not None:
             if Psi is None:
                 self._refuse_tasks()
-            table, _ = self._read_tasks(tasks, None)
-            Psi = self._mapped_tasks(self._checked_tasks(table))
+            table, _, Psi = self._known_tasks(tasks, None)
             self._check_library(tasks=Psi)
         return table, None if Psi is None else NewRows(cast(Psi, self._learnt.dtype), lambda part: part, 0)
 
@@ -606,18 +604,18 @@ class OnlineTwoStepRidge(PairModel):
             assert_all_finite(grid.values, input_name="Y")
         elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
             raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
-        if grid.column_ids is None or known is None:
-            return grid
-        order = grid.column_ids.order_as(known, "the columns of Y", "the tasks")
-        return grid if order is None else replace(grid, values=take_rows(grid.values.T, order).T, column_ids=known)
+        return grid.columns_as(known, "the columns of Y", "the tasks")
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None]:
         """Return tasks as they came, in the order of the `target` ids where both have ids, and their ids."""
         table = read_table(unwrap_tasks(tasks), "tasks")
         return align_side(table, target, _LINEAR, "tasks", "the columns of Y")
 
-    def _checked_tasks(self, table: Table) -> Array:
-        return checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None, Array]:
+        """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
+        table, ids = self._read_tasks(tasks, target)
+        rows = checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        return table, ids, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
         """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
@@ -627,8 +625,8 @@ class OnlineTwoStepRidge(PairModel):
             return None, ids
         if tasks is None:
             raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
-        table, ids = self._read_tasks(tasks, ids)
-        return double(copied(self._mapped_tasks(self._checked_tasks(table)))), ids
+        _, ids, Psi = self._known_tasks(tasks, ids)
+        return double(copied(Psi)), ids
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
         """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
@@ -674,23 +672,15 @@ class OnlineTwoStepRidge(PairModel):
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return rows if self.feature_map is None else _transformed(self.feature_map_, rows, "feature_map")
+        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
 
     def _mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
         if self.task_feature_map is not None:
-            rows = _transformed(self.task_feature_map_, rows, "task_feature_map")
+            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
         return dense(rows)
 
 
 def _fitted(transformer: Any, *data: Any) -> Any:
     """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
-    try:
-        check_is_fitted(transformer)
-    except NotFittedError:
-        return clone(transformer).fit(*data)
-    return transformer
-
-
-def _transformed(transformer: Any, rows: Array, name: str) -> Array:
-    return check_matrix(transformer.transform(rows), f"What {name} returns", accept_sparse=True)
+    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dyadlearn._array import is_sparse, refuse_mask, row_blocks
+from dyadlearn._checks import check_whole
 from dyadlearn._state import Stored, StoredEstimator, is_shaped
 from dyadlearn.models._base import all_or_nothing
 
@@ -147,9 +147,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         array of shape (n, k), with an intercept (n, k + 1)
         """
         check_is_fitted(self)
-        rows = validate_data(
-            self, refuse_mask(X, "X"), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        rows = self._rows(X, reset=False)
         V = self._seen.directions[0]
         # Of one precision with V: a product of two would make a copy of all of V.
         features = rows.astype(V.dtype, copy=False) @ V
@@ -197,21 +195,21 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        given = refuse_mask(X, "X")
+        return validate_data(self, given, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
         for name, least in (("n_components", 1), ("n_oversamples", 0), ("n_iter", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
+            check_whole(getattr(self, name), name, least)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels = check_array(
             refuse_mask(y, "y"), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y"
         )
         labels = labels.reshape(-1, 1) if labels.ndim == 1 else labels
-        rows = validate_data(
-            self, refuse_mask(X, "X"), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        rows = self._rows(X, reset=reset)
         if rows.shape[0] != labels.shape[0]:
             raise ValueError(f"X has {rows.shape[0]} rows, but y has {labels.shape[0]}: give labels for every row.")
         if not reset and labels.shape[1] != self._seen.y_sum.shape[0]:
@@ -220,8 +218,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         cross = sparse.csr_array(sparse.csr_array(rows).T @ labels, dtype=rows.dtype)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if reset else self._seen.seed
         plan = _Plan(int(self.n_components), int(self.n_oversamples), int(self.n_iter))
-        x_sum, y_sum = (_sums(part) for part in (rows, labels))
-        return _Seen(rows.shape[0], x_sum, y_sum, _sums(labels**2), (cross,), plan, seed)
+        return _Seen(rows.shape[0], _sums(rows), _sums(labels), _sums(labels**2), (cross,), plan, seed)
 
 
 @dataclass(frozen=True)

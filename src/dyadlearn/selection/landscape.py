@@ -20,11 +20,11 @@ from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas, check_memory
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn._progress import Progress
-from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.groups import group_members
 from dyadlearn.settings import Setting, as_setting
 
@@ -108,9 +108,8 @@ def landscape(
     if isinstance(model, Problem):
         problem = model
     else:
-        problem, grid = model._problem(), model._grid
-        groups = in_order(groups, grid.row_ids, None, "groups")
-        task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
+        problem = model._problem()
+        groups, task_groups = groups_in_order(model._grid, groups, task_groups)
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")

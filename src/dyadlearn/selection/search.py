@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._checks import check_alpha, check_alphas
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import in_order, read_table
+from dyadlearn._tables import read_table, shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
@@ -28,6 +28,7 @@ from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, whe
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
@@ -95,10 +96,9 @@ class Search(PairwiseRidge, stored=False):
             self._keep_labels(data)
             specs = _specs(self._spec(), self.kernel_grid, "instance")
             sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-            groups = in_order(groups, data.grid.row_ids, None, "groups")
-            task_groups = in_order(task_groups, data.grid.column_ids, None, "task_groups")
+            left_out = (*groups_in_order(data.grid, groups, task_groups), self.cv)
             choose = self._choose_each_task if self.alpha_per_task else self._choose
-            return choose(sides, (groups, task_groups, self.cv))
+            return choose(sides, left_out)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -592,10 +592,10 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
         """Name the tasks that have no score of their own, and what they got."""
         places, ids = np.flatnonzero(undefined), self._grid.column_ids
-        names = [repr(place if ids is None else ids.labels[place]) for place in places[:5].tolist()]
+        names = shown(places.tolist() if ids is None else ids.take(places).labels)
         warnings.warn(
             f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
-            f"({', '.join(names)}{', …' if len(places) > 5 else ''}), which have too few labels or only one value: "
+            f"({names}), which have too few labels or only one value: "
             f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
             UndefinedScoreWarning,
             stacklevel=4,
