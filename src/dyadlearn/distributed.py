@@ -253,10 +253,8 @@ def tune(
 def _as_online(model: Any) -> OnlineTwoStepRidge:
     """Return the model to fit, refusing what cannot be learnt from sums over rows."""
     if isinstance(model, TwoStepRidge) and not model.searches:
-        kernels, filters = (
-            (model.kernel, model.task_kernel),
-            (model.filter or Tikhonov(), model.task_filter or Tikhonov()),
-        )
+        kernels = (model.kernel, model.task_kernel)
+        filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
         if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
             raise ValueError(
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "

@@ -8,7 +8,7 @@ The model keeps no rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsym
           e = 1 - h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\frac{\lambda}{\sigma_k+\lambda}
               + \Bigl(1 - \sum_k\frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\Bigr),
 
-and with them the formulas of `dyadlearn.holdout.two_step` give the predictions of the model that never saw it,
+and with them the formulas of `dyadlearn.pairing.two_step` give the predictions of the model that never saw it,
 exactly, whatever else was learnt. To leave tasks out (C and D) the statistics must tell the tasks apart.
 
 The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix with eigenvalues s, and

@@ -183,7 +183,8 @@ def merge(first: Statistics, second: Statistics) -> Statistics:
     >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
     (4, True)
     """
-    if not _same_tasks(first, second):
+    alike = _shape(first) == _shape(second) and first.per_task == second.per_task
+    if not alike or not equal_features(first.tasks, second.tasks):
         raise ValueError(
             "Only statistics of the same tasks can be added: "
             f"found {_shape(first)} and {_shape(second)}, or features that differ."
@@ -371,18 +372,13 @@ def _alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
 
 
 def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
-    gram, cross = (
-        (first.gram + second.gram, first.cross + second.cross)
-        if sign > 0
-        else (first.gram - second.gram, first.cross - second.cross)
+    """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
+    return replace(
+        first,
+        n_rows=first.n_rows + sign * second.n_rows,
+        gram=first.gram + sign * second.gram,
+        cross=first.cross + sign * second.cross,
     )
-    return replace(first, n_rows=first.n_rows + sign * second.n_rows, gram=gram, cross=cross)
-
-
-def _same_tasks(first: Statistics, second: Statistics) -> bool:
-    if _shape(first) != _shape(second) or first.per_task != second.per_task:
-        return False
-    return equal_features(first.tasks, second.tasks)
 
 
 def _shape(state: Statistics) -> str:

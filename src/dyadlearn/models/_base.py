@@ -35,6 +35,7 @@ from dyadlearn.models._inputs import (
     align_side,
     cell_weights,
     check_fit_memory,
+    check_labels_given,
     check_n_features,
     check_names,
     check_orientation,
@@ -280,12 +281,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
         )
 
-    def _check_labels_given(self, y: Any) -> None:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class Training:
@@ -293,21 +288,17 @@ class Training:
 
     Attributes
     ----------
-    rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
-        Features or kernels.
+    instances, tasks : Table of shape (m, d) and (q, r), the latter or None
+        Features, which may be sparse, or kernels.
     grid : Table
-        With the ids of both sides.
+        The labels (m, q), with the ids of both sides.
     weights : array of shape (m, q) or None
-    names, task_names : Ids or None
-        What the columns of both sides are called.
     """
 
-    rows: Array
-    task_rows: Array | None
+    instances: Table
+    tasks: Table | None
     grid: Table
     weights: Array | None
-    names: Ids | None
-    task_names: Ids | None
 
 
 class PairwiseRidge(PairModel, stored=False):
@@ -383,17 +374,18 @@ class PairwiseRidge(PairModel, stored=False):
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         """Check parameters and data, and bring the data into one order."""
         self._check_params()
-        self._check_labels_given(y)
+        check_labels_given(y, self)
         spec, task_spec = self._spec(), self._task_spec()
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
         task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
         check_orientation(grid, instances, task_table)
-        instances, ids = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
-        rows = self._validated_instances(instances, spec, reset=True)
-        task_rows, task_ids, task_names = None, grid.column_ids, None
+        instances = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
+        rows, task_rows = self._validated_instances(instances, spec, reset=True), None
+        grid = replace(grid, row_ids=instances.row_ids)
         if task_table is not None:
-            task_table, task_ids = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
-            task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
+            task_table = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
+            task_rows = check_rows(task_table.values, task_spec, "tasks")
+            grid = replace(grid, column_ids=task_table.row_ids)
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
         dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
@@ -402,19 +394,18 @@ class PairwiseRidge(PairModel, stored=False):
             sides.append(side_size(task_rows, task_spec))
         kind = self._pairing_type(len(sides) > 1)
         check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
-        rows = cast(rows, dtype)
+        instances = replace(instances, values=cast(rows, dtype))
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
-        task_rows = None if task_rows is None else cast(task_rows, dtype)
+        task_table = None if task_table is None else replace(task_table, values=cast(task_rows, dtype))
         check_labels(labels)
-        weights = cell_weights(sample_weight, labels, ids, task_ids)
+        weights = cell_weights(sample_weight, replace(grid, values=labels))
         if weights is not None:
             xp = namespace(labels)
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        grid = Table(labels, ids, task_ids, grid.kind, grid.is_vector)
-        return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
+        return Training(instances, task_table, replace(grid, values=labels), weights)
 
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
@@ -422,11 +413,10 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
-        ids, task_ids = data.grid.row_ids, data.grid.column_ids
-        sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
+        sides = [fit_side(data.instances, spec, "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
-        if data.task_rows is not None and self._learns_from_tasks:
-            task_sides = [fit_side(data.task_rows, spec, task_ids, data.task_names, "task") for spec in task_specs]
+        if data.tasks is not None and self._learns_from_tasks:
+            task_sides = [fit_side(data.tasks, spec, "task") for spec in task_specs]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _posed(self) -> Problem:

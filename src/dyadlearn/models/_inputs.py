@@ -26,6 +26,7 @@ __all__ = [
     "align_side",
     "cell_weights",
     "check_fit_memory",
+    "check_labels_given",
     "check_n_features",
     "check_names",
     "check_orientation",
@@ -85,21 +86,19 @@ def unwrap_tasks(tasks: Any) -> Any:
     return tasks.array if isinstance(tasks, Tasks) else tasks
 
 
-def align_side(
-    table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str
-) -> tuple[Table, Ids | None]:
-    """Bring a side's table into the order of the labels; return it with its ids."""
+def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str) -> Table:
+    """Bring a side's table into the order of the labels; where these have ids, its rows have them too."""
     if spec.is_precomputed and table.column_ids is not None:
         row_ids = table.row_ids or table.column_ids
         if len(row_ids) == len(table.column_ids):
             table = replace(table, row_ids=row_ids)
             table = table.columns_as(row_ids, f"the columns of {name}", f"the rows of {name}")
-    if table.row_ids is None or target is None:
-        return table, target or table.row_ids
-    if len(table.row_ids) == len(target):
+    if target is None:
+        return table
+    if table.row_ids is not None and len(table.row_ids) == len(target):
         order = table.row_ids.order_as(target, name, target_name)
         table = table.take(order, order if spec.is_precomputed else None)
-    return table, target
+    return replace(table, row_ids=target)
 
 
 def in_training_order(table: Table, side: Side, name: str) -> Table:
@@ -237,22 +236,27 @@ def check_fit_memory(
     check_memory(size * steps[step], labels, purpose)
 
 
-def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: Ids | None) -> Array | None:
+def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
+    """Refuse to learn without labels, in the words of scikit-learn."""
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
+
+
+def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
     """Return the weight of each cell (m, q), or None where all weigh the same.
 
     Parameters
     ----------
     sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-    labels : array of shape (m, q)
-    ids, task_ids : Ids or None
-        Of the rows and columns of the labels.
+    grid : Table
+        The labels (m, q).
     """
     if sample_weight is None:
         return None
-    values = to_numpy(in_order(sample_weight, ids, task_ids, "sample_weight"))
+    values = to_numpy(in_order(sample_weight, grid.row_ids, grid.column_ids, "sample_weight"))
     with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
-    m, q = labels.shape
+    m, q = grid.values.shape
     if values.shape not in ((), (m,), (m, 1), (m, q)):
         raise ValueError(
             f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
@@ -263,7 +267,7 @@ def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: I
     values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, (m, q))
     if (values == 1).all():
         return None
-    return as_array_of(values.copy(), labels, labels.dtype)
+    return as_array_of(values.copy(), grid.values, grid.values.dtype)
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:

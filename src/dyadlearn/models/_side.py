@@ -10,7 +10,7 @@ from dyadlearn._array import Array, copied, is_sparse, take_block, take_rows
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
 from dyadlearn.pairing.expansion import NewRows
@@ -109,18 +109,18 @@ def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     return SideSize(n, n, d, "gram" if spec.is_precomputed else "kernel")
 
 
-def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, name: str) -> Side:
+def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """Decompose one side.
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n)
+    table : Table
+        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n).
     spec : KernelSpec
-    ids, names : Ids or None
-        Of rows and columns.
     name : str
         "instance" or "task", for messages.
     """
+    rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
     if spec.is_precomputed:
         if n != d:

@@ -26,6 +26,7 @@ from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_define
 from dyadlearn.models._base import PairModel, all_or_nothing
 from dyadlearn.models._inputs import (
     align_side,
+    check_labels_given,
     check_orientation,
     check_sizes,
     checked_tasks,
@@ -178,8 +179,9 @@ class OnlineTwoStepRidge(PairModel):
             rows, grid = self._read_rows(X, y, None, reset=True)
             task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
-                table, task_ids = self._read_tasks(tasks, grid.column_ids)
-                task_rows, task_names = check_rows(table.values, _LINEAR, "tasks"), table.column_ids
+                table = self._read_tasks(tasks, grid.column_ids)
+                task_rows = check_rows(table.values, _LINEAR, "tasks")
+                task_ids, task_names = table.row_ids, table.column_ids
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
@@ -574,7 +576,7 @@ class OnlineTwoStepRidge(PairModel):
         if tasks is not None:
             if Psi is None:
                 self._refuse_tasks()
-            table, _, Psi = self._known_tasks(tasks, None)
+            table, Psi = self._known_tasks(tasks, None)
             self._check_library(tasks=Psi)
         return table, None if Psi is None else NewRows(cast(Psi, self._learnt.dtype), lambda part: part, 0)
 
@@ -585,14 +587,14 @@ class OnlineTwoStepRidge(PairModel):
         """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         check_orientation(grid, table, None)
-        table, _ = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
+        table = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, _LINEAR, reset=reset)
         check_sizes(rows, grid.values, None)
         return rows, grid
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
-        self._check_labels_given(y)
+        check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
             if not values.has_canonical_format:
@@ -606,16 +608,16 @@ class OnlineTwoStepRidge(PairModel):
             raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
         return grid.columns_as(known, "the columns of Y", "the tasks")
 
-    def _read_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None]:
-        """Return tasks as they came, in the order of the `target` ids where both have ids, and their ids."""
+    def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
+        """Return tasks as they came, in the order of the `target` ids where both have ids."""
         table = read_table(unwrap_tasks(tasks), "tasks")
         return align_side(table, target, _LINEAR, "tasks", "the columns of Y")
 
-    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None, Array]:
+    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
         """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
-        table, ids = self._read_tasks(tasks, target)
+        table = self._read_tasks(tasks, target)
         rows = checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
-        return table, ids, self._mapped_tasks(rows)
+        return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
         """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
@@ -625,8 +627,8 @@ class OnlineTwoStepRidge(PairModel):
             return None, ids
         if tasks is None:
             raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
-        _, ids, Psi = self._known_tasks(tasks, ids)
-        return double(copied(Psi)), ids
+        table, Psi = self._known_tasks(tasks, ids)
+        return double(copied(Psi)), table.row_ids
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
         """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""

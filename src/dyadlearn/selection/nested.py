@@ -156,7 +156,8 @@ def nested_score(
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     data = clone(search)._read(X, y, tasks, None)
-    rows, task_rows, grid, Y = data.rows, data.task_rows, data.grid, data.grid.values
+    rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
+    grid, Y = data.grid, data.grid.values
     spec, task_spec = search._spec(), search._task_spec()
     _check_square(rows, spec, "X")
     if task_rows is not None:

@@ -113,7 +113,7 @@ class Search(PairwiseRidge, stored=False):
 
     @property
     def _alphas(self) -> dict[str, Any]:
-        return {"alpha": self.alpha_} | ({} if self.task_alpha_ is None else {"task_alpha": self.task_alpha_})
+        return _named(self.alpha_, self.task_alpha_)
 
     def _check_params(self) -> None:
         as_setting(self.setting)
@@ -138,11 +138,11 @@ class Search(PairwiseRidge, stored=False):
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score every regularisation on all sides to try, and solve at the best."""
         setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
-        start = {"alpha": alphas[0]} | ({} if task_alphas is None else {"task_alpha": task_alphas[0]})
+        start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
         problems = [self._pose(*both, start) for row in sides for both in row]
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        stack = self._scored(problems, alphas, task_alphas or [1.0], setting, left_out)
+        stack = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
@@ -168,27 +168,20 @@ class Search(PairwiseRidge, stored=False):
         self.holdout_setting_ = setting.value
         return self
 
-    def _scored(
-        self,
-        problems: Sequence[Problem],
-        alphas: list[float],
-        task_alphas: list[float],
-        setting: Setting,
-        left_out: LeftOut,
-    ) -> np.ndarray:
+    def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
         """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
-        found: list[np.ndarray | None] = []
-        for problem in problems:
+        alphas, task_alphas = self._grids()
+        given = (alphas, task_alphas or [1.0], [setting], self.scoring, left_out)
+        found: dict[int, np.ndarray] = {}
+        for place, problem in enumerate(problems):
             try:
-                given = (alphas, task_alphas, [setting], self.scoring, left_out)
-                found.append(scored(problem, *given, progress=self.progress)[setting.value])
+                found[place] = scored(problem, *given, progress=self.progress)[setting.value]
             except LeverageError as error:
-                found.append(None)
                 refusal = error
-        shape = next((scores.shape for scores in found if scores is not None), None)
-        if shape is None:
+        if not found:
             raise refusal
-        return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
+        undefined = np.full_like(next(iter(found.values())), np.nan)
+        return np.stack([found.get(place, undefined) for place in range(len(problems))])
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
@@ -636,6 +629,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if not self._is_per_task():
             return super().dual_coef_
         return self._in_form(self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem))
+
+
+def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
+    """Return one or two regularisations by their names."""
+    return {"alpha": alpha} if task_alpha is None else {"alpha": alpha, "task_alpha": task_alpha}
 
 
 def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -> list[KernelSpec]:
