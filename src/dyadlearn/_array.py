@@ -25,6 +25,9 @@ __all__ = [
     "Array",
     "as_array_of",
     "available_memory",
+    "cast",
+    "copied",
+    "dense",
     "detached",
     "eigh",
     "epsilon",
@@ -187,10 +190,26 @@ def with_diagonal(square: Array, diagonal: Any) -> Array:
     return xp.reshape(flat, square.shape)
 
 
+def cast(array: Array, dtype: Any) -> Array:
+    """Return an array or sparse matrix in another precision; one that has it already is not copied."""
+    if array.dtype == dtype:
+        return array
+    return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
+
+
+def copied(array: Array) -> Array:
+    """Return a copy, which does not change when the caller's array or sparse matrix does."""
+    return array.copy() if is_sparse(array) else namespace(array).asarray(array, copy=True)
+
+
+def dense(matrix: Array) -> Array:
+    """Return a sparse matrix as an array, and anything else as it is."""
+    return matrix.toarray() if is_sparse(matrix) else matrix
+
+
 def matmul(left: Array, right: Array) -> Array:
     """Multiply two matrices, either of which may be sparse; the product is dense."""
-    product = left @ right
-    return product.toarray() if is_sparse(product) else product
+    return dense(left @ right)
 
 
 def is_transposed(array: Array) -> bool:

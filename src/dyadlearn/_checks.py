@@ -27,6 +27,7 @@ __all__ = [
     "check_not_empty",
     "check_real",
     "check_same_library",
+    "check_whole",
     "fits_in_memory",
     "reading_numbers",
 ]
@@ -80,6 +81,13 @@ def check_count(value: Any, name: str) -> int:
         raise TypeError(f"{name} must be a whole number of at least 1, found {value!r}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, found {value}.")
+    return int(value)
+
+
+def check_whole(value: Any, name: str, least: int = 1) -> int:
+    """Return a whole number of at least `least`; whatever else is given is a wrong value."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
     return int(value)
 
 

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, is_sparse, take_rows
+from dyadlearn._array import Array, cast, is_sparse, take_rows
 from dyadlearn._checks import check_alphas, check_matrix
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
@@ -37,7 +36,7 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._base import all_or_nothing
-from dyadlearn.models._inputs import cast, check_sizes
+from dyadlearn.models._inputs import check_n_features, check_sizes, is_fitted, mapped
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import sandwich
 
@@ -94,7 +93,8 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     online = _as_online(model)
     rows, labels = _aligned(X, y)
     with all_or_nothing(online):
-        first, first_labels = _sample(rows, labels, 1 if _is_fitted(online.feature_map) else SAMPLE)
+        needs_rows = online.feature_map is not None and not is_fitted(online.feature_map)
+        first, first_labels = _sample(rows, labels, SAMPLE if needs_rows else 1)
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         few = online._learnt
@@ -253,10 +253,8 @@ def tune(
 def _as_online(model: Any) -> OnlineTwoStepRidge:
     """Return the model to fit, refusing what cannot be learnt from sums over rows."""
     if isinstance(model, TwoStepRidge) and not model.searches:
-        kernels, filters = (
-            (model.kernel, model.task_kernel),
-            (model.filter or Tikhonov(), model.task_filter or Tikhonov()),
-        )
+        kernels = (model.kernel, model.task_kernel)
+        filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
         if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
             raise ValueError(
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
@@ -316,11 +314,7 @@ def _checked_rows(model: Any, X: Any) -> Any:
     _check_online(model)
     check_is_fitted(model)
     rows = _whole_rows(X)
-    if rows.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {rows.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features "
-            "as input."
-        )
+    check_n_features(rows, model)
     return rows
 
 
@@ -340,16 +334,6 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     side, task_side = ridge.inverse.with_alpha(ridge.inverse.alpha), ridge.task_inverse
     task_side = None if task_side is None else task_side.with_alpha(task_side.alpha)
     return wanted, rows, labels, OnlineRidge(ridge.statistics, side, task_side)
-
-
-def _is_fitted(transformer: Any) -> bool:
-    """Tell whether a feature map, which may be None, needs no rows to be fitted on."""
-    try:
-        if transformer is not None:
-            check_is_fitted(transformer)
-    except NotFittedError:
-        return False
-    return True
 
 
 def _map_of(model: OnlineTwoStepRidge) -> Any:
@@ -455,9 +439,7 @@ def _located(*blocks: Array, block: Callable[..., Array], parts: tuple[Any, ...]
 
 def _features(block: Array, feature_map: Any) -> Array:
     rows = check_matrix(block, "X", accept_sparse=True)
-    if feature_map is None:
-        return rows
-    return check_matrix(feature_map.transform(rows), "What feature_map returns", accept_sparse=True)
+    return rows if feature_map is None else mapped(rows, feature_map, "feature_map")
 
 
 def _block_statistics(block: Array, labels: Array, parts: tuple[Any, ...]) -> Statistics:

@@ -8,7 +8,7 @@ The model keeps no rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsym
           e = 1 - h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\frac{\lambda}{\sigma_k+\lambda}
               + \Bigl(1 - \sum_k\frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\Bigr),
 
-and with them the formulas of `dyadlearn.holdout.two_step` give the predictions of the model that never saw it,
+and with them the formulas of `dyadlearn.pairing.two_step` give the predictions of the model that never saw it,
 exactly, whatever else was learnt. To leave tasks out (C and D) the statistics must tell the tasks apart.
 
 The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix with eigenvalues s, and
@@ -26,7 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
+from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
@@ -198,8 +198,7 @@ class _LeftOut:
         if setting.new_task and tasks is not None:
             _check_slack(tasks, "tasks")
         for rows in row_blocks(self.Y.shape[0], 8 * 4 * self.Y.shape[1]):
-            labels = double(self.Y[rows, :])
-            labels = labels.toarray() if is_sparse(labels) else labels
+            labels = dense(double(self.Y[rows, :]))
             if tasks is None:  # of independent tasks a pair is as good as its row
                 found = self._leave_out(rows, self.rotated, labels, side)
             elif setting is Setting.B:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, copied, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
 from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["Knowledge", "Pending", "Reservoir", "copied", "without_rows"]
+__all__ = ["Knowledge", "Pending", "Reservoir", "without_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,11 @@ class Reservoir(Stored):
         if self.rows is None:
             return left
         gone = set(zip(_keys(rows), _keys(labels), strict=True))
-        kept = [key not in gone for key in zip(_keys(self.rows), _keys(self.labels), strict=True)]
-        return left._subset(np.flatnonzero(kept))
+        known = zip(_keys(self.rows), _keys(self.labels), strict=True)
+        kept = np.flatnonzero([key not in gone for key in known])
+        if not len(kept):
+            return Reservoir(self.size, self.seed)
+        return replace(left, rows=take_rows(self.rows, kept), labels=take_rows(self.labels, kept))
 
     def without_tasks(self, positions: np.ndarray) -> Reservoir:
         """Return the sample with the labels of some tasks forgotten."""
@@ -118,11 +121,6 @@ class Reservoir(Stored):
         kept = np.delete(np.arange(self.labels.shape[1]), positions)
         labels = self.labels[:, kept] if is_sparse(self.labels) else take_rows(self.labels.T, kept).T
         return replace(self, labels=labels)
-
-    def _subset(self, kept: np.ndarray) -> Reservoir:
-        if not len(kept):
-            return Reservoir(self.size, self.seed)
-        return replace(self, rows=take_rows(self.rows, kept), labels=take_rows(self.labels, kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,16 +255,10 @@ class Knowledge(Stored):
         """Return what is known without some tasks; `cross` as in `dyadlearn.growing.statistics.remove_tasks`."""
         ids = self.task_ids
         if ids is not None:
-            gone = set(positions.tolist())
-            ids = Ids(tuple(label for place, label in enumerate(ids.labels) if place not in gone), ids.name)
+            ids = ids.take(np.delete(np.arange(len(ids)), positions))
         reservoir = None if self.reservoir is None else self.reservoir.without_tasks(positions)
         model = self.model.without_tasks(positions, cross)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir)
-
-
-def copied(rows: Array) -> Array:
-    """Return a copy that does not change when the caller's array does."""
-    return rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)
 
 
 def without_rows(batches: Sequence[Array], gone: Array) -> tuple[Array, ...]:

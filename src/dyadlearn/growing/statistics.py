@@ -25,6 +25,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
+    cast,
     is_sparse,
     largest,
     matmul,
@@ -120,11 +121,7 @@ class Statistics(Stored):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as named numpy arrays, for a file or the wire."""
-        arrays = {"n_rows": np.asarray(self.n_rows), "per_task": np.asarray(self.per_task)}
-        for name in ("gram", "cross", "tasks", "task_gram"):
-            if getattr(self, name) is not None:
-                arrays[name] = to_numpy(getattr(self, name))
-        return arrays
+        return {name: to_numpy(value) for name, value in self.state().items() if value is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Statistics:
@@ -186,7 +183,8 @@ def merge(first: Statistics, second: Statistics) -> Statistics:
     >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
     (4, True)
     """
-    if not _same_tasks(first, second):
+    alike = _shape(first) == _shape(second) and first.per_task == second.per_task
+    if not alike or not equal_features(first.tasks, second.tasks):
         raise ValueError(
             "Only statistics of the same tasks can be added: "
             f"found {_shape(first)} and {_shape(second)}, or features that differ."
@@ -356,10 +354,7 @@ def plus_diagonal(matrix: Array, weights: Any) -> Array:
 
 def double(array: Array) -> Array:
     """Return an array in double precision; one that is so already is not copied."""
-    xp = namespace(array)
-    if array.dtype == xp.float64:
-        return array
-    return array.astype(np.float64) if is_sparse(array) else xp.astype(array, xp.float64)
+    return cast(array, namespace(array).float64)
 
 
 def _is_gram(matrix: Array, slack: float) -> bool:
@@ -377,18 +372,13 @@ def _alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
 
 
 def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
-    gram, cross = (
-        (first.gram + second.gram, first.cross + second.cross)
-        if sign > 0
-        else (first.gram - second.gram, first.cross - second.cross)
+    """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
+    return replace(
+        first,
+        n_rows=first.n_rows + sign * second.n_rows,
+        gram=first.gram + sign * second.gram,
+        cross=first.cross + sign * second.cross,
     )
-    return replace(first, n_rows=first.n_rows + sign * second.n_rows, gram=gram, cross=cross)
-
-
-def _same_tasks(first: Statistics, second: Statistics) -> bool:
-    if _shape(first) != _shape(second) or first.per_task != second.per_task:
-        return False
-    return equal_features(first.tasks, second.tasks)
 
 
 def _shape(state: Statistics) -> str:

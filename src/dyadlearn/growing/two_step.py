@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn._state import Stored
 from dyadlearn.growing.inverse import RidgeInverse
 from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, collect, double, remove_rows, remove_tasks
@@ -124,9 +124,8 @@ class OnlineRidge(Stored):
                 return error
         error = 0.0
         for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
-            labels = double(Y[rows, :])
             found = A[rows, :] if tasks is None else A[rows, :] @ tasks.T
-            error += float(xp.sum((found - (labels.toarray() if is_sparse(labels) else labels)) ** 2))
+            error += float(xp.sum((found - dense(double(Y[rows, :]))) ** 2))
         return error
 
     def with_rows(self, Phi: Array, Y: Array) -> OnlineRidge:

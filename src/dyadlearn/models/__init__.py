@@ -1,12 +1,10 @@
 """The estimators: thin shells over pure functions."""
 
-from dyadlearn.models._tasks import Tasks
-from dyadlearn.models.independent import IndependentTaskRidge
-from dyadlearn.models.kronecker import KroneckerRidge
+from dyadlearn.models._inputs import Tasks
+from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.projection import CanonicalProjection
-from dyadlearn.models.two_step import TwoStepRidge
 
 __all__ = [
     "CanonicalProjection",

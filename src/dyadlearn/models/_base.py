@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyadlearn._array import Array, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, cast, is_foreign, namespace, to_numpy
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
@@ -24,6 +24,7 @@ from dyadlearn._checks import (
     check_same_library,
     reading_numbers,
 )
+from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
@@ -32,21 +33,22 @@ from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     align_side,
-    cast,
     cell_weights,
+    check_fit_memory,
+    check_labels_given,
+    check_n_features,
     check_names,
     check_orientation,
     check_sizes,
     checked_tasks,
+    groups_in_order,
     in_range,
     in_training_order,
-    pair_columns,
     positions,
+    unwrap_tasks,
     working_dtype,
 )
-from dyadlearn.models._memory import check_fit_memory
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
-from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -182,7 +184,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
-        first, second = pair_columns(pairs)
+        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
         model = self._expansion()
         n_tasks = model.n_tasks if task_rows is None else task_rows.size
         ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
@@ -263,11 +265,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         rows = check_matrix(table.values, "X")
         if reset:
             self.n_features_in_ = int(rows.shape[1])
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
+        check_n_features(rows, self)
         return rows
 
     def _check_alphas(self) -> None:
@@ -283,12 +281,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
         )
 
-    def _check_labels_given(self, y: Any) -> None:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a grid of labels."
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class Training:
@@ -296,21 +288,17 @@ class Training:
 
     Attributes
     ----------
-    rows, task_rows : array or sparse matrix of shape (m, d) and (q, r), the latter or None
-        Features or kernels.
+    instances, tasks : Table of shape (m, d) and (q, r), the latter or None
+        Features, which may be sparse, or kernels.
     grid : Table
-        With the ids of both sides.
+        The labels (m, q), with the ids of both sides.
     weights : array of shape (m, q) or None
-    names, task_names : Ids or None
-        What the columns of both sides are called.
     """
 
-    rows: Array
-    task_rows: Array | None
+    instances: Table
+    tasks: Table | None
     grid: Table
     weights: Array | None
-    names: Ids | None
-    task_names: Ids | None
 
 
 class PairwiseRidge(PairModel, stored=False):
@@ -386,17 +374,18 @@ class PairwiseRidge(PairModel, stored=False):
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         """Check parameters and data, and bring the data into one order."""
         self._check_params()
-        self._check_labels_given(y)
+        check_labels_given(y, self)
         spec, task_spec = self._spec(), self._task_spec()
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
         task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
         check_orientation(grid, instances, task_table)
-        instances, ids = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
-        rows = self._validated_instances(instances, spec, reset=True)
-        task_rows, task_ids, task_names = None, grid.column_ids, None
+        instances = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
+        rows, task_rows = self._validated_instances(instances, spec, reset=True), None
+        grid = replace(grid, row_ids=instances.row_ids)
         if task_table is not None:
-            task_table, task_ids = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
-            task_rows, task_names = check_rows(task_table.values, task_spec, "tasks"), task_table.column_ids
+            task_table = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
+            task_rows = check_rows(task_table.values, task_spec, "tasks")
+            grid = replace(grid, column_ids=task_table.row_ids)
         check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
         check_sizes(rows, grid.values, task_rows)
         dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
@@ -405,19 +394,18 @@ class PairwiseRidge(PairModel, stored=False):
             sides.append(side_size(task_rows, task_spec))
         kind = self._pairing_type(len(sides) > 1)
         check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
-        rows = cast(rows, dtype)
+        instances = replace(instances, values=cast(rows, dtype))
         # The labels are kept and solved for again: they must not change when the caller's array does.
         labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
-        task_rows = None if task_rows is None else cast(task_rows, dtype)
+        task_table = None if task_table is None else replace(task_table, values=cast(task_rows, dtype))
         check_labels(labels)
-        weights = cell_weights(sample_weight, labels, ids, task_ids)
+        weights = cell_weights(sample_weight, replace(grid, values=labels))
         if weights is not None:
             xp = namespace(labels)
             labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
             if bool(xp.all(xp.isnan(labels))):
                 raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        grid = Table(labels, ids, task_ids, grid.kind, grid.is_vector)
-        return Training(rows, task_rows, grid, weights, instances.column_ids, task_names)
+        return Training(instances, task_table, replace(grid, values=labels), weights)
 
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
@@ -425,11 +413,10 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
-        ids, task_ids = data.grid.row_ids, data.grid.column_ids
-        sides = [fit_side(data.rows, spec, ids, data.names, "instance") for spec in specs]
+        sides = [fit_side(data.instances, spec, "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
-        if data.task_rows is not None and self._learns_from_tasks:
-            task_sides = [fit_side(data.task_rows, spec, task_ids, data.task_names, "task") for spec in task_specs]
+        if data.tasks is not None and self._learns_from_tasks:
+            task_sides = [fit_side(data.tasks, spec, "task") for spec in task_specs]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _posed(self) -> Problem:
@@ -562,13 +549,9 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         grid = self._grid
-        held_out = self._held_out(
-            as_setting(setting),
-            groups=in_order(groups, grid.row_ids, None, "groups"),
-            task_groups=in_order(task_groups, grid.column_ids, None, "task_groups"),
-            cells=in_order(cells, grid.row_ids, grid.column_ids, "cells"),
-        )
-        return grid.restore(held_out)
+        groups, task_groups = groups_in_order(grid, groups, task_groups)
+        cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
+        return grid.restore(self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells))
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
         """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""

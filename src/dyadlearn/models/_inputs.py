@@ -1,53 +1,104 @@
-"""How what users hand in becomes what a model works on: order by ids, sizes, dtypes, positions."""
+"""How what users hand in becomes what a model works on: order by ids, sizes, memory, dtypes, positions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_sparse, namespace, to_numpy
-from dyadlearn._checks import reading_numbers
-from dyadlearn._codes import Column, id_columns
+from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
+from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
+from dyadlearn._codes import Column
+from dyadlearn._estimates import SideSize
+from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, Side, check_rows
-from dyadlearn.models._tasks import unwrap_tasks
+from dyadlearn.pairing import Pairing
 
 __all__ = [
+    "Tasks",
     "align_side",
-    "cast",
     "cell_weights",
+    "check_fit_memory",
+    "check_labels_given",
+    "check_n_features",
     "check_names",
     "check_orientation",
     "check_sizes",
     "checked_filter",
     "checked_tasks",
+    "groups_in_order",
     "in_range",
     "in_training_order",
-    "pair_columns",
+    "is_fitted",
+    "mapped",
     "positions",
+    "unwrap_tasks",
     "working_dtype",
 ]
 
+_WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "sparse": "sparse features"}
 
-def align_side(
-    table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str
-) -> tuple[Table, Ids | None]:
-    """Bring a side's table into the order of the labels; return it with its ids."""
+
+class Tasks(Stored):
+    """Tasks that no cross-validation will slice.
+
+    scikit-learn cuts any array-like metadata as long as `X` into training and test rows. With as
+    many tasks as instances that would cut the tasks too. A holder is not array-like, so it is
+    passed on whole.
+
+    Parameters
+    ----------
+    array : array, sparse matrix or frame of shape (q, r) or (q, q)
+        The features or the kernel of the tasks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn import config_context
+    >>> from sklearn.model_selection import cross_validate
+    >>> from dyadlearn import Tasks, TwoStepRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 3)), rng.normal(size=(6, 6))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = TwoStepRidge().set_fit_request(tasks=True).set_score_request(tasks=False)
+    ...     result = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
+    >>> result["test_score"].shape
+    (3,)
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __repr__(self) -> str:
+        shape = getattr(self.array, "shape", None)
+        return f"Tasks({type(self.array).__name__}{'' if shape is None else f' of shape {tuple(shape)}'})"
+
+
+def unwrap_tasks(tasks: Any) -> Any:
+    """Return the array in a `Tasks` holder, or what came without one."""
+    return tasks.array if isinstance(tasks, Tasks) else tasks
+
+
+def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str) -> Table:
+    """Bring a side's table into the order of the labels; where these have ids, its rows have them too."""
     if spec.is_precomputed and table.column_ids is not None:
         row_ids = table.row_ids or table.column_ids
         if len(row_ids) == len(table.column_ids):
             table = replace(table, row_ids=row_ids)
             table = table.columns_as(row_ids, f"the columns of {name}", f"the rows of {name}")
-    if table.row_ids is None or target is None:
-        return table, target or table.row_ids
-    if len(table.row_ids) == len(target):
+    if target is None:
+        return table
+    if table.row_ids is not None and len(table.row_ids) == len(target):
         order = table.row_ids.order_as(target, name, target_name)
         table = table.take(order, order if spec.is_precomputed else None)
-    return table, target
+    return replace(table, row_ids=target)
 
 
 def in_training_order(table: Table, side: Side, name: str) -> Table:
@@ -112,22 +163,100 @@ def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
         )
 
 
-def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: Ids | None) -> Array | None:
+def fit_numbers(
+    pairing: type[Pairing],
+    shape: tuple[int, int],
+    sides: Sequence[SideSize],
+    *,
+    observed: float = 1.0,
+    weighted: bool = False,
+) -> dict[str, float]:
+    """Return the peak of each step of a fit: decomposing the instances, the tasks, and solving for the grid.
+
+    Parameters
+    ----------
+    pairing : type of Pairing
+        What will be fitted.
+    shape : (int, int)
+        Of the grid.
+    sides : one or two of SideSize
+        What is decomposed: instances, and tasks where there are any.
+    observed : float, default=1.0
+        Share of the cells that are.
+    weighted : bool, default=False
+    """
+    grid = shape[0] * shape[1]
+    # The labels are copied, and so are weights; what is checked of them leaves masks of one byte for a number.
+    labels = (2.0 if weighted else 1.0) * grid
+    steps, kept = {}, labels
+    for name, side in zip(("instance", "task"), sides, strict=False):
+        steps[name] = kept + side.decomposing
+        kept += side.kept
+    solving = pairing.closed_numbers(shape, sides)
+    if weighted or observed < 1:
+        # The completed grid and the unknowns of the solver are kept.
+        solving = max(pairing.completion_numbers(shape, sides, observed, weighted), 2 * grid + solving)
+    steps["grid"] = max(kept + solving, labels + (1.4 if weighted else 0.2) * grid)
+    return steps
+
+
+def check_fit_memory(
+    pairing: type[Pairing], labels: Array, sides: Sequence[SideSize], dtype: Any, *, weighted: bool
+) -> None:
+    """Refuse a fit that does not fit in memory.
+
+    Parameters
+    ----------
+    pairing : type of Pairing
+        What will be fitted.
+    labels : array of shape (m, q)
+        As they came; NaN where not observed.
+    sides : one or two of SideSize
+        What will be decomposed.
+    dtype : dtype
+        What will be computed in.
+    weighted : bool
+        Whether there are weights.
+    """
+    xp = namespace(labels)
+    size = int(xp.finfo(dtype).bits) // 8
+    shape = tuple(labels.shape)
+    # Cells are counted only where it matters how many are observed.
+    worst = fit_numbers(pairing, shape, sides, observed=0.999, weighted=weighted)
+    if fits_in_memory(size * max(worst.values()), labels):
+        return
+    observed = 1.0 - float(xp.mean(xp.astype(xp.isnan(labels), dtype)))
+    steps = fit_numbers(pairing, shape, sides, observed=observed, weighted=weighted)
+    step = max(steps, key=lambda name: steps[name])
+    purpose = f"Fitting a grid of {shape[0]} × {shape[1]}"
+    if step != "grid":
+        side = sides[0] if step == "instance" else sides[1]
+        columns = side.n_rows if _WHAT[side.form] == "kernel" else side.n_columns
+        purpose = f"Decomposing the {side.n_rows} × {columns} {step} {_WHAT[side.form]}"
+    check_memory(size * steps[step], labels, purpose)
+
+
+def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
+    """Refuse to learn without labels, in the words of scikit-learn."""
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
+
+
+def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
     """Return the weight of each cell (m, q), or None where all weigh the same.
 
     Parameters
     ----------
     sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-    labels : array of shape (m, q)
-    ids, task_ids : Ids or None
-        Of the rows and columns of the labels.
+    grid : Table
+        The labels (m, q).
     """
     if sample_weight is None:
         return None
-    values = to_numpy(in_order(sample_weight, ids, task_ids, "sample_weight"))
+    values = to_numpy(in_order(sample_weight, grid.row_ids, grid.column_ids, "sample_weight"))
     with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
-    m, q = labels.shape
+    m, q = grid.values.shape
     if values.shape not in ((), (m,), (m, 1), (m, q)):
         raise ValueError(
             f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
@@ -138,7 +267,7 @@ def cell_weights(sample_weight: Any, labels: Array, ids: Ids | None, task_ids: I
     values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, (m, q))
     if (values == 1).all():
         return None
-    return as_array_of(values.copy(), labels, labels.dtype)
+    return as_array_of(values.copy(), grid.values, grid.values.dtype)
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
@@ -148,6 +277,35 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
     if not isinstance(filter, SpectralFilter):
         raise TypeError(f"{name} must be a spectral filter such as Tikhonov(), found {filter!r}.")
     return filter
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Tell whether any estimator of scikit-learn's kind has been fitted."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def mapped(rows: Array, feature_map: Any, name: str) -> Array:
+    """Return the features that a fitted map makes of rows; messages call it by `name`."""
+    return check_matrix(feature_map.transform(rows), f"What {name} returns", accept_sparse=True)
+
+
+def check_n_features(rows: Array, model: Any) -> None:
+    """Refuse rows of X with more or fewer columns than a fitted model had, in the words of scikit-learn."""
+    if rows.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features "
+            "as input."
+        )
+
+
+def groups_in_order(grid: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
+    """Return what is left out together, instances and tasks, in the order of the labels where both have ids."""
+    groups = in_order(groups, grid.row_ids, None, "groups")
+    return groups, in_order(task_groups, grid.column_ids, None, "task_groups")
 
 
 def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
@@ -165,22 +323,11 @@ def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
     return float_dtype(*floats) if floats else namespace(*(array for array, _ in present)).float64
 
 
-def cast(array: Array, dtype: Any) -> Array:
-    if array.dtype == dtype:
-        return array
-    return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
-
-
 def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return labels and predictions in units whose squares do not overflow, for a score that units do not change."""
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
-
-
-def pair_columns(pairs: Any) -> tuple[Column, Column]:
-    """Return the two columns of a table of pairs, which may be empty."""
-    return ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
 
 
 def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, is_sparse, namespace
+from dyadlearn._array import Array, copied, is_sparse, take_block, take_rows
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram
 from dyadlearn.pairing.expansion import NewRows
@@ -31,6 +31,10 @@ class KernelSpec(Stored):
     def is_precomputed(self) -> bool:
         """Whether the user hands in Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def take(self, values: Array, rows: Array, training: Array) -> Array:
+        """Return some rows of a side, features or kernel; of a kernel only their values with those of training."""
+        return take_block(values, rows, training) if self.is_precomputed else take_rows(values, rows)
 
     def _fits(self) -> bool:
         return self.is_precomputed or check_kernel(self.kernel, self.params) is not None
@@ -105,18 +109,18 @@ def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     return SideSize(n, n, d, "gram" if spec.is_precomputed else "kernel")
 
 
-def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, name: str) -> Side:
+def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """Decompose one side.
 
     Parameters
     ----------
-    rows : array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n)
+    table : Table
+        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n).
     spec : KernelSpec
-    ids, names : Ids or None
-        Of rows and columns.
     name : str
         "instance" or "task", for messages.
     """
+    rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
     if spec.is_precomputed:
         if n != d:
@@ -132,8 +136,7 @@ def fit_side(rows: Array, spec: KernelSpec, ids: Ids | None, names: Ids | None, 
         return Side(spec, Spectrum.from_features(kept, name=f"The {name} features"), ids, names, None, d)
     kernel = gram(rows, kernel=spec.kernel, params=spec.params)
     # Predictions must not change when the caller's array does.
-    kept = rows.copy() if is_sparse(rows) else namespace(rows).asarray(rows, copy=True)
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, kept, d)
+    return Side(spec, _decomposed(kernel, spec, name), ids, names, copied(rows), d)
 
 
 def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_matrix, check_same_library
+from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._checks import check_alphas, check_choice, check_same_library, check_whole
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import Knowledge, Reservoir, copied
+from dyadlearn.growing.knowledge import Knowledge, Reservoir
 from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.labels import read_labels
@@ -28,15 +26,17 @@ from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_define
 from dyadlearn.models._base import PairModel, all_or_nothing
 from dyadlearn.models._inputs import (
     align_side,
-    cast,
+    check_labels_given,
     check_orientation,
     check_sizes,
     checked_tasks,
+    is_fitted,
+    mapped,
     positions,
+    unwrap_tasks,
     working_dtype,
 )
 from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models._tasks import unwrap_tasks
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
@@ -179,8 +179,9 @@ class OnlineTwoStepRidge(PairModel):
             rows, grid = self._read_rows(X, y, None, reset=True)
             task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
-                table, task_ids = self._read_tasks(tasks, grid.column_ids)
-                task_rows, task_names = check_rows(table.values, _LINEAR, "tasks"), table.column_ids
+                table = self._read_tasks(tasks, grid.column_ids)
+                task_rows = check_rows(table.values, _LINEAR, "tasks")
+                task_ids, task_names = table.row_ids, table.column_ids
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
@@ -331,7 +332,7 @@ class OnlineTwoStepRidge(PairModel):
                 "The labels of the tasks are needed to forget them: give them as y, with the instances as X, or let "
                 "the model keep its tasks apart (keep_tasks=True)."
             )
-        ids = None if learnt.task_ids is None else Ids(tuple(learnt.task_ids.labels[place] for place in where))
+        ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         grid, chunks = self._chunks(X, y, ids)
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
@@ -557,8 +558,7 @@ class OnlineTwoStepRidge(PairModel):
     def _check_params(self) -> None:
         self._check_alphas()
         check_choice(self.solver, "solver", SOLVERS)
-        if isinstance(self.reservoir, bool) or not isinstance(self.reservoir, Integral) or self.reservoir < 0:
-            raise ValueError(f"reservoir must be a whole number of at least 0, found {self.reservoir!r}.")
+        check_whole(self.reservoir, "reservoir", 0)
 
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
@@ -576,8 +576,7 @@ class OnlineTwoStepRidge(PairModel):
         if tasks is not None:
             if Psi is None:
                 self._refuse_tasks()
-            table, _ = self._read_tasks(tasks, None)
-            Psi = self._mapped_tasks(self._checked_tasks(table))
+            table, Psi = self._known_tasks(tasks, None)
             self._check_library(tasks=Psi)
         return table, None if Psi is None else NewRows(cast(Psi, self._learnt.dtype), lambda part: part, 0)
 
@@ -588,14 +587,14 @@ class OnlineTwoStepRidge(PairModel):
         """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         check_orientation(grid, table, None)
-        table, _ = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
+        table = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, _LINEAR, reset=reset)
         check_sizes(rows, grid.values, None)
         return rows, grid
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
-        self._check_labels_given(y)
+        check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
             if not values.has_canonical_format:
@@ -607,18 +606,18 @@ class OnlineTwoStepRidge(PairModel):
             assert_all_finite(grid.values, input_name="Y")
         elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
             raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
-        if grid.column_ids is None or known is None:
-            return grid
-        order = grid.column_ids.order_as(known, "the columns of Y", "the tasks")
-        return grid if order is None else replace(grid, values=take_rows(grid.values.T, order).T, column_ids=known)
+        return grid.columns_as(known, "the columns of Y", "the tasks")
 
-    def _read_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Ids | None]:
-        """Return tasks as they came, in the order of the `target` ids where both have ids, and their ids."""
+    def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
+        """Return tasks as they came, in the order of the `target` ids where both have ids."""
         table = read_table(unwrap_tasks(tasks), "tasks")
         return align_side(table, target, _LINEAR, "tasks", "the columns of Y")
 
-    def _checked_tasks(self, table: Table) -> Array:
-        return checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
+        """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
+        table = self._read_tasks(tasks, target)
+        rows = checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
         """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
@@ -628,8 +627,8 @@ class OnlineTwoStepRidge(PairModel):
             return None, ids
         if tasks is None:
             raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
-        table, ids = self._read_tasks(tasks, ids)
-        return double(copied(self._mapped_tasks(self._checked_tasks(table)))), ids
+        table, Psi = self._known_tasks(tasks, ids)
+        return double(copied(Psi)), table.row_ids
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
         """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
@@ -675,23 +674,15 @@ class OnlineTwoStepRidge(PairModel):
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return rows if self.feature_map is None else _transformed(self.feature_map_, rows, "feature_map")
+        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
 
     def _mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
         if self.task_feature_map is not None:
-            rows = _transformed(self.task_feature_map_, rows, "task_feature_map")
-        return rows.toarray() if is_sparse(rows) else rows
+            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
+        return dense(rows)
 
 
 def _fitted(transformer: Any, *data: Any) -> Any:
     """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
-    try:
-        check_is_fitted(transformer)
-    except NotFittedError:
-        return clone(transformer).fit(*data)
-    return transformer
-
-
-def _transformed(transformer: Any, rows: Array, name: str) -> Array:
-    return check_matrix(transformer.transform(rows), f"What {name} returns", accept_sparse=True)
+    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)

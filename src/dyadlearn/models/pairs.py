@@ -13,16 +13,15 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, cast, check_names, in_range
+from dyadlearn.models._inputs import align_side, check_labels_given, check_names, in_range, unwrap_tasks
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models._tasks import unwrap_tasks
 
 __all__ = ["PairRegressor"]
 
@@ -97,7 +96,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     n_dropped_: int
     n_repeated_: int
     n_contradicting_: int
-    _names: tuple[tuple[Hashable, ...] | None, tuple[Hashable, ...] | None]
+    _names: tuple[Ids | None, Ids | None]
 
     _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "m q", "instance_ids_": "m", "task_ids_": "q"}
 
@@ -124,8 +123,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self
         """
         model = self._checked_model(sample_weight is not None)
-        if y is None:
-            raise ValueError("PairRegressor requires y to be passed, but the target y is None: give a value per pair.")
+        check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
         instances, tasks = self._tables(model)
@@ -142,8 +140,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self.instance_ids_, self.task_ids_ = found.instances, found.tasks
         self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
         self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
-        names, task_names = instances.column_ids, None if tasks is None else tasks.column_ids
-        self._names = (None if names is None else names.labels, None if task_names is None else task_names.labels)
+        self._names = instances.column_ids, None if tasks is None else tasks.column_ids
         return self
 
     def predict(self, pairs: Any) -> Array:
@@ -163,7 +160,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         rows, instance_ids = distinct(first, "pairs")
         columns, task_ids = distinct(second, "pairs")
         instances, tasks = self._tables(self.model_)
-        names, task_names = (None if labels is None else Ids(labels) for labels in self._names)
+        names, task_names = self._names
         check_names(names, instances.column_ids, "instances")
         X = _looked_up(instances, instance_ids, self.instance_ids_, self.model_._spec(), "instances")
         if tasks is None or self.model_._task_side is None:
@@ -244,8 +241,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
 def _read_entities(given: Any, spec: KernelSpec, side: str) -> Table:
     """Return the table of a side: a matrix, the ids of its rows and, of features, their names where they have any."""
-    table, ids = align_side(read_table(unwrap_tasks(given), side), None, spec, side, side)
-    if table.kind is not None and ids is None:
+    table = align_side(read_table(unwrap_tasks(given), side), None, spec, side, side)
+    if table.kind is not None and table.row_ids is None:
         raise IdError(
             f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
             "whose ids are its row positions."
@@ -263,7 +260,7 @@ def _read_entities(given: Any, spec: KernelSpec, side: str) -> Table:
             f"{tuple(values.shape)}."
         )
     names = None if spec.is_precomputed else table.column_ids
-    return Table(values, ids or Ids(tuple(range(values.shape[0]))), names)
+    return Table(values, table.row_ids or Ids(tuple(range(values.shape[0]))), names)
 
 
 def _looked_up(

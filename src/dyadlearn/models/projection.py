@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +14,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dyadlearn._array import is_sparse, refuse_mask, row_blocks
+from dyadlearn._checks import check_whole
 from dyadlearn._state import Stored, StoredEstimator, is_shaped
 from dyadlearn.models._base import all_or_nothing
+from dyadlearn.models._inputs import check_labels_given
 
 __all__ = ["CanonicalProjection"]
 
@@ -147,9 +148,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         array of shape (n, k), with an intercept (n, k + 1)
         """
         check_is_fitted(self)
-        rows = validate_data(
-            self, refuse_mask(X, "X"), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        rows = self._rows(X, reset=False)
         V = self._seen.directions[0]
         # Of one precision with V: a product of two would make a copy of all of V.
         features = rows.astype(V.dtype, copy=False) @ V
@@ -197,21 +196,20 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        given = refuse_mask(X, "X")
+        return validate_data(self, given, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
         for name, least in (("n_components", 1), ("n_oversamples", 0), ("n_iter", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            check_whole(getattr(self, name), name, least)
+        check_labels_given(y, self, "")
         labels = check_array(
             refuse_mask(y, "y"), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y"
         )
         labels = labels.reshape(-1, 1) if labels.ndim == 1 else labels
-        rows = validate_data(
-            self, refuse_mask(X, "X"), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        rows = self._rows(X, reset=reset)
         if rows.shape[0] != labels.shape[0]:
             raise ValueError(f"X has {rows.shape[0]} rows, but y has {labels.shape[0]}: give labels for every row.")
         if not reset and labels.shape[1] != self._seen.y_sum.shape[0]:
@@ -219,19 +217,9 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         labels = sparse.csr_array(labels)
         cross = sparse.csr_array(sparse.csr_array(rows).T @ labels, dtype=rows.dtype)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if reset else self._seen.seed
-        plan = _Plan(int(self.n_components), int(self.n_oversamples), int(self.n_iter))
-        x_sum, y_sum = (_sums(part) for part in (rows, labels))
-        return _Seen(rows.shape[0], x_sum, y_sum, _sums(labels**2), (cross,), plan, seed)
-
-
-@dataclass(frozen=True)
-class _Plan(Stored):
-    n_components: int
-    n_oversamples: int
-    n_iter: int
-
-    def _fits(self) -> bool:
-        return self.n_components > 0 and self.n_oversamples >= 0 and self.n_iter >= 0
+        sums = (_sums(rows), _sums(labels), _sums(labels**2))
+        how = (int(self.n_components), int(self.n_oversamples), int(self.n_iter))
+        return _Seen(rows.shape[0], *sums, (cross,), *how, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +235,9 @@ class _Seen(Stored):
     y_sum: np.ndarray
     y_squares: np.ndarray
     parts: tuple[Any, ...]
-    plan: _Plan
+    n_components: int
+    n_oversamples: int
+    n_iter: int
     seed: int
 
     _kept: ClassVar[tuple[str, ...]] = ("directions",)
@@ -257,6 +247,8 @@ class _Seen(Stored):
         V, values = vars(self).get("directions", (None, None))
         return (
             len(self.parts) > 0
+            and self.n_components > 0
+            and min(self.n_oversamples, self.n_iter) >= 0
             and all(is_sparse(part) and part.shape == (self.x_sum.size, self.y_sum.size) for part in self.parts)
             and is_shaped(V, self.x_sum.size, None)
             and is_shaped(values, None if V is None else V.shape[1])
@@ -267,14 +259,13 @@ class _Seen(Stored):
         while len(parts) > 1 and parts[-1].nnz >= parts[-2].nnz / 2:
             last = parts.pop()
             parts[-1] = sparse.csr_array(parts[-1] + last)
-        return _Seen(
-            self.n_rows + chunk.n_rows,
-            self.x_sum + chunk.x_sum,
-            self.y_sum + chunk.y_sum,
-            self.y_squares + chunk.y_squares,
-            tuple(parts),
-            chunk.plan,
-            self.seed,
+        return replace(
+            chunk,
+            n_rows=self.n_rows + chunk.n_rows,
+            x_sum=self.x_sum + chunk.x_sum,
+            y_sum=self.y_sum + chunk.y_sum,
+            y_squares=self.y_squares + chunk.y_squares,
+            parts=tuple(parts),
         )
 
     @property
@@ -284,12 +275,12 @@ class _Seen(Stored):
     @cached_property
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
         """Left singular vectors V (p, k) and singular values (k,)."""
-        q, wanted = self.y_sum.shape[0], self.plan.n_components
-        width = min(q, wanted + self.plan.n_oversamples)
+        q, wanted = self.y_sum.shape[0], self.n_components
+        width = min(q, wanted + self.n_oversamples)
         rng = np.random.default_rng(self.seed)
         Q = np.eye(q) if width == q else np.linalg.qr(rng.standard_normal((q, width)))[0]
         cross = sparse.csr_array(sum(self.parts[1:], start=self.parts[0]))
-        for _ in range(0 if width == q else self.plan.n_iter):
+        for _ in range(0 if width == q else self.n_iter):
             Q = np.linalg.qr(self._squared(cross, Q))[0]
         # In ascending order.
         values, vectors = np.linalg.eigh(Q.T @ self._squared(cross, Q))

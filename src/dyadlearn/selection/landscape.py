@@ -1,4 +1,4 @@
-r"""Scores over all regularisations.
+r"""Scores over all regularisations, and between and beyond the values of a grid.
 
 How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
 the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
@@ -20,21 +20,27 @@ from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas, check_memory
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn._progress import Progress
-from dyadlearn._tables import in_order
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
 from dyadlearn.metrics import PreparedScorer, scorer
-from dyadlearn.metrics.choice import warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["MAX_MEMORY", "landscape", "scored"]
+__all__ = ["LeftOut", "landscape", "refined_alphas", "scored"]
 
 #: About how many bytes stacks of predictions take, unless told otherwise.
 MAX_MEMORY = 2**30
 
+#: What is left out together: the groups of instances and of tasks, and the folds.
+LeftOut = tuple[Any, Any, Any]
+
 # Scores need no more digits than this, and the last ones are the dearest.
 _SEARCH_TOL = 1e-5
+
+# How precisely the logarithms of regularisations are refined.
+_DIGITS = 1e-3
 
 
 def landscape(
@@ -102,15 +108,14 @@ def landscape(
     if isinstance(model, Problem):
         problem = model
     else:
-        problem, grid = model._problem(), model._grid
-        groups = in_order(groups, grid.row_ids, None, "groups")
-        task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
+        problem = model._problem()
+        groups, task_groups = groups_in_order(model._grid, groups, task_groups)
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
-    options = {"max_memory": max_memory, "progress": progress}
-    scores = scored(problem, rows, columns, wanted, scoring, (groups, task_groups, cv), options)
+    left_out = (groups, task_groups, cv)
+    scores = scored(problem, rows, columns, wanted, scoring, left_out, max_memory=max_memory, progress=progress)
     for letter, found in scores.items():
         warn_of_undefined(found, rows, columns if found.ndim == 2 else None, letter, 2)
     return scores
@@ -122,8 +127,10 @@ def scored(
     task_alphas: list[float],
     settings: Sequence[Setting],
     scoring: Any,
-    labels: tuple[Any, Any, Any],
-    options: dict[str, Any],
+    left_out: LeftOut,
+    *,
+    max_memory: int = MAX_MEMORY,
+    progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
 
@@ -133,11 +140,10 @@ def scored(
     alphas, task_alphas : lists of float
     settings : sequence of Setting
     scoring : str, callable or Scorer
-    labels : (groups, task_groups, cv)
-    options : dict
-        ``max_memory`` and ``progress``.
+    left_out : (groups, task_groups, cv)
+    max_memory, progress : as in `landscape`
     """
-    groups, task_groups, cv = labels
+    groups, task_groups, cv = left_out
     pairing = problem.pairing
     for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
@@ -151,16 +157,62 @@ def scored(
     columns = task_alphas if has_two else [1.0]
     found: dict[str, np.ndarray] = {}
     if problem.is_complete and cv is None:  # all settings share their products
-        found = _swept(problem, alphas, columns, settings, scoring, groups, task_groups, options)
+        found = _swept(problem, alphas, columns, settings, scoring, groups, task_groups, max_memory, progress)
     else:
         for setting in settings:
             how = plan(problem, setting, groups, task_groups, cv)
             if how.swept is None:
-                found[setting.value] = _one_by_one(how, alphas, columns, scoring, options["progress"])
+                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress)
             else:
-                given = (how.groups, how.task_groups, options)
+                given = (how.groups, how.task_groups, max_memory, progress)
                 found |= _swept(how.swept, alphas, columns, [setting], scoring, *given)
     return found if has_two else {letter: scores[:, 0] for letter, scores in found.items()}
+
+
+def refined_alphas(
+    problem: Problem, setting: Setting, free: Sequence[bool], left_out: LeftOut
+) -> tuple[dict[str, float], float]:
+    """Minimise the mean squared error over the logarithms of the free regularisations.
+
+    The simplex of Nelder and Mead starts at the regularisations of `problem` and needs no derivatives. Where nothing
+    better than the start is found, but for rounding, the start is returned: it is the most regularised of its equals.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    free : (bool, bool)
+        Which of `alpha` and `task_alpha` may move.
+    left_out : (groups, task_groups, cv)
+
+    Returns
+    -------
+    alphas : dict of str to float
+        The best regularisations found, by their names.
+    score : float
+    """
+    from scipy.optimize import minimize
+
+    names, start = list(problem.pairing.alphas), np.array(list(problem.pairing.alphas.values()))
+    moving = np.flatnonzero([may_move and value > 0 for may_move, value in zip(free, start, strict=False)])
+
+    def point(logarithms: np.ndarray) -> np.ndarray:
+        values = start.copy()
+        values[moving] = np.exp(np.clip(logarithms, -50.0, 50.0))
+        return values
+
+    def error(logarithms: np.ndarray) -> float:
+        alpha, task_alpha = [*point(logarithms), 1.0][:2]
+        given = ([alpha], [task_alpha], [setting], "neg_mean_squared_error", left_out)
+        return -float(scored(problem, *given, progress=False)[setting.value].squeeze())
+
+    begin = np.log(start[moving])
+    best, score = start, -error(begin)
+    if moving.size:
+        found = minimize(error, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
+        if not as_good(np.asarray(score), -float(found.fun)):
+            best, score = point(found.x), -float(found.fun)
+    return dict(zip(names, best.tolist(), strict=True)), score
 
 
 def _swept(
@@ -171,16 +223,17 @@ def _swept(
     scoring: Any,
     groups: Any,
     task_groups: Any,
-    options: dict[str, Any],
+    max_memory: int,
+    progress: bool | None,
 ) -> dict[str, np.ndarray]:
     """Score complete labels, many regularisations and settings together."""
     Y = problem.Y
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
-    per_stack = max(1, options["max_memory"] // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
+    per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
     squared = scoring == "neg_mean_squared_error"
     _check_memory(problem, (len(alphas), len(task_alphas)), per_stack, settings, squared, (groups, task_groups))
-    with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", options["progress"]) as bar:
+    with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(
             wanted: Sequence[Setting], rows: Sequence[float], columns: Sequence[float]

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
-from dyadlearn._checks import check_choice
+from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
+from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
-from dyadlearn._tables import in_order
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
@@ -156,11 +156,14 @@ def nested_score(
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     data = clone(search)._read(X, y, tasks, None)
-    side, grid, Y = _Rows.of(data.rows, search._spec(), "X"), data.grid, data.grid.values
-    task_side = None if data.task_rows is None else _Rows.of(data.task_rows, search._task_spec(), "tasks")
-    groups = in_order(groups, grid.row_ids, None, "groups")
+    rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
+    grid, Y = data.grid, data.grid.values
+    spec, task_spec = search._spec(), search._task_spec()
+    _check_square(rows, spec, "X")
+    if task_rows is not None:
+        _check_square(task_rows, task_spec, "tasks")
+    groups, task_groups = groups_in_order(grid, groups, task_groups)
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
-    task_groups = in_order(task_groups, grid.column_ids, None, "task_groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
 
     folds = SettingKFold(setting, n_splits, random_state=random_state)
@@ -177,17 +180,17 @@ def nested_score(
             inner = clone(search).set_params(progress=False)
             labels = _hidden(Y, train) if setting is Setting.A else take_block(Y, seen, known)
             inner.fit(
-                side.take(seen, seen),
+                spec.take(rows, seen, seen),
                 labels,
-                None if task_side is None else task_side.take(known, known),
+                None if task_rows is None else task_spec.take(task_rows, known, known),
                 groups=None if groups is None else groups[seen],
                 task_groups=None if task_groups is None else task_groups[known],
             )
             if setting is Setting.A:
                 predictions[test] = to_numpy(inner.completed_)[test]
             else:
-                asked_rows = task_side.take(asked, known) if task_side is not None and setting.new_task else None
-                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(side.take(new, seen), asked_rows))
+                asked_rows = task_spec.take(task_rows, asked, known) if setting.new_task else None
+                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(spec.take(rows, new, seen), asked_rows))
             tests.append(test)
             chosen.append((inner.alpha_, inner.task_alpha_))
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
@@ -261,8 +264,7 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
-        raise ValueError(f"n_resamples must be a whole number of at least 1, found {n_resamples!r}.")
+    check_whole(n_resamples, "n_resamples")
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must be a number between 0 and 1, found {level!r}.")
     grid, where = read_labels(Y), as_average(average, setting)
@@ -298,25 +300,10 @@ def bootstrap_interval(
     return Interval(score, float(low), float(high), float(level), scores.size, int(n_resamples) - scores.size)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """What describes one side: features of its rows, or their kernel."""
-
-    values: Array
-    is_kernel: bool
-
-    @classmethod
-    def of(cls, values: Array, spec: KernelSpec, name: str) -> _Rows:
-        """Return a side of some kernel; a precomputed one has a column for each row."""
-        if spec.is_precomputed and values.shape[0] != values.shape[1]:
-            raise KernelError(
-                f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
-            )
-        return cls(values, spec.is_precomputed)
-
-    def take(self, rows: np.ndarray, training: np.ndarray) -> Array:
-        """Return some rows; of a kernel only their values with those of the training rows."""
-        return take_block(self.values, rows, training) if self.is_kernel else take_rows(self.values, rows)
+def _check_square(rows: Array, spec: KernelSpec, name: str) -> None:
+    """Refuse a precomputed kernel that has not a column for each row."""
+    if spec.is_precomputed and rows.shape[0] != rows.shape[1]:
+        raise KernelError(f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(rows.shape)}.")
 
 
 def _axes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

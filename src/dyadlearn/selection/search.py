@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._checks import check_alpha, check_alphas
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import in_order, read_table
+from dyadlearn._tables import read_table, shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
@@ -28,10 +28,10 @@ from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, whe
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
-from dyadlearn.selection.landscape import MAX_MEMORY, scored
-from dyadlearn.selection.refine import refined_alphas
+from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
@@ -43,9 +43,6 @@ __all__ = [
     "edges_of",
     "grid_of",
 ]
-
-# What is left out together: the groups of instances and of tasks, and the folds.
-LeftOut = tuple[Any, Any, Any]
 
 
 class Search(PairwiseRidge, stored=False):
@@ -99,10 +96,9 @@ class Search(PairwiseRidge, stored=False):
             self._keep_labels(data)
             specs = _specs(self._spec(), self.kernel_grid, "instance")
             sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-            groups = in_order(groups, data.grid.row_ids, None, "groups")
-            task_groups = in_order(task_groups, data.grid.column_ids, None, "task_groups")
+            left_out = (*groups_in_order(data.grid, groups, task_groups), self.cv)
             choose = self._choose_each_task if self.alpha_per_task else self._choose
-            return choose(sides, (groups, task_groups, self.cv))
+            return choose(sides, left_out)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -117,7 +113,7 @@ class Search(PairwiseRidge, stored=False):
 
     @property
     def _alphas(self) -> dict[str, Any]:
-        return {"alpha": self.alpha_} | ({} if self.task_alpha_ is None else {"task_alpha": self.task_alpha_})
+        return _named(self.alpha_, self.task_alpha_)
 
     def _check_params(self) -> None:
         as_setting(self.setting)
@@ -142,11 +138,11 @@ class Search(PairwiseRidge, stored=False):
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score every regularisation on all sides to try, and solve at the best."""
         setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
-        start = {"alpha": alphas[0]} | ({} if task_alphas is None else {"task_alpha": task_alphas[0]})
+        start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
         problems = [self._pose(*both, start) for row in sides for both in row]
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        stack = self._scored(problems, alphas, task_alphas or [1.0], setting, left_out)
+        stack = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
@@ -164,46 +160,31 @@ class Search(PairwiseRidge, stored=False):
                 stacklevel=3,
             )
         if any(self._is_free()):
-            self._refine(setting, left_out)
+            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self._is_free(), left_out)
+            self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
         self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
         self.holdout_setting_ = setting.value
         return self
 
-    def _scored(
-        self,
-        problems: Sequence[Problem],
-        alphas: list[float],
-        task_alphas: list[float],
-        setting: Setting,
-        left_out: LeftOut,
-    ) -> np.ndarray:
+    def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
         """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
-        options = {"max_memory": MAX_MEMORY, "progress": self.progress}
-        found: list[np.ndarray | None] = []
-        for problem in problems:
+        alphas, task_alphas = self._grids()
+        given = (alphas, task_alphas or [1.0], [setting], self.scoring, left_out)
+        found: dict[int, np.ndarray] = {}
+        for place, problem in enumerate(problems):
             try:
-                scores = scored(problem, alphas, task_alphas, [setting], self.scoring, left_out, options)
-                found.append(scores[setting.value])
+                found[place] = scored(problem, *given, progress=self.progress)[setting.value]
             except LeverageError as error:
-                found.append(None)
                 refusal = error
-        shape = next((scores.shape for scores in found if scores is not None), None)
-        if shape is None:
+        if not found:
             raise refusal
-        return np.stack([np.full(shape, np.nan) if scores is None else scores for scores in found])
+        undefined = np.full_like(next(iter(found.values())), np.nan)
+        return np.stack([found.get(place, undefined) for place in range(len(problems))])
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
-
-    def _refine(self, setting: Setting, left_out: LeftOut) -> None:
-        """Search between the values of the grid."""
-        labels = {"groups": left_out[0], "task_groups": left_out[1]}
-        best = refined_alphas(self._posed(), setting, self._is_free(), labels)
-        self.alpha_, self.best_score_ = best.alpha, best.score
-        if self.task_alpha_ is not None:
-            self.task_alpha_ = best.task_alpha
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
@@ -604,10 +585,10 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
         """Name the tasks that have no score of their own, and what they got."""
         places, ids = np.flatnonzero(undefined), self._grid.column_ids
-        names = [repr(place if ids is None else ids.labels[place]) for place in places[:5].tolist()]
+        names = shown(places.tolist() if ids is None else ids.take(places).labels)
         warnings.warn(
             f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
-            f"({', '.join(names)}{', …' if len(places) > 5 else ''}), which have too few labels or only one value: "
+            f"({names}), which have too few labels or only one value: "
             f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
             UndefinedScoreWarning,
             stacklevel=4,
@@ -648,6 +629,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if not self._is_per_task():
             return super().dual_coef_
         return self._in_form(self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem))
+
+
+def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
+    """Return one or two regularisations by their names."""
+    return {"alpha": alpha} if task_alpha is None else {"alpha": alpha, "task_alpha": task_alpha}
 
 
 def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -> list[KernelSpec]:
