@@ -399,7 +399,7 @@ def test_a_filter_that_refits_is_ridge_regression_whatever_its_parameter(threads
             return super()._shrinkage(values, alpha**2)
 
         def _remainder(self, values, alpha):
-            return super()._residual(values, alpha**2)
+            return super()._remainder(values, alpha**2)
 
     X, Y, T = data
     batch = TwoStepRidge(0.3, 0.2, filter=Rooted())
