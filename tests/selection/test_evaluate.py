@@ -22,7 +22,7 @@ from dyadlearn import (
     save,
 )
 from dyadlearn.metrics import Scorer, scorer
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 pytest.importorskip("pandas")
 
@@ -219,7 +219,11 @@ def make_holes():
 
 
 @over(
-    every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)], scoring=["neg_mean_squared_error", "concordance_index"])
+    lines(
+        "model scoring",
+        (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error"),
+        (KroneckerRidge(0.7), "concordance_index"),
+    )
 )
 def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring):
     X, Y, T = make_holes()

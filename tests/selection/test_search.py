@@ -18,6 +18,7 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
+    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
@@ -245,6 +246,19 @@ def test_a_regularisation_for_each_task(groups, scoring):
         assert_allclose(search.holdout("B", groups=groups)[:, task], single.holdout("B", groups=groups))
     with pytest.raises(ValueError, match="cells and task_groups are not supported"):
         search.holdout("A", cells=np.zeros(Y.shape))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_regularisation_for_each_task_in_folds():
+    """Folds of instances are groups of them."""
+    X, Y, _ = make_data()
+    groups = np.empty(14)
+    for number, (_, test) in enumerate(SettingKFold("B", 3, random_state=0).split_grid(14, 11)):
+        groups[test.any(axis=1)] = number
+    folded = IndependentTaskRidgeCV(GRID, alpha_per_task=True, cv=3).fit(X, Y)
+    grouped = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y, groups=groups)
+    assert_allclose(folded.landscape_, grouped.landscape_)
+    assert_allclose(folded.holdout_, grouped.holdout_)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
