@@ -13,7 +13,8 @@ STAMP := $(VENV)/.installed
 # Tests run in WORKERS processes with THREADS threads of linear algebra each.
 WORKERS ?= 2
 THREADS ?= 1
-PYTEST := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q
+# Bytecode is kept, whatever the shell says: pytest rewrites every test anew without it, in every worker.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q
 # More arguments for pytest, for instance: make test ARGS="-m slow"
 ARGS ?=
 # More arguments for the second experiment, for instance: make reproduce TRANSFER="--repeats 100"
