@@ -16,11 +16,11 @@ from dyadlearn._estimates import pairs_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.pairing.base import MANY_CELLS, refuse
-from dyadlearn.pairing.leaving import group_members, nothing_left
+from dyadlearn.pairing.base import MANY_CELLS
+from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Plan", "Problem", "check_enough_left", "check_holdout_memory", "holdout", "plan"]
+__all__ = ["Plan", "Problem", "check_enough_left", "holdout", "plan"]
 
 
 def holdout(
@@ -61,7 +61,7 @@ def holdout(
     """
     setting, pairing, Y = as_setting(setting), problem.pairing, problem.Y
     pairing.check_request(setting, groups, task_groups, cells)
-    check_holdout_memory(problem, setting, groups, task_groups, cells)
+    _check_memory(problem, setting, groups, task_groups, cells)
     if problem.is_complete:
         if cells is not None:
             return _leave_cells_out(problem, cells)
@@ -247,17 +247,8 @@ def _embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray)
     return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
 
 
-def check_holdout_memory(
-    problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any, beside: float = 0.0
-) -> None:
-    """Refuse the hold-out predictions of a complete grid, or those of an incomplete one that need no folds.
-
-    Parameters
-    ----------
-    problem, setting, groups, task_groups, cells : as in `holdout`
-    beside : float, default=0.0
-        Numbers that are wanted beside the predictions.
-    """
+def _check_memory(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+    """Refuse the hold-out predictions of a complete grid, or those of an incomplete one that need no folds."""
     pairing, shape = problem.pairing, problem.Y.shape
     if not problem.is_complete:
         alone = groups is None and task_groups is None and cells is None
@@ -273,7 +264,7 @@ def check_holdout_memory(
     else:
         largest = max((_largest(labels) for labels in (groups, task_groups) if labels is not None), default=1)
         need = pairing.holdout_numbers(problem.Y, setting, largest)
-    refuse(need + beside, problem.Y, setting)
+    refuse(need, problem.Y, setting)
 
 
 def _largest(labels: Any) -> int:

@@ -20,8 +20,8 @@ from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import MANY_CELLS, refuse
-from dyadlearn.pairing.leaving import group_members, nothing_left
+from dyadlearn.pairing.base import MANY_CELLS
+from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 

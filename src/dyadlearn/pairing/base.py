@@ -29,8 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, to_numpy, with_diagonal
-from dyadlearn._checks import check_memory
+from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
@@ -45,7 +44,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 from dyadlearn.vectrick import sandwich
 
-__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing", "refuse", "side_size"]
+__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing", "side_size"]
 
 #: Where labels are missing, so many observed cells at most are left out one by one: for a single λ, and for one λ
 #: after the other.
@@ -53,9 +52,6 @@ MANY_CELLS, FEW_CELLS = 4096, 1024
 
 # A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
 _DIRECT_CELLS = 4096
-
-# What to do where memory does not suffice.
-_FEWER = "leave out fewer and larger groups, use fewer rows or float32, or a linear kernel on fewer features than rows"
 
 # Where alpha is 0: how much of the smallest eigenvalue may be rounding.
 _UNSURE = 1e-4
@@ -373,13 +369,6 @@ class Pairing(ABC):
     def sizes(self) -> list[SideSize]:
         """How large the sides are."""
         return [side_size(spectrum) for spectrum in self.spectra]
-
-
-def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
-    """Raise `NotEnoughMemoryError` if a hold-out that takes so many numbers does not fit beside the labels (m, q)."""
-    m, q = Y.shape
-    purpose = f"Holding out setting {setting.value} of a grid of {m} × {q}{how}"
-    check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
 
 
 def side_size(spectrum: Spectrum) -> SideSize:

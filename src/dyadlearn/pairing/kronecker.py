@@ -48,9 +48,16 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.holes.reduced import without
 from dyadlearn.kernels.repair import rank_threshold
-from dyadlearn.pairing.base import Coupled, refuse
+from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without
-from dyadlearn.pairing.leaving import Members, column_weights, gather_groups, leave_out_columns, leave_out_rows
+from dyadlearn.pairing.leaving import (
+    Members,
+    column_weights,
+    gather_groups,
+    leave_out_columns,
+    leave_out_rows,
+    refuse,
+)
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.two_step import TwoStep
 from dyadlearn.settings import Setting

@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, largest, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, take_rows, to_numpy
+from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes
 from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
+from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = [
@@ -35,9 +37,13 @@ __all__ = [
     "leave_out_columns",
     "leave_out_rows",
     "nothing_left",
+    "refuse",
     "scaled_weights",
     "scatter_rows",
 ]
+
+# What to do where memory does not suffice.
+_FEWER = "leave out fewer and larger groups, use fewer rows or float32, or a linear kernel on fewer features than rows"
 
 #: Row positions of each group; None leaves out one row at a time.
 Members = list[np.ndarray] | None
@@ -71,6 +77,13 @@ def nothing_left() -> ValueError:
         "A fold leaves no observed label to learn from: use more folds, or smaller groups (1 sample alone cannot be "
         "left out)."
     )
+
+
+def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
+    """Raise `NotEnoughMemoryError` if a hold-out that takes so many numbers does not fit beside the labels (m, q)."""
+    m, q = Y.shape
+    purpose = f"Holding out setting {setting.value} of a grid of {m} × {q}{how}"
+    check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
 
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._array import Array, epsilon, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._checks import check_memory
+from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn.holes.operators import common_floor
-from dyadlearn.pairing.leaving import Members, leave_out
+from dyadlearn.pairing.leaving import Members, leave_out, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, check_cells
 
@@ -68,6 +70,18 @@ class Sweep:
     members: Members
     task_members: Members
 
+    def _groups(self, setting: Setting) -> tuple[Members, Members]:
+        """Return the groups that a setting leaves out."""
+        return self.members if setting.new_instance else None, self.task_members if setting.new_task else None
+
+    def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
+        """Refuse to score predictions that do not fit in memory; `squared` tells that squared errors are wanted."""
+        beside = scoring_numbers(self.Y.shape, len(settings))
+        for setting in settings:
+            sizes = [rows.size for members in self._groups(setting) for rows in members or ()]
+            need = self.pairing.holdout_numbers(self.Y, setting, max(sizes, default=1))
+            refuse(need + beside, self.Y, setting)
+
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
         return {}
@@ -90,9 +104,8 @@ class Sweep:
             The next one may overwrite it.
         """
         for setting in settings:
-            groups = (self.members if setting.new_instance else None, self.task_members if setting.new_task else None)
             for row, alpha in enumerate(self.alphas):
-                held_out = self.pairing.at(alpha).holdout(self.Y, setting, *groups)
+                held_out = self.pairing.at(alpha).holdout(self.Y, setting, *self._groups(setting))
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
 
 
@@ -125,6 +138,19 @@ class TwoStepSweep(Sweep):
     @property
     def _grouped(self) -> bool:
         return self.members is not None or self.task_members is not None
+
+    def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
+        """Refuse stacks of predictions, or the operators of the closed form of squared error, that do not fit."""
+        Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
+        closed = [setting for setting in settings if squared and setting is not Setting.A]
+        operators = len({setting.new_instance for setting in closed}), len({setting.new_task for setting in closed})
+        formed = "".join(setting.value for setting in settings if setting not in closed)
+        check_memory(
+            landscape_numbers(Y.shape, n_alphas, per_stack, operators, formed) * itemsize(Y),
+            Y,
+            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
+            "try fewer regularisations at a time, a smaller max_memory, fewer rows or float32",
+        )
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many together as there is room for."""

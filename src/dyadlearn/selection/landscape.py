@@ -17,11 +17,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
-from dyadlearn._checks import check_alphas, check_memory
-from dyadlearn._estimates import landscape_numbers, scoring_numbers
+from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, Problem, check_enough_left, check_holdout_memory, plan
+from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
@@ -232,7 +231,7 @@ def _swept(
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
     squared = scoring == "neg_mean_squared_error"
-    _check_memory(problem, (len(alphas), len(task_alphas)), per_stack, settings, squared, (groups, task_groups))
+    problem.pairing.sweep(Y, alphas, task_alphas, *members).check_memory(settings, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(
@@ -302,29 +301,3 @@ def _one_by_one(
             stacklevel=4,
         )
     return scores
-
-
-def _check_memory(
-    problem: Problem,
-    n_alphas: tuple[int, int],
-    per_stack: int,
-    settings: Sequence[Setting],
-    squared: bool,
-    labels: tuple[Any, Any],
-) -> None:
-    """Refuse a landscape that does not fit in memory."""
-    Y = problem.Y
-    if len(problem.pairing.alphas) == 1:
-        for setting in settings:
-            used = (labels[0] if setting.new_instance else None, labels[1] if setting.new_task else None)
-            check_holdout_memory(problem, setting, *used, None, scoring_numbers(Y.shape, len(settings)))
-        return
-    closed = [setting for setting in settings if squared and setting is not Setting.A]
-    operators = len({setting.new_instance for setting in closed}), len({setting.new_task for setting in closed})
-    formed = "".join(setting.value for setting in settings if setting not in closed)
-    check_memory(
-        landscape_numbers(Y.shape, n_alphas, per_stack, operators, formed) * itemsize(Y),
-        Y,
-        f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
-        "try fewer regularisations at a time, a smaller max_memory, fewer rows or float32",
-    )
