@@ -21,6 +21,7 @@ __all__ = [
     "check_alphas",
     "check_choice",
     "check_count",
+    "check_flag",
     "check_labels",
     "check_matrix",
     "check_memory",
@@ -89,6 +90,13 @@ def check_whole(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
     return int(value)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return a switch as a bool, refusing what is neither on nor off."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, found {value!r}.")
+    return bool(value)
 
 
 def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array:

@@ -15,6 +15,7 @@ __all__ = [
     "KernelRepairWarning",
     "LeverageError",
     "ModelFileError",
+    "NoLabelWarning",
     "NotEnoughMemoryError",
     "PrecisionWarning",
     "UndefinedScoreWarning",
@@ -51,6 +52,10 @@ class NotEnoughMemoryError(MemoryError):
 
 class GridEdgeWarning(UserWarning):
     """The best regularisation lies on the edge of the grid that was searched."""
+
+
+class NoLabelWarning(UserWarning):
+    """A task has no label to take its constant from, so that nothing is predicted for it: NaN."""
 
 
 class UndefinedScoreWarning(UserWarning):

@@ -7,6 +7,15 @@ The kernel of one side (instances or tasks) is decomposed once,
 and everything else is a filter on :math:`\boldsymbol\sigma`: the hat matrix
 :math:`\mathbf{H} = \mathbf{U} f(\boldsymbol\sigma)\mathbf{U}^\top`, the residual operator
 :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` and the leave-one-out operator :math:`\mathbf{L}`.
+
+A side may have a constant, in one of two ways. A *free* one is a direction :math:`\mathbf{1}/\sqrt n` that no filter
+shrinks, beside the spectrum of the kernel on all that sums to zero:
+
+.. math:: \mathbf{H} = \tfrac1n\mathbf{11}^\top + \mathbf{K}_c(\mathbf{K}_c+\lambda\mathbf{I})^{-1}, \qquad
+          \mathbf{H1} = \mathbf{1}.
+
+A constant *feature* is one more feature, of ones, regularised as all others are: :math:`\mathbf{K} + \mathbf{11}^\top`.
+Either way rows to predict for have a last entry of one, and the coefficients a last row for it.
 """
 
 from __future__ import annotations
@@ -14,7 +23,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -37,6 +46,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._centre import centred, from_complement, to_complement, with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
@@ -70,6 +80,9 @@ class Spectrum(Stored):
     components : array of shape (d, k) or None
         In the primal the right singular vectors :math:`\mathbf{W}` of the features
         :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\,\mathbf{W}^\top`.
+    constant : {"free", "feature"} or None
+        How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
+        kernel has no part in it, and no filter is asked about it.
 
     Examples
     --------
@@ -84,6 +97,7 @@ class Spectrum(Stored):
     components: Array | None = None
     _vectors: Array | None = None
     _features: Array | None = None
+    constant: str | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -93,8 +107,10 @@ class Spectrum(Stored):
     }
 
     @classmethod
-    def from_gram(cls, gram: Array, *, repair: str = "clip", name: str = "the kernel") -> Spectrum:
-        """Decompose a Gram matrix of shape (n, n).
+    def from_gram(
+        cls, gram: Array, *, repair: str = "clip", name: str = "the kernel", constant: str | None = None
+    ) -> Spectrum:
+        """Decompose a Gram matrix of shape (n, n), with a constant beside it or without.
 
         An asymmetric matrix is averaged with its transpose and an indefinite one is clipped
         (``repair="clip"``) or shifted (``"shift"``), with one warning that gives the figures; with
@@ -102,15 +118,24 @@ class Spectrum(Stored):
         call the matrix.
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
+        xp, n, beside = namespace(gram), gram.shape[0], 0.0
+        if constant == "feature":
+            symmetric = symmetric + 1.0
+        elif constant == "free":
+            # What leaves with the constant has left its rounding behind.
+            beside = float(xp.linalg.vector_norm(xp.mean(symmetric, axis=0))) * math.sqrt(n)
+            symmetric = to_complement(to_complement(symmetric).T)
+        if symmetric.shape[0] == 0:  # one row is all constant
+            return cls(xp.zeros_like(gram[0, :]), 1, None, xp.ones_like(gram), None, constant)
         raw, vectors = eigh(symmetric)
-        size = largest(namespace(raw).abs(raw))
+        size = largest(xp.abs(raw))
         # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
         _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
-        values, lowest = repaired_values(raw, repair, gram.shape[0], name)
+        values, lowest = repaired_values(raw, repair, n, name, beside)
         flaws = []
         if gap > symmetry_tolerance(gram):
             flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
-        if lowest < -definiteness_tolerance(raw, gram.shape[0]):
+        if lowest < -definiteness_tolerance(raw, n, beside):
             if largest(values) == 0:
                 raise KernelError(
                     f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(raw):.3g}, and clipping "
@@ -127,30 +152,55 @@ class Spectrum(Stored):
                 KernelRepairWarning,
                 stacklevel=2,
             )
-        return cls(values, gram.shape[0], None, vectors)
+        if constant == "free":
+            return cls(*_and_constant(values, from_complement(vectors)), constant=constant)
+        return cls(values, n, None, vectors, None, constant)
 
     @classmethod
-    def from_features(cls, features: Array, *, name: str = "the features") -> Spectrum:
+    def from_features(cls, features: Array, *, name: str = "the features", constant: str | None = None) -> Spectrum:
         r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d) with d < n.
 
         Dense features go through an economy singular value decomposition. Sparse ones are
         never made dense: their d × d Gram matrix is decomposed instead, which resolves
         eigenvalues down to :math:`\varepsilon\,\sigma_{\max}`, as the dual does. `name` is how messages call them.
+
+        With a free constant the components belong to rows :math:`(\boldsymbol\phi - \bar{\boldsymbol\phi}, 1)` of
+        dense features; of sparse ones, which centring would fill, to :math:`(\boldsymbol\phi, 1)`.
         """
+        n, is_free = features.shape[0], constant == "free"
+        features = with_ones(features) if constant == "feature" else features
         if is_sparse(features):
             gram = matmul(features.T, features)
             _check_range(float(abs(features).max()), float(gram.trace()), gram, name)
+            means = np.asarray(features.mean(axis=0), dtype=gram.dtype).reshape(-1) if is_free else None
+            beside = 0.0
+            if means is not None:
+                gram -= n * np.outer(means, means)
+                beside = n * float(means @ means)
             values, components = eigh(gram)
-            kept = values > rank_threshold(values, features.shape[0])
-            return cls(values[kept], features.shape[0], components[:, kept], None, features)
-        xp = namespace(features)
+            kept = values > rank_threshold(values, n, beside + largest(values) if is_free else 0.0)
+            values, components = values[kept], components[:, kept]
+            if means is None:
+                return cls(values, n, components, None, features, constant)
+            components = _framed(components, -(means @ components))
+            return cls(np.append(values, values.dtype.type(0)), n, components, None, with_ones(features), constant)
+        xp, lost = namespace(features), 0.0
+        if is_free:
+            features, means = centred(features)
+            # What centring leaves of a feature that is constant: its rounding, which has a square too.
+            lost = n * (4.0 * epsilon(means) * float(xp.linalg.vector_norm(means))) ** 2
+            features = to_complement(features)
         vectors, roots, rows = svd(features)
         with np.errstate(over="ignore", under="ignore"):
             values = roots**2
         _check_range(largest(roots), largest(values), values, name)
         # Singular values come in descending order, so the kept ones are the leading ones.
-        rank = int(xp.sum(xp.astype(values > rank_threshold(values, features.shape[0]), xp.int64)))
-        return cls(values[:rank], features.shape[0], rows[:rank, :].T, vectors[:, :rank])
+        rank = int(xp.sum(xp.astype(values > max(rank_threshold(values, n), lost), xp.int64)))
+        values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
+        if not is_free:
+            return cls(values, n, components, vectors, None, constant)
+        values, n, _, vectors = _and_constant(values, from_complement(vectors))
+        return cls(values, n, _framed(components, xp.zeros_like(values[:-1])), vectors, None, constant)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
@@ -177,6 +227,8 @@ class Spectrum(Stored):
             and k <= self.n_rows
             and (own is None or k <= own.shape[0])
             and (features is None or not is_sparse(features) or features.format == "csr")
+            and self.constant in (None, "free", "feature")
+            and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
         )
 
     @cached_property
@@ -184,7 +236,25 @@ class Spectrum(Stored):
         r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k); made on first use from sparse features."""
         if self._vectors is not None:
             return self._vectors
-        return matmul(self._features, self.components / self.values**0.5)
+        return matmul(self._features, self.components / self._roots)
+
+    @property
+    def has_free_constant(self) -> bool:
+        """Whether the last direction is a constant that nothing shrinks."""
+        return self.constant == "free"
+
+    @property
+    def penalised(self) -> Array:
+        """Eigenvalues of the directions that filters work on: all but a free constant."""
+        return self.values[:-1] if self.has_free_constant else self.values
+
+    @cached_property
+    def _roots(self) -> Array:
+        r"""Singular values of what rows are multiplied by, shape (k,); that of a column of ones is :math:`\sqrt n`."""
+        roots = self.values**0.5
+        if self.has_free_constant:
+            roots[-1] = math.sqrt(self.n_rows)
+        return roots
 
     @property
     def has_vectors(self) -> bool:
@@ -200,7 +270,7 @@ class Spectrum(Stored):
     def is_singular(self) -> bool:
         """Whether the kernel has a null space, kept or left out."""
         xp = namespace(self.values)
-        return self.is_truncated or not bool(xp.all(self.values > 0))
+        return self.is_truncated or not bool(xp.all(self.penalised > 0))
 
     @property
     def uncertainty(self) -> float:
@@ -212,40 +282,75 @@ class Spectrum(Stored):
         least = float(xp.min(xp.where(self.values > 0, self.values, xp.full_like(self.values, top))))
         return epsilon(self.values) * top / least
 
+    @property
+    def n_coefficients(self) -> int:
+        """How many model coefficients go with the rows: n, or d in the primal, and one for a constant."""
+        if self.components is not None:
+            return int(self.components.shape[0])
+        return self.n_rows + (self.constant is not None)
+
     @cached_property
     def basis(self) -> Array:
         r"""Map from spectral to model coefficients, shape (n, k) or, in the primal, (d, k).
 
         In the dual a prediction is a kernel row times :math:`\mathbf{U}\boldsymbol\gamma`, in the primal a
-        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`.
+        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`. What a constant
+        adds in the dual, `lift` and `project` know.
         """
-        return self.vectors if self.components is None else self.components * self.values**0.5
+        return self.vectors if self.components is None else self.components * self._roots
+
+    def lift(self, spectral: Array) -> Array:
+        r"""Return model coefficients (n or d, p) from spectral ones (k, p): what rows of the side are multiplied by."""
+        if self.components is not None or self.constant is None:
+            return self.basis @ spectral
+        xp = namespace(spectral)
+        if self.has_free_constant:
+            return xp.concat([self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]])
+        lifted = self.vectors @ spectral
+        return xp.concat([lifted, xp.sum(lifted, axis=0, keepdims=True)])
+
+    def project(self, rows: Array) -> Array:
+        """Return kernel or feature rows (a, n or d) in the directions of the spectrum, shape (a, k): see `lift`."""
+        if self.components is not None or self.constant is None:
+            return matmul(rows, self.basis)
+        if not self.has_free_constant:
+            return (rows[:, :-1] + rows[:, -1:]) @ self.vectors
+        along = rows[:, :-1] @ self.vectors[:, :-1]
+        return namespace(rows).concat([along, math.sqrt(self.n_rows) * rows[:, -1:]], axis=1)
 
     def rotate(self, labels: Array) -> Array:
         r"""Return :math:`\mathbf{U}^\top\mathbf{Y}` of shape (k, q) for labels of shape (n, q)."""
         if not self.has_vectors:
             assert self.components is not None
             assert self._features is not None
-            return (self.components.T @ matmul(self._features.T, labels)) / self.values[:, None] ** 0.5
+            return (self.components.T @ matmul(self._features.T, labels)) / self._roots[:, None]
         return product_like(self.vectors.T, labels)
 
     def expand(self, product: Array) -> Array:
         r"""Return `product` (a, k) times :math:`\mathbf{U}^\top`, shape (a, n)."""
         if self._features is not None:
             assert self.components is not None
-            return matmul(self._features, self.components @ (product / self.values**0.5).T).T
+            return matmul(self._features, self.components @ (product / self._roots).T).T
         return product @ self.vectors.T
 
     def training_rows(self, product: Array) -> Array:
         r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
 
-        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`.
+        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`, with a column of ones where
+        there is a constant.
         """
         if self._features is not None:
             return matmul(self._features, product.T).T
-        weights = self.values if self.components is None else self.values**0.5
-        inner = self.vectors if self.components is None else self.components
-        return ((product @ inner) * weights) @ self.vectors.T
+        if self.components is not None:
+            return ((product @ self.components) * self._roots) @ self.vectors.T
+        own = product if self.constant is None else product[:, :-1]
+        trained = ((own @ self.vectors) * self.values) @ self.vectors.T
+        if self.constant is None:
+            return trained
+        rest = product[:, -1:]
+        if not self.has_free_constant:  # which is in the kernel already
+            rest = rest - namespace(own).sum(own, axis=1, keepdims=True)
+        return trained + rest
 
     def apply(self, weights: Array, null_weight: float, labels: Array) -> Array:
         r"""Return :math:`\mathbf{U}w\mathbf{U}^\top\mathbf{Y}`, with a weight for the null space left out.
@@ -312,10 +417,10 @@ class Spectrum(Stored):
         """Return the spectrum of some rows, decomposed again without the others."""
         if rows.size == self.n_rows:
             return self
-        own = take_rows(self.vectors, rows)
+        own, again = take_rows(self.vectors, rows), "free" if self.has_free_constant else None
         if self.components is not None:
-            return Spectrum.from_features(own * self.values**0.5)
-        return Spectrum.from_gram((own * self.values) @ own.T)
+            return replace(Spectrum.from_features(own * self.values**0.5, constant=again), constant=self.constant)
+        return replace(Spectrum.from_gram((own * self.values) @ own.T, constant=again), constant=self.constant)
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
         """Return this side's operators under a filter."""
@@ -359,26 +464,37 @@ class Smoother:
 
         Kernel rows are zero along those, where :math:`\varphi(0) = 1/\lambda` would only amplify rounding.
         """
-        xp, values = namespace(self.spectrum.values), self.spectrum.values
+        xp, values = namespace(self.spectrum.values), self.spectrum.penalised
         phi = self.filter.phi(values, self.alpha)
-        return xp.where(values > 0, phi, xp.zeros_like(phi))
+        return self._and_constant(xp.where(values > 0, phi, xp.zeros_like(phi)), 1.0 / self.spectrum.n_rows)
 
     @cached_property
     def shrinkage(self) -> Array:
-        r"""The shrinkage :math:`f(\boldsymbol\sigma)`, shape (k,)."""
-        return self.filter.shrinkage(self.spectrum.values, self.alpha)
+        r"""The shrinkage :math:`f(\boldsymbol\sigma)`, shape (k,); 1 for a free constant."""
+        return self._and_constant(self.filter.shrinkage(self.spectrum.penalised, self.alpha), 1.0)
 
     @cached_property
     def remainder(self) -> Array:
         r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what is truncated."""
-        return self.filter.remainder(self.spectrum.values, self.alpha)
+        return self._and_constant(self.filter.remainder(self.spectrum.penalised, self.alpha), 0.0)
 
     @cached_property
     def contrast(self) -> Array | None:
         """At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there; else None."""
         if self.alpha != 0 or self.spectrum.is_singular:
             return None
-        return self.filter.vanishing_remainder(self.spectrum.values)
+        vanishing = self.filter.vanishing_remainder(self.spectrum.penalised)
+        return None if vanishing is None else self._and_constant(vanishing, 0.0)
+
+    def _and_constant(self, found: Array, value: float) -> Array:
+        """Return what a filter gives, with a last value for a free constant where the side has one."""
+        if not self.spectrum.has_free_constant:
+            return found
+        return namespace(found).concat([found, zeros((1,), found) + value])
+
+    def _of_filter(self, found: Array) -> Array:
+        """Return what the filter gave, without the value for a free constant."""
+        return found[:-1] if self.spectrum.has_free_constant else found
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side under another regularisation."""
@@ -386,12 +502,13 @@ class Smoother:
 
     def dual(self, labels: Array) -> Array:
         r"""Return the dual parameters :math:`\varphi(\mathbf{K})\mathbf{Y}`, null directions included, shape (n, p)."""
-        return self.spectrum.apply(self.filter.phi(self.spectrum.values, self.alpha), self.null_phi, labels)
+        phi = self._and_constant(self.filter.phi(self.spectrum.penalised, self.alpha), 0.0)
+        return self.spectrum.apply(phi, self.null_phi, labels)
 
     @property
     def null_phi(self) -> float:
         r"""The filter :math:`\varphi(0)` on what a truncated spectrum leaves out."""
-        values = self.spectrum.values
+        values = self.spectrum.penalised
         with_zero = namespace(values).concat([values, zeros((1,), values)])
         return float(self.filter.phi(with_zero, self.alpha)[-1])
 
@@ -505,24 +622,28 @@ class Smoother:
         """Return operators whose residual does not vanish at λ = 0: what is held out does not feel its scale."""
         if self.contrast is None:
             return self
-        return Smoother(self.spectrum, Tabulated(self.shrinkage, self.contrast), self.alpha)
+        known = Tabulated(self._of_filter(self.shrinkage), self._of_filter(self.contrast))
+        return Smoother(self.spectrum, known, self.alpha)
 
     @cached_property
     def slack_floor(self) -> float:
-        """What a slack must exceed to be told from zero, with six digits left; 0 if every direction has some."""
-        kept = to_numpy(self.remainder) == 0
+        """What a slack must exceed to be told from zero, with six digits left; 0 if the filter leaves some to all."""
+        kept = to_numpy(self._of_filter(self.remainder)) == 0
         if not kept.any():
             return 0.0
         if kept.all():
             return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
-        values = to_numpy(self.spectrum.values)
+        values = to_numpy(self.spectrum.penalised)
         gap = values[kept].min() - values[~kept].max()
         return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
 
     @cached_property
     def is_graded(self) -> bool:
-        """Whether directions are kept whole, or so nearly that blocks of the residual operator may be singular."""
-        return is_graded(self.remainder[:, None], self.spectrum.n_rows, self.spectrum.is_truncated)
+        """Whether directions are kept whole, or so nearly that blocks of the residual operator may be singular.
+
+        A free constant alone makes none so: any row that stays determines it.
+        """
+        return is_graded(self._of_filter(self.remainder)[:, None], self.spectrum.n_rows, self.spectrum.is_truncated)
 
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
@@ -551,6 +672,20 @@ class Smoother:
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
         return product_like(self.spectrum.matrix(weights), labels)
+
+
+def _and_constant(values: Array, vectors: Array) -> tuple[Array, int, None, Array]:
+    """Return eigenvalues, number of rows, no components and eigenvectors with a free constant as last direction."""
+    xp, n = namespace(values), int(vectors.shape[0])
+    ones = zeros((n, 1), vectors) + 1.0 / math.sqrt(n)
+    return xp.concat([values, zeros((1,), values)]), n, None, xp.concat([vectors, ones], axis=1)
+
+
+def _framed(components: Array, last: Array) -> Array:
+    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
+    xp = namespace(components)
+    corner = xp.concat([xp.zeros_like(components[:, :1]), zeros((1, 1), components) + 1.0], axis=0)
+    return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:

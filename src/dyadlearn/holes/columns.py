@@ -13,6 +13,10 @@ directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm
 ==============  ==========================================================================================
 
 For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same rows share the work.
+
+A free constant has no value in :math:`\boldsymbol\Xi`. It is a border of the first system, which makes the dual
+parameters sum to zero, and a direction without penalty in the other two. A column without any label has no constant,
+and NaN for predictions.
 """
 
 from __future__ import annotations
@@ -98,12 +102,12 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         elif side.is_graded and not vanishing:
             return _complete_apart(side, matrices, column)
         else:
-            dual = namespace(Y).linalg.solve(_system(matrices, column), column.labels)
-            fitted = matrices.fitted(column.rows, dual)
+            dual, mean = _solved(matrices, column)
+            fitted = matrices.fitted(column.rows, dual) + mean
         # The closed form returns F for the labels F + a, and a is zero where nothing is observed.
         return fitted + matrices.ridge * column.join(dual, zeros((column.missing.size, dual.shape[1]), dual))
 
-    return _each_pattern(Y, weights, solve)
+    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
 
 
 def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
@@ -128,15 +132,20 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
         found = None
+        if matrices.has_constant and column.rows.size == 1:  # without it the column has no label
+            fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
+            return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
         if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
             found = _directions(side, column)
         if found is None and side.is_graded and not vanishing:
             fitted = _complete_apart(side, matrices, column)
             held_out = _leave_one_out_apart(side, column)
         elif found is None:
-            inverse = xp.linalg.inv(_system(matrices, column))
+            inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
+            if matrices.has_constant:
+                inverse, mean = _bordered(inverse, column.labels)
             own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
-            fitted = matrices.fitted(column.rows, inverse @ column.labels)
+            fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
             held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
         else:
             coefficients, solver = found
@@ -150,7 +159,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
                 held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
         return column.join(held_out, take_rows(fitted, column.missing))
 
-    return _each_pattern(Y, weights, solve)
+    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +184,11 @@ class _Column:
         return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
 
 
-def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array]) -> Array:
-    """Apply `solve` to the columns of each pattern and put the results (m, p) back in order."""
+def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array], without_labels: float) -> Array:
+    """Apply `solve` to the columns of each pattern and put the results (m, p) back in order.
+
+    `without_labels` is predicted where a column has none.
+    """
     observed = ~np.isnan(to_numpy(Y))
     keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
     _, codes = np.unique(keys, axis=1, return_inverse=True)
@@ -190,8 +202,8 @@ def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Ar
         if rows.size:
             pieces.append(solve(_Column(labels, scale, rows, missing)).T)
         else:
-            # Nothing is known of such a task, and ridge regression predicts zero.
-            pieces.append(zeros((tasks.size, Y.shape[0]), Y))
+            # Nothing is known of such a task: ridge regression predicts zero, but a constant it has not.
+            pieces.append(zeros((tasks.size, Y.shape[0]), Y) + without_labels)
     return take_rows(namespace(Y).concat(pieces, axis=0), np.argsort(order)).T
 
 
@@ -204,9 +216,18 @@ class _Matrices:
     def __init__(self, side: Smoother, ridge: float) -> None:
         self._side, self.ridge = side, ridge
 
+    @property
+    def has_constant(self) -> bool:
+        """Whether each column has a constant of its own."""
+        return self._side.spectrum.has_free_constant
+
     @cached_property
     def _weights(self) -> Array:
-        return self._side.shrinkage / self._side.remainder  # f = 1 where λ vanishes
+        shrinkage, remainder = self._side.shrinkage, self._side.remainder  # f = 1 where λ vanishes
+        if not self.has_constant:
+            return shrinkage / remainder
+        xp = namespace(shrinkage)
+        return xp.concat([shrinkage[:-1] / remainder[:-1], xp.zeros_like(shrinkage[:1])])
 
     @cached_property
     def _kernel(self) -> Array:
@@ -252,6 +273,26 @@ def _system(matrices: _Matrices, column: _Column) -> Array:
     xp = namespace(block)
     eye = xp.eye(column.rows.size, dtype=block.dtype, device=block.device)
     return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
+
+
+def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:
+    """Return the dual parameters (n, p) of columns, and their constants (p,), or 0 where there are none."""
+    system, labels = _system(matrices, column), column.labels
+    xp = namespace(labels)
+    if not matrices.has_constant:
+        return xp.linalg.solve(system, labels), 0.0
+    found = xp.linalg.solve(system, xp.concat([labels, xp.ones_like(labels[:, :1])], axis=1))
+    dual, ones = found[:, :-1], found[:, -1:]
+    means = xp.sum(dual, axis=0) / xp.sum(ones)
+    return dual - ones * means, means
+
+
+def _bordered(inverse: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the inverse (n, n) of a system with a border of ones, but for that, and the constants (p,) of columns."""
+    xp = namespace(inverse)
+    ones = xp.sum(inverse, axis=1)
+    total = xp.sum(ones)
+    return inverse - ones[:, None] * (ones / total)[None, :], (ones @ labels) / total
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:

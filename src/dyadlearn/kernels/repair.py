@@ -187,7 +187,7 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
 
-def rank_threshold(values: Array, n: int) -> float:
+def rank_threshold(values: Array, n: int, beside: float = 0.0) -> float:
     r"""Return the size below which an eigenvalue of an n × n matrix is rounding.
 
     .. math:: n \, \varepsilon \, \max_i |\sigma_i|
@@ -198,6 +198,8 @@ def rank_threshold(values: Array, n: int) -> float:
         Eigenvalues, in any order.
     n : int
         Side of the matrix; r may be smaller where the spectrum is truncated.
+    beside : float, default=0.0
+        Size of what was in the matrix once and has left its rounding: taken for the largest where it is larger.
 
     Returns
     -------
@@ -209,10 +211,10 @@ def rank_threshold(values: Array, n: int) -> float:
     >>> rank_threshold(np.array([0.0, 1.0]), n=2)
     4.440892098500626e-16
     """
-    return n * epsilon(values) * largest(namespace(values).abs(values))
+    return n * epsilon(values) * max(largest(namespace(values).abs(values)), beside)
 
 
-def definiteness_tolerance(values: Array, n: int) -> float:
+def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     r"""Return how far below zero an eigenvalue of a kernel may lie and still be rounding.
 
     Entries of a kernel are seldom exact to the last digit: distances lose some, and many matrices were once
@@ -226,6 +228,8 @@ def definiteness_tolerance(values: Array, n: int) -> float:
         Eigenvalues, in any order; at least one.
     n : int
         Side of the matrix.
+    beside : float, default=0.0
+        As in `rank_threshold`.
 
     Returns
     -------
@@ -237,10 +241,10 @@ def definiteness_tolerance(values: Array, n: int) -> float:
     >>> definiteness_tolerance(np.array([0.0, 2.0]), n=2)
     2e-06
     """
-    return max(rank_threshold(values, n), 1e-6 * largest(namespace(values).abs(values)))
+    return max(n * epsilon(values), 1e-6) * max(largest(namespace(values).abs(values)), beside)
 
 
-def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[Array, float]:
+def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: float = 0.0) -> tuple[Array, float]:
     r"""Make the eigenvalues of a symmetric matrix non-negative.
 
     .. math:: \sigma_i \mapsto \max(\sigma_i, 0) \text{ (clip)}, \qquad
@@ -260,6 +264,8 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[A
         Side of the matrix.
     name : str, default="K"
         What error messages call the matrix.
+    beside : float, default=0.0
+        As in `rank_threshold`.
 
     Returns
     -------
@@ -286,7 +292,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[A
     check_choice(psd, "psd", ("clip", "shift", "error"))
     xp = namespace(values)
     smallest = float(xp.min(values))
-    tolerance = definiteness_tolerance(values, n)
+    tolerance = definiteness_tolerance(values, n, beside)
     if smallest < -tolerance:
         if psd == "error":
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
@@ -297,7 +303,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K") -> tuple[A
             )
         if psd == "shift":
             values = values - smallest
-    return xp.where(values > rank_threshold(values, n), values, xp.zeros_like(values)), smallest
+    return xp.where(values > rank_threshold(values, n, beside), values, xp.zeros_like(values)), smallest
 
 
 def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:

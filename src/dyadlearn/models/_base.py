@@ -19,6 +19,7 @@ from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
+    check_flag,
     check_labels,
     check_matrix,
     check_same_library,
@@ -312,6 +313,7 @@ class PairwiseRidge(PairModel, stored=False):
     task_kernel: Any = "linear"
     task_kernel_params: dict[str, Any] | None = None
     repair: str
+    fit_intercept: bool = False
     symmetry: str | None = None
 
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
@@ -413,11 +415,17 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
-        sides = [fit_side(data.instances, spec, "instance") for spec in specs]
+        has_tasks = data.tasks is not None and self._learns_from_tasks
+        wanted = self._wanted_of_sides(has_tasks)
+        sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
-        if data.tasks is not None and self._learns_from_tasks:
-            task_sides = [fit_side(data.tasks, spec, "task") for spec in task_specs]
+        if data.tasks is not None and has_tasks:
+            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
+
+    def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
+        """Return what the model wants of the kernels of its sides, see `KernelSpec`."""
+        return {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
 
     def _posed(self) -> Problem:
         """Return the problem of the sides and the regularisation that the model has."""
@@ -574,8 +582,8 @@ class PairwiseRidge(PairModel, stored=False):
     def coef_(self) -> Array:
         """Primal parameters W of shape (d, r), without a task side (d, q) or (d,).
 
-        A prediction is an instance's features times W times a task's features. Only there when
-        every side runs in the primal.
+        Only there when every side runs in the primal. A prediction is an instance's features times W times a task's
+        features, with `instance_coef_`, `task_coef_` and `intercept_` beside it: see there.
         """
         check_is_fitted(self)
         if not all(side.is_primal for side in self._sides()):
@@ -583,7 +591,57 @@ class PairwiseRidge(PairModel, stored=False):
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        return self._in_form(self._coefficients)
+        return self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns])
+
+    @property
+    def intercept_(self) -> Any:
+        """What is predicted where every feature, or kernel value, is zero: a number, or (q,) without a task side.
+
+        With x and t the features of an instance and a task, or their kernel values with those of training,
+        a prediction is ``x @ coef @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``, where ``coef`` is `coef_` or
+        `dual_coef_`; without a task side it is ``x @ coef + intercept_``.
+        """
+        check_is_fitted(self)
+        if not self._has_constant:
+            return 0.0
+        last = self._whole_coefficients()[-1, :]
+        return float(last[-1]) if self._task_side is not None or self._is_vector else last
+
+    @property
+    def instance_coef_(self) -> Array:
+        """Parameters of the main effects of instances, (d,) or (m,): what they add with every task, see `intercept_`."""
+        return self._main_effects("instance_coef_", 0)
+
+    @property
+    def task_coef_(self) -> Array:
+        """Parameters of the main effects of tasks, (r,) or (q,): what they add for every instance, see `intercept_`."""
+        return self._main_effects("task_coef_", 1)
+
+    def _main_effects(self, name: str, axis: int) -> Array:
+        check_is_fitted(self)
+        if not self._has_constant or self._task_side is None:
+            raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
+        found = self._whole_coefficients()
+        return (found if axis == 0 else found.T)[:-1, -1]
+
+    @property
+    def _has_constant(self) -> bool:
+        """Whether the sides were fitted with a constant."""
+        return self._side.spec.constant is not None
+
+    @property
+    def _own_rows(self) -> slice:
+        """Coefficients of the instances but for their constant."""
+        return slice(None, -1 if self._has_constant else None)
+
+    @property
+    def _own_columns(self) -> slice:
+        return slice(None) if self._task_side is None else self._own_rows
+
+    def _whole_coefficients(self) -> Array:
+        """Return coefficients of both sides for rows as they come, main effects and intercept at their ends."""
+        found = self._side.uncentred(self._expansion().folded)
+        return found if self._task_side is None else self._task_side.uncentred(found.T).T
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")
@@ -619,6 +677,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _check_params(self) -> None:
         self._check_alphas()
+        check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
         given = self._stopping()
         if "tol" in given:

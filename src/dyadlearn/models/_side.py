@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, copied, is_sparse, take_block, take_rows
+from dyadlearn._array import Array, copied, dense, is_sparse, namespace, take_block, take_rows
+from dyadlearn._centre import centred, with_ones
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
@@ -21,16 +22,33 @@ __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "si
 
 @dataclass(frozen=True)
 class KernelSpec(Stored):
-    """Which kernel a side uses, as the user gave it."""
+    """Which kernel a side uses, as the user gave it, and what the model wants of it.
+
+    Attributes
+    ----------
+    kernel, params, repair
+        As the user gave them.
+    constant : {"free", "feature"} or None
+        What constant the side has, see `dyadlearn.spectrum`.
+    dual : bool
+        Whether the model wants all directions of the side, those in which its features say nothing too.
+    """
 
     kernel: str | Callable[..., Any]
     params: Mapping[str, Any] | None
     repair: str
+    constant: str | None = None
+    dual: bool = False
 
     @property
     def is_precomputed(self) -> bool:
         """Whether the user hands in Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the kernel is that of the features themselves."""
+        return isinstance(self.kernel, str) and self.kernel == "linear"
 
     def take(self, values: Array, rows: Array, training: Array) -> Array:
         """Return some rows of a side, features or kernel; of a kernel only their values with those of training."""
@@ -55,6 +73,11 @@ class Side(Stored):
         Training rows, kept where a kernel function needs them.
     n_columns : int
         What a new row must have: d features, or n kernel values.
+    feature_means : array of shape (d,) or None
+        What is subtracted from features before anything is made of them, where there is a free constant: centring a
+        kernel instead would leave the rounding of its large entries. Sparse features are not centred.
+    kernel_means : array of shape (n,) or None
+        What is subtracted from kernel rows there, where the kernel is no product of features.
     """
 
     spec: KernelSpec
@@ -63,17 +86,24 @@ class Side(Stored):
     names: Ids | None
     features: Array | None
     n_columns: int
+    feature_means: Array | None = None
+    kernel_means: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "ids": "spectrum.n_rows",
         "names": "n_columns",
         "features": "sparse spectrum.n_rows n_columns",
+        "feature_means": "n_columns",
+        "kernel_means": "spectrum.n_rows",
     }
 
     def _fits(self) -> bool:
         n, d, own = self.spectrum.n_rows, self.n_columns, self.spectrum.components
+        if self.spec.constant != self.spectrum.constant:
+            return False
         if self.spec.is_precomputed:
             return n == d and own is None and self.features is None
+        d += self.spec.constant is not None
         return (own is None) != (self.features is None) and (own is None or own.shape[0] == d)
 
     @property
@@ -82,18 +112,42 @@ class Side(Stored):
         return self.spectrum.components is not None
 
     def new_rows(self, rows: Array) -> NewRows:
-        """Return rows to predict for: kernel rows and, in the primal, features multiply coefficients as they are."""
-        if self.spec.is_precomputed or self.is_primal:
+        """Return rows to predict for, features or kernel values, as they multiply the coefficients."""
+        if not (self._needs_kernel or self.spec.constant):
             return NewRows(rows, lambda part: part, 0)
-        return NewRows(rows, self._kernel_rows, self.spectrum.n_rows)
+        is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
+        return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients)
 
-    def _kernel_rows(self, rows: Array) -> Array:
-        return gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
+    @property
+    def _needs_kernel(self) -> bool:
+        return not (self.spec.is_precomputed or self.is_primal)
+
+    def _made_of(self, rows: Array) -> Array:
+        """Return what rows come to before they multiply the coefficients: centred, with a one where it belongs."""
+        if self.feature_means is not None:
+            rows = dense(rows) - self.feature_means
+        if self._needs_kernel:
+            rows = gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
+        if self.kernel_means is not None:
+            rows = rows - self.kernel_means
+            # The coefficients sum to zero, but for rounding.
+            rows -= namespace(rows).mean(rows, axis=1, keepdims=True)
+        return with_ones(rows) if self.spec.constant else rows
+
+    def uncentred(self, coefficients: Array) -> Array:
+        """Return coefficients (n or d, p), the last those of the constant, for rows that are not centred."""
+        means = self.feature_means if self.kernel_means is None else self.kernel_means
+        if means is None:
+            return coefficients
+        if means.shape[0] != coefficients.shape[0] - 1:  # of features, where coefficients are those of a kernel
+            means = self.features @ means
+        last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
+        return namespace(coefficients).concat([coefficients[:-1, :], last])
 
 
 def runs_in_primal(rows: Array, spec: KernelSpec) -> bool:
     """Tell whether a side is solved by features: a linear kernel with fewer features than rows."""
-    return isinstance(spec.kernel, str) and spec.kernel == "linear" and rows.shape[1] < rows.shape[0]
+    return spec.is_linear and not spec.dual and rows.shape[1] < rows.shape[0]
 
 
 def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
@@ -122,22 +176,38 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
+    is_free = spec.constant == "free"
     if spec.is_precomputed:
         if n != d:
             raise KernelError(
                 f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
                 'another kernel than "precomputed"; for tasks cut by scikit-learn, hand them in a Tasks holder.'
             )
-        return Side(spec, _decomposed(rows, spec, name), ids, names, None, d)
+        return Side(spec, _decomposed(rows, spec, name), ids, names, None, d, None, _means(rows) if is_free else None)
     check_kernel(spec.kernel, spec.params)
+    means = None
     if runs_in_primal(rows, spec):
+        if is_free and not is_sparse(rows):
+            means = centred(rows)[1]
         # Dense features are decomposed and let go; sparse ones are kept.
         kept = rows.copy() if is_sparse(rows) else rows
-        return Side(spec, Spectrum.from_features(kept, name=f"The {name} features"), ids, names, None, d)
-    kernel = gram(rows, kernel=spec.kernel, params=spec.params)
+        spectrum = Spectrum.from_features(kept, name=f"The {name} features", constant=spec.constant)
+        return Side(spec, spectrum, ids, names, None, d, means)
     # Predictions must not change when the caller's array does.
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, copied(rows), d)
+    if is_free and spec.is_linear and not is_sparse(rows):
+        features, means = centred(rows)
+    else:
+        features = copied(rows)
+    kernel = gram(features, kernel=spec.kernel, params=spec.params)
+    kernel_means = _means(kernel) if is_free and means is None else None
+    return Side(spec, _decomposed(kernel, spec, name), ids, names, features, d, means, kernel_means)
+
+
+def _means(kernel: Array) -> Array:
+    """Return the mean row of a kernel (n, n); the mean of its rows and columns where it is not symmetric."""
+    xp = namespace(kernel)
+    return (xp.mean(kernel, axis=0) + xp.mean(kernel, axis=1)) / 2
 
 
 def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:
-    return Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel")
+    return Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)

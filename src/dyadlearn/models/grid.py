@@ -22,7 +22,7 @@ class IndependentTaskRidge(PairwiseRidge):
 
     .. math:: \mathbf{f}(\mathbf{d}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}
 
-    There is no intercept: centre the labels or add a constant feature.
+    With an intercept, which is the default, kernel and labels are those of the task without their means.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class IndependentTaskRidge(PairwiseRidge):
         Parameters of the kernel, such as ``{"gamma": 0.1}``.
     filter : SpectralFilter, default=None
         Spectral filter; None is `Tikhonov`, ridge regression itself.
+    fit_intercept : bool, default=True
+        Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for labels whose zero means something.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
 
@@ -45,6 +47,8 @@ class IndependentTaskRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, q) or (d,)
         Primal parameters; only in the primal.
+    intercept_ : array of shape (q,) or float
+        What is added to features times `coef_`, or kernel values times `dual_coef_`.
     completed_ : array or frame of shape (m, q) or (m,)
         Labels where they are observed, predictions elsewhere.
     n_features_in_ : int
@@ -58,6 +62,8 @@ class IndependentTaskRidge(PairwiseRidge):
     >>> from dyadlearn import IndependentTaskRidge
     >>> X, Y = np.array([[1.0], [2.0]]), np.array([[1.0, 0.0], [2.0, 1.0]])
     >>> IndependentTaskRidge(alpha=0.0).fit(X, Y).predict([[3.0]]).round(6)
+    array([[3., 2.]])
+    >>> IndependentTaskRidge(alpha=0.0, fit_intercept=False).fit(X, Y).predict([[3.0]]).round(6)
     array([[3. , 1.2]])
     """
 
@@ -72,12 +78,14 @@ class IndependentTaskRidge(PairwiseRidge):
         kernel: Any = "linear",
         kernel_params: dict[str, Any] | None = None,
         filter: SpectralFilter | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.kernel_params = kernel_params
         self.filter = filter
+        self.fit_intercept = fit_intercept
         self.repair = repair
 
     def _check_params(self) -> None:
@@ -94,7 +102,9 @@ class TwoStepRidge(PairwiseRidge):
     .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
               \mathbf{Y}\,(\mathbf{G}+\lambda_t\mathbf{I})^{-1}\mathbf{g}
 
-    There is no intercept: centre the labels or add a constant feature.
+    With an intercept, which is the default, each side has a constant: the kernels are centred, and predictions are
+
+    .. math:: \mu + \mathbf{k}_c^\top\mathbf{a} + \mathbf{b}^\top\mathbf{g}_c + \mathbf{k}_c^\top\mathbf{A}\,\mathbf{g}_c
 
     Parameters
     ----------
@@ -110,6 +120,9 @@ class TwoStepRidge(PairwiseRidge):
         Parameters of the kernels, such as ``{"gamma": 0.1}``.
     filter, task_filter : SpectralFilter, default=None
         Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
+    fit_intercept : bool, default=True
+        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
+        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both. False is the model of the paper, for labels whose zero means something.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -127,6 +140,8 @@ class TwoStepRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
         Primal parameters; only where both sides run in the primal.
+    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
+        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
     completed_ : array or frame of shape (m, q) or (m,)
         Labels where they are observed, predictions elsewhere.
     n_iter_ : int
@@ -143,9 +158,10 @@ class TwoStepRidge(PairwiseRidge):
     >>> import numpy as np
     >>> from dyadlearn import TwoStepRidge
     >>> K, G = np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)
-    >>> model = TwoStepRidge(alpha=1.0, task_alpha=1.0, kernel="precomputed", task_kernel="precomputed")
-    >>> model.fit(K, np.array([[1.0, 0.0], [0.0, 1.0]]), tasks=G).predict([[0.0, 1.0]], tasks=[[0.0, 1.0]])
-    array([[0.1875]])
+    >>> kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    >>> model = TwoStepRidge(alpha=1.0, task_alpha=1.0, **kernels).fit(K, np.array([[101.0, 100], [100, 101]]), tasks=G)
+    >>> model.predict([[0.0, 1.0]], tasks=[[0.0, 1.0]])
+    array([[100.5625]])
     """
 
     def __init__(
@@ -159,6 +175,7 @@ class TwoStepRidge(PairwiseRidge):
         task_kernel_params: dict[str, Any] | None = None,
         filter: SpectralFilter | None = None,
         task_filter: SpectralFilter | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -172,6 +189,7 @@ class TwoStepRidge(PairwiseRidge):
         self.task_kernel_params = task_kernel_params
         self.filter = filter
         self.task_filter = task_filter
+        self.fit_intercept = fit_intercept
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter

@@ -67,6 +67,8 @@ class Pairing(ABC):
     knows_tasks: ClassVar[bool] = True
     #: Whether the pairwise kernel is the product of both sides' kernels.
     is_product: ClassVar[bool] = False
+    #: What kind of constant its sides have where there is an intercept, see `dyadlearn.spectrum`.
+    constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
     sweep_type: ClassVar[type[Sweep]] = Sweep
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
@@ -388,6 +390,9 @@ class Coupled(Pairing):
     def ridge(self) -> float:
         """The ridge that goes with the pairwise kernel."""
 
+    #: Whether the grand mean carries no penalty, so that the dual parameters sum to zero.
+    free_mean = False
+
     @property
     @abstractmethod
     def vanishing(self) -> bool:
@@ -452,7 +457,9 @@ class Coupled(Pairing):
     @cached_property
     def is_graded(self) -> bool:
         """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
-        remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
+        return self._is_graded(namespace(self.remainder).reshape(self.remainder, (-1, 1)))
+
+    def _is_graded(self, remainders: Array) -> bool:
         return is_graded(remainders, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
 
     def hat(self, grid: Array) -> Array:

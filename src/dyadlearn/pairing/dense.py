@@ -36,18 +36,21 @@ class DenseSide:
     alpha : float
     fixed_penalty : bool
         Whether the filter stays as it was built from all rows, and hidden labels are those that the fit reproduces.
+    has_constant : bool
+        Whether there is a constant without penalty: then every fit centres anew.
     """
 
     kernel: np.ndarray
     filter: SpectralFilter
     alpha: float
     fixed_penalty: bool
+    has_constant: bool = False
 
     @classmethod
     def of(cls, spectrum: Spectrum, filter: SpectralFilter, alpha: float, fixed_penalty: bool) -> DenseSide:
         """Return the side whose kernel has a spectrum, in double precision."""
         values, vectors = (to_numpy(part).astype(np.float64) for part in (spectrum.values, spectrum.vectors))
-        return cls((vectors * values) @ vectors.T, filter, alpha, fixed_penalty)
+        return cls((vectors * values) @ vectors.T, filter, alpha, fixed_penalty, spectrum.has_free_constant)
 
     @property
     def is_ridge(self) -> bool:
@@ -61,13 +64,30 @@ class DenseSide:
 
     @cached_property
     def eigh(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (n,) and eigenvectors (n, n) of the kernel."""
-        return _eigh(self.kernel)
+        """Eigenvalues (n,) and eigenvectors (n, n) of the kernel; of a constant that is free, infinity."""
+        if not self.has_constant:
+            return _eigh(self.kernel)
+        n = len(self.kernel)
+        basis = np.linalg.qr(np.c_[np.ones(n), np.eye(n)[:, : n - 1]])[0]
+        values, vectors = _eigh(basis[:, 1:].T @ self.kernel @ basis[:, 1:])
+        return np.append(values, np.inf), np.c_[basis[:, 1:] @ vectors, np.full(n, n**-0.5)]
+
+    def penalties(self, alpha: float) -> np.ndarray:
+        """Return λ/σ (n,): infinite for null directions, nothing for a free constant."""
+        values = self.eigh[0]
+        return np.where(values > 0, alpha / np.where(values > 0, values, 1.0), np.inf)
 
     @cached_property
     def hat(self) -> np.ndarray:
         """Hat matrix (n, n) of the complete side."""
-        return _spectral(self.kernel, lambda values: self.filter.shrinkage(values, self.alpha))
+        return self._constant(len(self.kernel)) + _spectral(
+            _centred(self.kernel) if self.has_constant else self.kernel,
+            lambda values: self.filter.shrinkage(values, self.alpha),
+        )
+
+    def _constant(self, n: int) -> np.ndarray | float:
+        """Return what the mean of n labels says of any row."""
+        return 1.0 / n if self.has_constant else 0.0
 
     def predictor(self, kept: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the matrix that takes the labels of the `kept` rows to predictions for `rows`, both masks."""
@@ -77,9 +97,15 @@ class DenseSide:
             imputed = np.linalg.solve(gap, H[np.ix_(hidden, kept)])
             return np.asarray(H[np.ix_(rows, kept)] + H[np.ix_(rows, hidden)] @ imputed)
         K, K_rows = self.kernel[np.ix_(kept, kept)], self.kernel[np.ix_(rows, kept)]
+        if self.has_constant:
+            if not len(K):
+                raise ValueError("Nothing is left that determines the constant.")
+            K, K_rows = _centred(K), _without_mean(K_rows - K.mean(axis=0))
         if self.is_ridge and self.ridge > 0:
-            return np.asarray(np.linalg.solve(K + self.ridge * np.eye(len(K)), K_rows.T).T)
-        return np.asarray(K_rows @ _spectral(K, lambda values: self.filter.phi(values, self.alpha)))
+            weights = np.linalg.solve(K + self.ridge * np.eye(len(K)), K_rows.T).T
+        else:
+            weights = K_rows @ _spectral(K, lambda values: self.filter.phi(values, self.alpha))
+        return np.asarray(self._constant(len(K)) + weights)
 
 
 def fit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
@@ -91,7 +117,7 @@ def fit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float) -> np.n
 
 
 def fitted_without(
-    sides: tuple[DenseSide, DenseSide], values: np.ndarray, ridge: float, Y: np.ndarray
+    sides: tuple[DenseSide, DenseSide], values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool = False
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function that takes a mask of hidden cells to what the others predict for them.
 
@@ -103,17 +129,20 @@ def fitted_without(
     ridge : float
         What goes with it.
     Y : array of shape (m, q)
+    free_mean : bool, default=False
+        Whether the mean of the cells carries no penalty.
     """
     U, V = (side.eigh[1] for side in sides)
     if Y.size > _DENSE_CELLS:
-        return _ProductSolver(U, V, values, ridge, Y)
+        return _ProductSolver(U, V, values, ridge, Y, free_mean)
     basis = np.kron(U, V)
     kernel = (basis * values.ravel()) @ basis.T
 
     def predict(hidden: np.ndarray) -> np.ndarray:
         hidden = hidden.ravel()
-        dual = _ridge(kernel[np.ix_(~hidden, ~hidden)], Y.ravel()[~hidden], ridge)
-        return np.asarray(kernel[np.ix_(hidden, ~hidden)] @ dual)
+        system, labels = kernel[np.ix_(~hidden, ~hidden)], Y.ravel()[~hidden]
+        dual, mean = _bordered(system, labels, ridge) if free_mean else (_ridge(system, labels, ridge), 0.0)
+        return np.asarray(kernel[np.ix_(hidden, ~hidden)] @ dual + mean)
 
     return predict
 
@@ -130,6 +159,7 @@ class _ProductSolver:
     values: np.ndarray
     ridge: float
     Y: np.ndarray
+    free_mean: bool = False
 
     def __call__(self, hidden: np.ndarray) -> np.ndarray:
         from scipy.sparse.linalg import LinearOperator, cg
@@ -153,16 +183,25 @@ class _ProductSolver:
 
         shape = (int(observed.sum()),) * 2
         system, preconditioner = (LinearOperator(shape, f, dtype=float) for f in (product, approximate))
-        dual, steps = cg(system, Y[observed], rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
-        if steps:
-            rest = np.linalg.norm(product(dual) - Y[observed]) / np.linalg.norm(Y[observed])
-            warnings.warn(
-                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
-                f"residual of {rest:.1e}: the comparison is no better than that.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return np.asarray(multiply(self.values, spread(dual))[hidden])
+
+        def solved(labels: np.ndarray) -> np.ndarray:
+            dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
+            if steps:
+                rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
+                warnings.warn(
+                    f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
+                    f"residual of {rest:.1e}: the comparison is no better than that.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+            return np.asarray(dual)
+
+        dual, mean = solved(Y[observed]), 0.0
+        if self.free_mean:
+            ones = solved(np.ones(shape[0]))
+            mean = dual.sum() / ones.sum()
+            dual = dual - mean * ones
+        return np.asarray(multiply(self.values, spread(dual))[hidden] + mean)
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
@@ -170,6 +209,24 @@ def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
     if alpha > 0:
         return np.asarray(np.linalg.solve(kernel + alpha * np.eye(len(kernel)), labels))
     return np.asarray(np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True) @ labels)
+
+
+def _bordered(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
+    """Return dual parameters that sum to zero, and the mean that is free beside them."""
+    n = len(kernel)
+    system = np.block([[kernel + alpha * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    right = np.append(labels, 0.0)
+    found = np.linalg.solve(system, right) if alpha > 0 else np.linalg.lstsq(system, right, rcond=_cut(n))[0]
+    return found[:n], float(found[n])
+
+
+def _centred(kernel: np.ndarray) -> np.ndarray:
+    """Return a kernel (n, n) with rows and columns that sum to zero."""
+    return _without_mean(_without_mean(kernel).T).T
+
+
+def _without_mean(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def _cut(n: int) -> float:

@@ -63,8 +63,7 @@ class Folded:
     @property
     def size(self) -> int:
         """How many rows (or columns) of the coefficients are this side's."""
-        components = self.spectrum.components
-        return self.spectrum.n_rows if components is None else int(components.shape[0])
+        return self.spectrum.n_coefficients
 
     @property
     def width(self) -> int:
@@ -74,11 +73,16 @@ class Folded:
     @property
     def is_dual(self) -> bool:
         """Whether coefficients are dual parameters, as far as this side goes."""
-        return self.spectrum.components is None and not self.spectrum.is_singular
+        spectrum = self.spectrum
+        return spectrum.components is None and spectrum.constant is None and not spectrum.is_singular
 
     def rows(self, block: Array) -> Array:
         """Return what kernel or feature rows come to before they multiply the coefficients."""
         return block
+
+    def folded(self, coefficients: Array) -> Array:
+        """Return coefficients (size, p) with the spectral weights in them."""
+        return coefficients
 
     def training(self, product: Array) -> Array:
         """Return `product` (a, size) times the transposed block of the rows of training, shape (a, n)."""
@@ -118,9 +122,13 @@ class Unfolded:
 
     def rows(self, block: Array) -> Array:
         r"""Return :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or as much of features."""
-        found = matmul(block, self.spectrum.basis)
+        found = self.spectrum.project(block)
         found *= self.side.phi
         return found
+
+    def folded(self, coefficients: Array) -> Array:
+        """Return coefficients (size, p) with the spectral weights in them."""
+        return self.spectrum.lift(self.side.phi[:, None] * coefficients)
 
     def training(self, product: Array) -> Array:
         r"""Return `product` (a, k) times :math:`f(\boldsymbol\Sigma)\mathbf{U}^\top`, shape (a, n)."""
@@ -199,6 +207,12 @@ class Expansion:
     def dual(self) -> Array | None:
         """Coefficients where they are the dual parameters, else None."""
         return self.values if all(part.is_dual for part in (self.instances, self.tasks) if part is not None) else None
+
+    @property
+    def folded(self) -> Array:
+        """Coefficients that rows of both sides multiply as they are."""
+        values = self.values if self.instances is None else self.instances.folded(self.values)
+        return values if self.tasks is None else self.tasks.folded(values.T).T
 
     def grid(self, rows: NewRows, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.

@@ -6,14 +6,16 @@ that leaving out a pair and leaving out its instance are the same.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, to_numpy
 from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
+from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
@@ -58,7 +60,7 @@ class Independent(Pairing):
     def coefficients(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}`, (m, q) or (d, q)."""
         spectrum = self.rows.spectrum
-        return spectrum.basis @ (self.rows.phi[:, None] * spectrum.rotate(Y))
+        return spectrum.lift(self.rows.phi[:, None] * spectrum.rotate(Y))
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
@@ -70,12 +72,12 @@ class Independent(Pairing):
 
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""
-        return complete_columns(self.rows, Y)
+        return _predicted(complete_columns(self.rows, Y), "label left")
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
-        labels = complete_columns(self.rows, Y, weights)
+        labels = _predicted(complete_columns(self.rows, Y, weights), "label")
         return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
@@ -86,7 +88,7 @@ class Independent(Pairing):
         self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
     ) -> Array | None:
         """Return leave-one-out of every column on its own observed rows."""
-        return leave_one_out_columns(self.rows, Y, weights)
+        return _predicted(leave_one_out_columns(self.rows, Y, weights), "second label")
 
     def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
         """Return the model of labelled rows, unless the penalty is built from all rows."""
@@ -129,3 +131,17 @@ class Independent(Pairing):
         (m, q), sides = Y.shape, self.sizes
         formed = max(2.0 * m * q, product_numbers(sides[0], q), squares_numbers(sides))
         return float(sides[0].vectors + formed + gathered_numbers(m * q, sides, largest_group))
+
+
+def _predicted(grid: Array, lacking: str) -> Array:
+    """Return predictions (m, q), saying which tasks have none for want of a label to take a constant from."""
+    tasks = np.flatnonzero(np.isnan(to_numpy(grid)).any(axis=0))
+    if tasks.size:
+        shown = ", ".join(map(str, tasks[:5])) + (", …" if tasks.size > 5 else "")
+        warnings.warn(
+            f"{tasks.size} of {grid.shape[1]} tasks (positions {shown}) have no {lacking} to take their constant from: "
+            "their predictions are NaN. Leave them out, use fit_intercept=False, or a model that knows tasks.",
+            NoLabelWarning,
+            stacklevel=3,
+        )
+    return grid

@@ -40,7 +40,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._estimates import SideSize, gathered_numbers, product_numbers, small_system, squares_numbers
 from dyadlearn._rounding import settle
 from dyadlearn.holes.block import complete_block, leave_one_out_beside_block
@@ -115,6 +115,11 @@ class TwoStep(Coupled):
         return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
 
     @property
+    def free_mean(self) -> bool:
+        """Whether both sides have a constant, and so the grand mean no penalty."""
+        return all(spectrum.has_free_constant for spectrum in self.grid_spectra)
+
+    @property
     def ridge(self) -> float:
         """One; none where the residual is known up to scale."""
         return 0.0 if self.vanishing else 1.0
@@ -128,6 +133,12 @@ class TwoStep(Coupled):
     def floor(self) -> float:
         """What slacks must exceed."""
         return common_floor(*self._scaled)
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether blocks may be singular to all digits; a free mean, the last direction, makes none so."""
+        remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
+        return self._is_graded(remainders[:-1, :] if self.free_mean else remainders)
 
     @property
     def residual_cost(self) -> int:
@@ -149,8 +160,11 @@ class TwoStep(Coupled):
 
     @cached_property
     def kernel_values(self) -> Array:
-        r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l)."""
-        return self.shrinkage / self.remainder
+        r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l); zero for a free mean."""
+        if not self.free_mean:
+            return self.shrinkage / self.remainder
+        xp, remainder = namespace(self.remainder), self.remainder
+        return xp.where(remainder > 0, self.shrinkage / xp.where(remainder > 0, remainder, 1.0), 0.0)
 
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
@@ -222,10 +236,10 @@ class TwoStep(Coupled):
         rotated = columns.spectrum.rotate(rows.spectrum.rotate(Y).T).T
         if self._folded[0]:
             rotated *= rows.phi[:, None]
-            rotated = rows.spectrum.basis @ rotated
+            rotated = rows.spectrum.lift(rotated)
         if self._folded[1]:
             rotated *= columns.phi[None, :]
-            rotated = rotated @ columns.spectrum.basis.T
+            rotated = columns.spectrum.lift(rotated.T).T
         return rotated
 
     def dual(self, Y: Array) -> Array:
@@ -337,9 +351,10 @@ class TwoStep(Coupled):
     def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         r"""Return the slow twin's predictions for hidden cells, the paper's transductive objective over the others.
 
-        The kernel between cells has the eigenvalues :math:`\sigma s/(\lambda_d\lambda_t + \lambda_t\sigma +
-        \lambda_ds)`, with a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they are infinite; let both vanish
-        together: λ times the kernel has ridge λ, and tends to :math:`\sigma s/(\sigma + s)` with ridge 0.
+        The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u = \lambda_d/\sigma` and
+        :math:`v = \lambda_t/s`, none for a free constant, and a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they
+        are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to :math:`1/(1/\sigma + 1/s)`
+        with ridge 0.
         """
         if not all(side.is_ridge for side in sides):
 
@@ -350,13 +365,14 @@ class TwoStep(Coupled):
                 return np.asarray(np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known))
 
             return impute
-        (values, _), (task_values, _) = (side.eigh for side in sides)
         alpha, task_alpha, ridge = sides[0].ridge, sides[1].ridge, 1.0
         if alpha == 0 and task_alpha == 0:
             alpha, task_alpha, ridge = 1.0, 1.0, 0.0
-        total = np.add.outer(task_alpha * values, alpha * task_values) + ridge * alpha * task_alpha
-        kernel = np.outer(values, task_values) * pseudo_inverse(total)
-        return fitted_without((sides[0], sides[1]), kernel, ridge, Y)
+        u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
+        with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
+            total = u + v + (ridge * u * v if ridge else 0.0)
+        kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
+        return fitted_without((sides[0], sides[1]), kernel, ridge, Y, self.free_mean)
 
     # --- memory -------------------------------------------------------------------------------------
 

@@ -239,7 +239,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, filter, task_filter, repair
+    kernel, task_kernel, kernel_params, task_kernel_params, filter, task_filter, fit_intercept, repair
         As in `TwoStepRidge`.
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
@@ -273,7 +273,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         What was left out for them.
     completed_, n_iter_, residual_
         As in `TwoStepRidge`.
-    dual_coef_, coef_
+    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
         As in `TwoStepRidge`.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
@@ -305,6 +305,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         task_kernel_grid: Sequence[dict[str, Any]] | None = None,
         filter: SpectralFilter | None = None,
         task_filter: SpectralFilter | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
         cv: Any = None,
         tol: float = 1e-8,
@@ -324,6 +325,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.task_kernel_grid = task_kernel_grid
         self.filter = filter
         self.task_filter = task_filter
+        self.fit_intercept = fit_intercept
         self.repair = repair
         self.cv = cv
         self.tol = tol
@@ -462,7 +464,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         Whether every task has a regularisation of its own, chosen by the score of its own column. A task without such
         a score, having no label or only one value, takes the one that is best for all others together; a warning names
         it.
-    kernel, kernel_params, filter, repair
+    kernel, kernel_params, filter, fit_intercept, repair
         As in `IndependentTaskRidge`.
     kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
@@ -490,7 +492,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         What was left out for them.
     completed_
         As in `IndependentTaskRidge`.
-    dual_coef_, coef_
+    dual_coef_, coef_, intercept_
         As in `IndependentTaskRidge`.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
@@ -519,6 +521,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         kernel_params: dict[str, Any] | None = None,
         kernel_grid: Sequence[dict[str, Any]] | None = None,
         filter: SpectralFilter | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
         cv: Any = None,
         progress: bool | None = None,
@@ -531,6 +534,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.kernel_params = kernel_params
         self.kernel_grid = kernel_grid
         self.filter = filter
+        self.fit_intercept = fit_intercept
         self.repair = repair
         self.cv = cv
         self.progress = progress

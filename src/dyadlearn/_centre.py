@@ -1,0 +1,50 @@
+r"""Rows without their constant: coordinates in which :math:`\mathbf{1}` has no part.
+
+One reflection takes :math:`\mathbf{1}/\sqrt n` to the first unit vector. The other columns of it are an orthonormal
+basis :math:`\mathbf{Z}` (n × n − 1) of all that sums to zero, never formed: with :math:`\mathbf{x}_0` the first row,
+
+.. math:: \mathbf{Z}^\top\mathbf{X} = \mathbf{X}_{1:} - \frac{\mathbf{x}_0 + \sum_i\mathbf{x}_i/\sqrt n}{\sqrt n + 1}.
+
+What is decomposed in these coordinates comes out orthogonal to :math:`\mathbf{1}` to the last digit, also along null
+directions, which a doubly centred kernel mixes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import Array, is_sparse, namespace, zeros
+
+__all__ = ["centred", "from_complement", "to_complement", "with_ones"]
+
+
+def centred(features: Array) -> tuple[Array, Array]:
+    """Return features (n, d) without their means, and these (d,)."""
+    xp = namespace(features)
+    means = xp.mean(features, axis=0)
+    return features - means, means
+
+
+def to_complement(rows: Array) -> Array:
+    r"""Return :math:`\mathbf{Z}^\top\mathbf{X}` of shape (n - 1, p) for rows of shape (n, p)."""
+    xp, root = namespace(rows), math.sqrt(rows.shape[0])
+    return rows[1:, :] - (rows[:1, :] + xp.sum(rows, axis=0, keepdims=True) / root) / (root + 1.0)
+
+
+def from_complement(vectors: Array) -> Array:
+    r"""Return :math:`\mathbf{ZV}` of shape (n, k) for vectors of shape (n - 1, k)."""
+    xp, root = namespace(vectors), math.sqrt(vectors.shape[0] + 1)
+    share = xp.sum(vectors, axis=0, keepdims=True) / root
+    return xp.concat([-share, vectors - share / (root + 1.0)], axis=0)
+
+
+def with_ones(rows: Array) -> Any:
+    """Return rows (n, d), which may be sparse, with a last column of ones."""
+    if is_sparse(rows):
+        return sparse.hstack([rows, np.ones((rows.shape[0], 1), dtype=rows.dtype)], format="csr")
+    xp = namespace(rows)
+    return xp.concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
