@@ -45,6 +45,7 @@ def from_complement(vectors: Array) -> Array:
 def with_ones(rows: Array) -> Any:
     """Return rows (n, d), which may be sparse, with a last column of ones."""
     if is_sparse(rows):
-        return sparse.hstack([rows, np.ones((rows.shape[0], 1), dtype=rows.dtype)], format="csr")
+        ones = sparse.csr_array(np.ones((rows.shape[0], 1), dtype=rows.dtype))
+        return sparse.hstack([sparse.csr_array(rows), ones], format="csr")
     xp = namespace(rows)
     return xp.concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)

@@ -597,9 +597,9 @@ class PairwiseRidge(PairModel, stored=False):
     def intercept_(self) -> Any:
         """What is predicted where every feature, or kernel value, is zero: a number, or (q,) without a task side.
 
-        With x and t the features of an instance and a task, or their kernel values with those of training,
-        a prediction is ``x @ coef @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``, where ``coef`` is `coef_` or
-        `dual_coef_`; without a task side it is ``x @ coef + intercept_``.
+        With x and t the features of an instance and a task, or their kernel values with those of training, and with
+        `coef_` or `dual_coef_` for W, a prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``;
+        without a task side it is ``x @ W + intercept_``.
         """
         check_is_fitted(self)
         if not self._has_constant:
@@ -609,12 +609,12 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def instance_coef_(self) -> Array:
-        """Parameters of the main effects of instances, (d,) or (m,): what they add with every task, see `intercept_`."""
+        """Main effects of instances, (d,) or (m,): what they add whatever the task, see `intercept_`."""
         return self._main_effects("instance_coef_", 0)
 
     @property
     def task_coef_(self) -> Array:
-        """Parameters of the main effects of tasks, (r,) or (q,): what they add for every instance, see `intercept_`."""
+        """Main effects of tasks, (r,) or (q,): what they add whatever the instance, see `intercept_`."""
         return self._main_effects("task_coef_", 1)
 
     def _main_effects(self, name: str, axis: int) -> Array:

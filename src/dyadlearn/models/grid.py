@@ -37,7 +37,8 @@ class IndependentTaskRidge(PairwiseRidge):
     filter : SpectralFilter, default=None
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
-        Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for labels whose zero means something.
+        Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for
+        labels whose zero means something.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
 
@@ -104,7 +105,8 @@ class TwoStepRidge(PairwiseRidge):
 
     With an intercept, which is the default, each side has a constant: the kernels are centred, and predictions are
 
-    .. math:: \mu + \mathbf{k}_c^\top\mathbf{a} + \mathbf{b}^\top\mathbf{g}_c + \mathbf{k}_c^\top\mathbf{A}\,\mathbf{g}_c
+    .. math:: \mu + \mathbf{k}_c^\top\mathbf{a} + \mathbf{b}^\top\mathbf{g}_c
+              + \mathbf{k}_c^\top\mathbf{A}\,\mathbf{g}_c
 
     Parameters
     ----------
@@ -122,7 +124,8 @@ class TwoStepRidge(PairwiseRidge):
         Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
         Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
-        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both. False is the model of the paper, for labels whose zero means something.
+        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both. False is the model
+        of the paper, for labels whose zero means something.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000

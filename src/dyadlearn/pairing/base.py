@@ -390,8 +390,10 @@ class Coupled(Pairing):
     def ridge(self) -> float:
         """The ridge that goes with the pairwise kernel."""
 
-    #: Whether the grand mean carries no penalty, so that the dual parameters sum to zero.
-    free_mean = False
+    @property
+    def free_mean(self) -> bool:
+        """Whether the grand mean carries no penalty, so that the dual parameters sum to zero."""
+        return False
 
     @property
     @abstractmethod
