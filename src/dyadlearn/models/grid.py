@@ -273,7 +273,9 @@ class KroneckerRidge(PairwiseRidge):
               = \mathrm{vec}(\mathbf{Y}), \qquad
               f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top\mathbf{A}\,\mathbf{g}
 
-    There is no intercept: centre the labels or add a constant feature.
+    With an intercept, which is the default, each side has a constant feature, whose products with the other side's
+    kernel are main effects, and the grand mean is not regularised at all: the kernels are :math:`\mathbf{K} +
+    \mathbf{11}^\top` and :math:`\mathbf{G} + \mathbf{11}^\top`, and :math:`f` has a free :math:`\mu` beside it.
 
     Parameters
     ----------
@@ -285,6 +287,9 @@ class KroneckerRidge(PairwiseRidge):
         A linear kernel on fewer features than rows is solved in the primal.
     kernel_params, task_kernel_params : dict, default=None
         Parameters of the kernels, such as ``{"gamma": 0.1}``.
+    fit_intercept : bool, default=True
+        Whether there are main effects of instances and of tasks, regularised as the interactions are, and a grand mean
+        that is not regularised. False is the model of the paper, for labels whose zero means something.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -297,6 +302,8 @@ class KroneckerRidge(PairwiseRidge):
         Dual parameters.
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
         Primal parameters; only where both sides run in the primal.
+    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
+        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
     completed_ : array or frame of shape (m, q) or (m,)
         Labels where they are observed, predictions elsewhere.
     n_iter_ : int
@@ -313,7 +320,7 @@ class KroneckerRidge(PairwiseRidge):
     >>> import numpy as np
     >>> from dyadlearn import KroneckerRidge
     >>> K, G = np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)
-    >>> model = KroneckerRidge(alpha=1.0, kernel="precomputed", task_kernel="precomputed")
+    >>> model = KroneckerRidge(alpha=1.0, kernel="precomputed", task_kernel="precomputed", fit_intercept=False)
     >>> model.fit(K, np.array([[1.0, 0.0], [0.0, 1.0]]), tasks=G).predict(K).round(3)
     array([[0.625, 0.125],
            [0.125, 0.625]])
@@ -329,6 +336,7 @@ class KroneckerRidge(PairwiseRidge):
         kernel_params: dict[str, Any] | None = None,
         task_kernel: Any = "linear",
         task_kernel_params: dict[str, Any] | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -338,9 +346,14 @@ class KroneckerRidge(PairwiseRidge):
         self.kernel_params = kernel_params
         self.task_kernel = task_kernel
         self.task_kernel_params = task_kernel_params
+        self.fit_intercept = fit_intercept
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
+
+    def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
+        # The model of pairs does not know a constant yet.
+        return {} if has_tasks else super()._wanted_of_sides(has_tasks)
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:

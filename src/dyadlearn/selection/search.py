@@ -363,7 +363,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, repair
+    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
         As in `KroneckerRidge`.
     kernel_grid, task_kernel_grid : list of dict, default=None
         Kernel parameters to search as well; each costs one decomposition.
@@ -393,7 +393,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         What was left out for them.
     completed_, n_iter_, residual_
         As in `KroneckerRidge`.
-    dual_coef_, coef_
+    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
         As in `KroneckerRidge`.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
@@ -421,6 +421,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         task_kernel_params: dict[str, Any] | None = None,
         kernel_grid: Sequence[dict[str, Any]] | None = None,
         task_kernel_grid: Sequence[dict[str, Any]] | None = None,
+        fit_intercept: bool = True,
         repair: str = "clip",
         cv: Any = None,
         tol: float = 1e-8,
@@ -436,6 +437,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.task_kernel_params = task_kernel_params
         self.kernel_grid = kernel_grid
         self.task_kernel_grid = task_kernel_grid
+        self.fit_intercept = fit_intercept
         self.repair = repair
         self.cv = cv
         self.tol = tol
