@@ -25,6 +25,7 @@ __all__ = [
     "average_precision",
     "concordance_index",
     "roc_auc",
+    "take_along_rows",
 ]
 
 
@@ -349,13 +350,10 @@ class ConcordanceIndex(Metric):
         xp = namespace(F)
         rows = self._cells.arrange(F)
         order = xp.argsort(rows, axis=-1, stable=False)
-        rows = _take_along_rows(rows, order)
+        rows = take_along_rows(rows, order)
         self._cells.check_last(rows)
-        ranks = _take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
-        if self._tie_tolerance == 0:
-            tied = rows[..., 1:] == rows[..., :-1]
-        else:
-            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_tolerance)[..., None]
+        ranks = take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
+        tied = self._cells.tied(rows, self._tie_tolerance)
         if bool(xp.any(tied)):
             # Half of a tied pair is right: count it as right, then as wrong.
             runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (self._highest + 1)
@@ -375,7 +373,7 @@ class ConcordanceIndex(Metric):
             one = (ranks >> bit) & 1
             total = total + xp.sum(one * places, axis=-1)
             if bit:
-                ranks = _take_along_rows(ranks, xp.argsort(xp.astype(one, xp.uint8), axis=-1, stable=True))
+                ranks = take_along_rows(ranks, xp.argsort(xp.astype(one, xp.uint8), axis=-1, stable=True))
         return total
 
 
@@ -428,7 +426,7 @@ def concordance_index(
     return ConcordanceIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
 
 
-def _take_along_rows(rows: Array, order: Array) -> Array:
+def take_along_rows(rows: Array, order: Array) -> Array:
     """Reorder each row of (s, R, n) by its own order."""
     xp = namespace(rows)
     s, R, n = rows.shape

@@ -18,7 +18,7 @@ from dyadlearn.labels import is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Metric, as_average, read_stack
 from dyadlearn.settings import Setting
 
-__all__ = ["PreparedScorer", "Scorer", "scorer", "usual_scoring"]
+__all__ = ["PreparedScorer", "Scorer", "scorer", "scorer_names", "usual_scoring"]
 
 
 class PreparedScorer(Protocol):
@@ -27,6 +27,10 @@ class PreparedScorer(Protocol):
     @property
     def n_undefined(self) -> int:
         """The number of rows or columns that are left out because the score is undefined there."""
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What makes scores of mean squared errors over all cells of a complete grid; None where these do not tell."""
 
     def __call__(self, F: Any) -> Any:
         """Return a float, or an array of shape (…) for a stack."""
@@ -39,6 +43,7 @@ class _GridByGrid:
     function: Callable[[Any, Any], float]
     grid: Table
     n_undefined: int = 0
+    of_squared_errors: None = None
 
     def __call__(self, F: Any) -> Any:
         stack, shape = read_stack(F, self.grid)
@@ -87,6 +92,19 @@ class Scorer(Stored):
     def from_state(cls, state: Mapping[str, Any], where: str) -> Scorer:
         """Return the scorer of a named metric."""
         return scorer(state["name"], **state["options"])
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether predictions that change a little change the score a little, as far as it is known."""
+        return bool(getattr(self.metric, "is_continuous", False))
+
+    def check_continuous(self) -> None:
+        """Refuse to refine regularisations by a score that is not known to be continuous."""
+        if not self.is_continuous:
+            raise ValueError(
+                f'alphas="auto" searches a smooth objective, which {self.name} is not known to be: give alphas as '
+                f"numbers, or take one of {', '.join(scorer_names(continuous=True))}."
+            )
 
     def prepare(
         self,
@@ -191,6 +209,11 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     """
     judge, q = scorer(scoring), Y.shape[1]
     if isinstance(judge.metric, type):
+        if not judge.metric.is_of_rows:
+            raise ValueError(
+                f"{judge.name} compares tasks with each other, so that no task has a score of its own: take another "
+                "scoring, such as 'concordance_index', or one regularisation for all tasks."
+            )
         metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
 
         def by_metric(F: Any) -> np.ndarray:
@@ -216,6 +239,30 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     return by_function
 
 
+def scorer_names(*, continuous: bool = False) -> list[str]:
+    """Return the names of all metrics of this library that `scoring` takes, in order.
+
+    Parameters
+    ----------
+    continuous : bool, default=False
+        Only those that change a little where the predictions do, for ``alphas="auto"``.
+
+    Returns
+    -------
+    list of str
+        In those that end in ``_at_k`` k stands for any number.
+
+    Examples
+    --------
+    >>> from dyadlearn.metrics import scorer_names
+    >>> "roc_auc" in scorer_names(), "precision_at_k" in scorer_names()
+    (True, True)
+    >>> scorer_names(continuous=True)[-2:]
+    ['pearson', 'r2']
+    """
+    return sorted(name for name, metric in METRICS.items() if metric.is_continuous or not continuous)
+
+
 def usual_scoring(Y: Any) -> str:
     """Return what is usually asked of labels (m, q), where nothing was said: ranks of two values, errors of more."""
     return "roc_auc" if is_binary(Y) else "neg_mean_squared_error"
@@ -227,7 +274,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
     if known not in METRICS:
-        names = sorted(METRICS)
+        names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
         close = difflib.get_close_matches(name, names + numbered, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
