@@ -33,6 +33,7 @@ STACK = RNG.normal(size=(2, 3, 6, 5))
         ("neg_mean_absolute_error", lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options)),
         ("neg_root_mean_squared_error", lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options)),
         ("r2", metrics.r2),
+        ("ic_index", metrics.ic_index),
         ("pearson", metrics.pearson),
         ("spearman", metrics.spearman),
         ("precision_at_2", lambda Y, F, **options: metrics.precision_at_k(Y, F, 2, **options)),

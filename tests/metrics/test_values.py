@@ -12,8 +12,8 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from dyadlearn import metrics
-from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer, scorer_names
-from dyadlearn.metrics.ranks import ConcordanceIndex
+from dyadlearn.metrics import cells, concordance, concordance_index, roc_auc, scorer, scorer_names
+from dyadlearn.metrics.concordance import ConcordanceIndex
 from dyadlearn.settings import Setting
 from sweeps import covering, over
 
@@ -205,8 +205,8 @@ def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
         Y, metric = make_labels(kind, (7, 6), 3), getattr(metrics, name)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
         expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
-        for limit in (1, 4 * cells._CELL_BYTES * Y.size, 2**24):
-            monkeypatch.setattr(cells, "_BLOCK_BYTES", limit)
+        for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
+            monkeypatch.setattr(cells, "BLOCK_BYTES", limit)
             scores = metric(Y, stack, **options, average=average)
             assert scores.shape == (2, 3)
             assert_array_equal(scores, expected)
@@ -319,8 +319,9 @@ def test_concordance_where_only_left_out_rows_have_a_third_label():
     assert concordance_index(Y, F, average="instance", return_undefined=True) == (0.5, 1)
 
 
-def test_concordance_of_a_long_row(each):
-    for levels in each([3, 4, 5, 8, 9, 300]):
+def test_concordance_of_a_long_row(each, monkeypatch):
+    for levels, key in each(product([3, 4, 5, 8, 9, 300], [0, 2**31])):
+        monkeypatch.setattr(concordance, "_LARGEST_KEY", key)  # with the order of ranks packed in one number, or not
         rng = np.random.default_rng(levels)
         y = rng.integers(levels, size=300).astype(float)
         for f in (rng.normal(size=300) + y, rng.normal(size=300).round(1), y, -y, np.zeros(300)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -26,9 +26,9 @@ METRICS: dict[str, type[Metric]] = {}
 _AVERAGES = ("micro", "instance", "task")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator wants more work at a time.
-_BLOCK_BYTES, _FOREIGN_BLOCK_BYTES = 2**24, 2**28
+BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
 # The sorted copy, positions and counts that a metric holds for each cell of a block, generously.
-_CELL_BYTES = 64
+CELL_BYTES = 64
 
 
 def as_average(average: str | None, setting: str | Setting | None) -> str:
@@ -328,9 +328,7 @@ class Metric(ABC):
         """
         stack, shape = read_stack(F, self._cells.grid)
         xp = namespace(stack)
-        limit = _FOREIGN_BLOCK_BYTES if is_foreign(stack) else _BLOCK_BYTES
-        grid_bytes = _CELL_BYTES * stack.shape[1] * stack.shape[2]
-        blocks = [self._score(stack[block, ...]) for block in row_blocks(stack.shape[0], grid_bytes, limit)]
+        blocks = [self._score(stack[block, ...]) for block in self._blocks(stack)]
         if not blocks:
             return xp.reshape(self._cells.place(np.empty((0, self.rows.size))), (*shape, self.rows.size))
         scores = blocks[0] if len(blocks) == 1 else xp.concat(blocks)
@@ -347,6 +345,11 @@ class Metric(ABC):
         Such errors are often known without any predictions.
         """
         return None
+
+    def _blocks(self, stack: Array) -> Iterable[slice]:
+        """Return which grids of a stack (s, m, q) are scored together."""
+        limit = FOREIGN_BLOCK_BYTES if is_foreign(stack) else BLOCK_BYTES
+        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], limit)
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace
 from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
-from dyadlearn.metrics.ranks import take_along_rows
+from dyadlearn.metrics.concordance import take_along_rows
 from dyadlearn.settings import Setting
 
 __all__ = ["Pearson", "Spearman", "pearson", "spearman"]
@@ -214,7 +214,7 @@ def spearman(
 def _mean_places(tied: Array) -> Array:
     """Return the mean place (s, R, n) of the run that each sorted cell is in, given which tie with the one before."""
     xp = namespace(tied)
-    s, R, n = (*tied.shape[:-1], tied.shape[-1] + 1)
+    s, R, n = tied.shape[0], tied.shape[1], tied.shape[2] + 1
     begins = xp.reshape(xp.concat([xp.ones_like(tied[..., :1]), ~tied], axis=-1), (-1,))
     (starts,) = xp.nonzero(begins)
     lengths = xp.concat([starts[1:], xp.full_like(starts[:1], s * R * n)]) - starts

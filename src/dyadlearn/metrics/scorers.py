@@ -209,12 +209,12 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     """
     judge, q = scorer(scoring), Y.shape[1]
     if isinstance(judge.metric, type):
-        if not judge.metric.is_of_rows:
+        metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
+        if not metric.is_of_rows:
             raise ValueError(
                 f"{judge.name} compares tasks with each other, so that no task has a score of its own: take another "
                 "scoring, such as 'concordance_index', or one regularisation for all tasks."
             )
-        metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
 
         def by_metric(F: Any) -> np.ndarray:
             scores = np.full(q, np.nan)

@@ -233,7 +233,8 @@ def _swept(
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
     # Where squared errors tell the score, they may be known without predictions.
-    closed = {setting: found for setting in settings if (found := scorers[setting].of_squared_errors) is not None}
+    told = {setting: scorers[setting].of_squared_errors for setting in settings}
+    closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
     whole = problem.pairing.sweep(Y, alphas, task_alphas, *members)
     for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
         if some:
