@@ -22,6 +22,7 @@ __all__ = [
     "Ranked",
     "RocAuc",
     "average_precision",
+    "positives",
     "roc_auc",
 ]
 
@@ -132,19 +133,24 @@ class Ranked(Metric):
         return xp.sum(self._by_row(values), axis=-1)
 
 
+def positives(cells: Cells, title: str) -> np.ndarray:
+    """Tell which cells (R, n) are of the larger of two labels, refusing for a metric of this title any others."""
+    distinct = distinct_labels(cells.labels[cells.observed])
+    if distinct.size != 2:
+        raise ValueError(
+            f"{title} needs labels of exactly two values, the larger being the positive class; found "
+            f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
+        )
+    return np.asarray(cells.labels == distinct[1])
+
+
 class OfPositives(Ranked):
     """What metrics have in common whose labels are of two values, the larger being the positive class."""
 
     needs = "a positive label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        distinct = distinct_labels(cells.labels[cells.observed])
-        if distinct.size != 2:
-            raise ValueError(
-                f"{self.title} needs labels of exactly two values, the larger being the positive class; found "
-                f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
-            )
-        self._positive = np.asarray(cells.labels == distinct[1])
+        self._positive = positives(cells, self.title)
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
         return np.asarray(self._n_positive > 0)
 
