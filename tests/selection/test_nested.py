@@ -415,7 +415,7 @@ def draws(random, m, q, over, n_resamples):
     covering(
         over=["instances", "tasks", "both"],
         average=["micro", "instance", "task"],
-        scoring=["roc_auc", "neg_mean_squared_error", "r2", "precision_at_2", "callable"],
+        scoring=["roc_auc", "neg_root_mean_squared_error", "r2", "precision_at_2", "callable"],
     )
 )
 def test_interval_equals_a_loop(scoring, average, over):

@@ -277,22 +277,24 @@ def bootstrap_interval(
             raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
     judge = scorer(scoring)
     prepared = judge.prepare(labels, average=where, tie_tolerance=None)
-    score, each = float(prepared(predicted)), None
-    if isinstance(prepared, Metric) and (where, over) in (("instance", "instances"), ("task", "tasks")):
-        # The score of a row does not depend on the other rows: it is computed once.
-        each = np.full(m if over == "instances" else q, np.nan)
-        each[prepared.rows] = to_numpy(prepared.each(predicted))
+    score, by_row = float(prepared(predicted)), None
+    if (where, over) in (("instance", "instances"), ("task", "tasks")):
+        # Where the score of a row does not depend on the other rows, it is computed once.
+        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
+    each = np.full(m if over == "instances" else q, np.nan)
+    if by_row is not None:
+        each[by_row.rows] = to_numpy(by_row.each(predicted))
     random, scores = check_random_state(random_state), np.empty(int(n_resamples))
     for resample in range(len(scores)):
         rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
         columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
-        if each is None:
+        if by_row is None:
             drawn = take_block(labels, rows, columns), take_block(predicted, rows, columns)
             scores[resample] = _score_or_nan(judge, *drawn, average=where)
         else:
             own = each[rows if over == "instances" else columns]
             defined = own[~np.isnan(own)]
-            scores[resample] = defined.mean() if defined.size else np.nan
+            scores[resample] = by_row.combined(defined) if defined.size else np.nan
     scores = scores[~np.isnan(scores)]
     if not scores.size:
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")

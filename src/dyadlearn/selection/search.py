@@ -118,12 +118,12 @@ class Search(PairwiseRidge, stored=False):
 
     def _check_params(self) -> None:
         as_setting(self.setting)
-        scorer(self.scoring)
+        judge = scorer(self.scoring)
         super()._check_params()
         if self.cv is not None:
             as_splitter(self.cv, as_setting(self.setting))
-        if any(self._is_free()) and self.scoring != "neg_mean_squared_error":
-            raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
+        if any(self._is_free()):
+            judge.check_continuous()
 
     def _check_alphas(self) -> None:
         self._grids()
@@ -161,7 +161,8 @@ class Search(PairwiseRidge, stored=False):
                 stacklevel=3,
             )
         if any(self._is_free()):
-            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self._is_free(), left_out)
+            free = self._is_free()
+            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self.scoring, free, left_out)
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
@@ -235,7 +236,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
     ----------
     alphas, task_alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
-        grid is refined between and beyond its values, for squared error. A network has one regularisation, `alphas`.
+        grid is refined between and beyond its values, for a score that changes smoothly: errors, R² or Pearson's
+        correlation. A network has one regularisation, `alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -359,7 +361,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
     ----------
     alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for squared error.
+        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -458,7 +460,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     ----------
     alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for squared error.
+        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
     scoring : str or callable, default="neg_mean_squared_error"
