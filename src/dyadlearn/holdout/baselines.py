@@ -12,10 +12,11 @@ Four predictions know nothing of features, and each is made without what the set
 A mean of nothing is the grand mean: in B nothing is left of an instance, in C nothing of a task, in D of neither. Means
 are weighted as the loss of the model is.
 
-Least squares tell the effects apart wherever some chain of labels leads from the instance to the task: a label, another
-of the same task, one more of that instance, and so on. Elsewhere, and wherever a side is new, the additive prediction is
-the instance mean plus the task mean minus the grand mean, to which it comes down on a complete grid. With a complete
-grid of m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out a single cell is a division,
+Least squares tell the effects apart wherever some chain of labels leads from the instance to the task: a label,
+another of the same task, one more of that instance, and so on. Elsewhere, and wherever a side is new, the additive
+prediction is the instance mean plus the task mean minus the grand mean, which least squares give on a complete grid.
+With m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out a single cell of such a grid is a
+division,
 
 .. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
 
@@ -331,7 +332,7 @@ class _Fit:
 
 
 def _solver(system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that solves with a matrix that is positive definite, but for rounding of very unlike weights."""
+    """Return a function that solves with a matrix; it is positive definite unless weights of unlike size round it."""
     try:
         return positive_solver(system.copy())
     except np.linalg.LinAlgError:

@@ -7,19 +7,21 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._checks import check_alpha, check_alphas
+from dyadlearn._codes import group_codes
 from dyadlearn._state import is_shaped
 from dyadlearn._tables import read_table, shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
+from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
@@ -31,6 +33,7 @@ from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
@@ -67,6 +70,8 @@ class Search(PairwiseRidge, stored=False):
     holdout_: Any
     holdout_method_: str
     holdout_setting_: str
+    # What left together for them, without which nothing else can be held out alike.
+    _units: Units
 
     _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
@@ -165,7 +170,7 @@ class Search(PairwiseRidge, stored=False):
         self._solve()
         how = plan(self._problem(), setting, *left_out)
         self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
-        self.holdout_setting_ = setting.value
+        self.holdout_setting_, self._units = setting.value, how.units
         return self
 
     def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
@@ -200,6 +205,7 @@ class Search(PairwiseRidge, stored=False):
             super()._fits()
             and self.landscape_.dtype.kind == "f"
             and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
+            and (not hasattr(self, "_units") or self._units.fit(self._grid.values.shape))
         )
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
@@ -211,14 +217,27 @@ class Search(PairwiseRidge, stored=False):
         """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
         return as_setting(getattr(self, "holdout_setting_", self.setting))
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
+    @property
+    def baselines_(self) -> dict[str, float]:
+        """What simple means reach in the setting of the search, held out as the predictions that it was chosen by."""
+        check_is_fitted(self)
+        setting = self._searched_setting
+        kept = self._kept_holdout(setting)
+        units = plan(self._problem(), setting).units if kept is None else kept[2]
+        return baseline_scores(self._problem(), setting, units, self._score(setting))
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        """Return what `best_score_` is: a score of predictions (m, q)."""
+        return scorer(self.scoring).prepare(self._grid.values, setting=setting, tie_tolerance=None)
+
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         # Nothing of another setting than that of the search, nor after a file that kept less.
-        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
+        if setting is not self._searched_setting or not (hasattr(self, "holdout_") and hasattr(self, "_units")):
             return None
         Y = self._grid.values
         kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
         # Ids of rows may stand in a first column.
-        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_
+        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_, self._units
 
 
 class TwoStepRidgeCV(Search, TwoStepRidge):
@@ -271,6 +290,9 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `TwoStepRidge`.
     dual_coef_, coef_
@@ -389,6 +411,9 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `KroneckerRidge`.
     dual_coef_, coef_
@@ -488,6 +513,9 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_
         As in `IndependentTaskRidge`.
     dual_coef_, coef_
@@ -580,6 +608,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
+        self._units = Units(None if groups is None else group_codes(groups, Y.shape[:1], "groups"))
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
@@ -593,6 +622,12 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             UndefinedScoreWarning,
             stacklevel=4,
         )
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        if not self._is_per_task():
+            return super()._score(setting)
+        score = each_column(self.scoring, self._grid.values)
+        return lambda F: np.nanmean(score(F))
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)
