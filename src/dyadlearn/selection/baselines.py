@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dyadlearn._array import Array
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.baselines import baselines
 from dyadlearn.settings import Setting
 
-__all__ = ["baseline_scores", "best_baseline"]
+__all__ = ["baseline_scores", "best_baseline", "scored_means"]
 
 
 def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
@@ -34,7 +35,11 @@ def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Cal
         a constant may be.
     """
     options = {"weights": problem.weights, "symmetry": problem.pairing.symmetry}
-    predictions = baselines(problem.Y, setting, units, **options)
+    return scored_means(baselines(problem.Y, setting, units, **options), score)
+
+
+def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:
+    """Score what means predict, as `dyadlearn.holdout.baselines.baselines` returns it; NaN where that is undefined."""
     # Means that cannot differ are scored once.
     scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
     return {name: scores[id(each)] for name, each in predictions.items()}
