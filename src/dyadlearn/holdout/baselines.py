@@ -185,7 +185,7 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     else:
         totals = [grid.others(each.sum(axis=1), 0) for each in parts]
     grand = _mean(totals[0], totals[1])[:, None]
-    means = _mean(*(grid.others(each, 0) for each in parts), grand)
+    means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
     if grid.symmetry:  # a node has left the columns too
         means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
     grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]

@@ -244,8 +244,9 @@ def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
     means = {each.setting: each.baselines for each in summary.results}
     panels = "".join(
-        figures.landscape(each, levels, means.get(each.setting, {}), is_own=each.setting is summary.own)
+        figures.landscape(each, levels, means[setting], is_own=setting is summary.own)
         for each in summary.landscapes
+        if (setting := each.setting) is not None
     )
     if not panels:
         return ""

@@ -34,8 +34,8 @@ def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Cal
         By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
         a constant may be.
     """
-    options = {"weights": problem.weights, "symmetry": problem.pairing.symmetry}
-    return scored_means(baselines(problem.Y, setting, units, **options), score)
+    sign = problem.pairing.symmetry
+    return scored_means(baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign), score)
 
 
 def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:

@@ -7,18 +7,17 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_alphas
 from dyadlearn._codes import group_codes
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import read_table, shown
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
@@ -29,11 +28,11 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
+from dyadlearn.models._base import Sides, all_or_nothing
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
-from dyadlearn.selection.baselines import baseline_scores
+from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
@@ -48,7 +47,7 @@ __all__ = [
 ]
 
 
-class Search(PairwiseRidge, stored=False):
+class Search(KeptHoldout, stored=False):
     """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
 
     searches = True
@@ -67,13 +66,6 @@ class Search(PairwiseRidge, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
-    holdout_: Any
-    holdout_method_: str
-    holdout_setting_: str
-    # What left together for them, without which nothing else can be held out alike.
-    _units: Units
-
-    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
     def fit(
         self,
@@ -191,11 +183,6 @@ class Search(PairwiseRidge, stored=False):
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
-        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
-        found, kept = super().state(), self._kept_holdout(self._searched_setting)
-        return found if kept is None else {**found, "holdout_": kept[0]}
-
     def _fits(self) -> bool:
         alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
         each_task = isinstance(alpha, np.ndarray)
@@ -205,39 +192,7 @@ class Search(PairwiseRidge, stored=False):
             super()._fits()
             and self.landscape_.dtype.kind == "f"
             and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
-            and (not hasattr(self, "_units") or self._units.fit(self._grid.values.shape))
         )
-
-    def _pose_again(self, changed: Mapping[str, Any]) -> None:
-        super()._pose_again(changed)
-        self.holdout_ = self._grid.restore(self.holdout_)
-
-    @property
-    def _searched_setting(self) -> Setting:
-        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
-        return as_setting(getattr(self, "holdout_setting_", self.setting))
-
-    @property
-    def baselines_(self) -> dict[str, float]:
-        """What simple means reach in the setting of the search, held out as the predictions that it was chosen by."""
-        check_is_fitted(self)
-        setting = self._searched_setting
-        kept = self._kept_holdout(setting)
-        units = plan(self._problem(), setting).units if kept is None else kept[2]
-        return baseline_scores(self._problem(), setting, units, self._score(setting))
-
-    def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return what `best_score_` is: a score of predictions (m, q)."""
-        return scorer(self.scoring).prepare(self._grid.values, setting=setting, tie_tolerance=None)
-
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
-        # Nothing of another setting than that of the search, nor after a file that kept less.
-        if setting is not self._searched_setting or not (hasattr(self, "holdout_") and hasattr(self, "_units")):
-            return None
-        Y = self._grid.values
-        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
-        # Ids of rows may stand in a first column.
-        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_, self._units
 
 
 class TwoStepRidgeCV(Search, TwoStepRidge):
