@@ -124,6 +124,11 @@ class _Grid:
     symmetry: int
 
     @cached_property
+    def is_complete(self) -> bool:
+        """Whether every cell is observed and weighs the same."""
+        return not self.is_weighted and bool(self.W.all())
+
+    @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Weighted labels and weights, of which a mean is the quotient of sums."""
         return (self.Y * self.W if self.is_weighted else self.Y), self.W
@@ -151,10 +156,10 @@ class _Grid:
 def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
     """Return weighted means, and something else where there is nothing to take the mean of."""
     known = weight > 0
-    if otherwise is None:
-        if not known.all():
-            raise nothing_left()
+    if known.all():
         return np.asarray(total / weight)
+    if otherwise is None:
+        raise nothing_left()
     return np.where(known, total / np.where(known, weight, 1.0), otherwise)
 
 
@@ -223,7 +228,7 @@ def _without_each_cell(grid: _Grid) -> _Means:
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
     found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
-    if not grid.is_weighted and bool((weight > 0).all()):
+    if grid.is_complete:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
@@ -237,16 +242,19 @@ def _without_each_cell(grid: _Grid) -> _Means:
             sure = np.minimum(plain.slack(1), plain.slack(-1))
         # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
         determined &= sure > 0.25 / sum(grid.Y.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        free = np.where(weight > 0, grid.Y - (grid.Y - fitted) / slack, fitted)
-    return {**found, "additive": np.where(determined, free, rows + columns - grand)}
+    additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
+    if not grid.is_complete:
+        additive = np.where(weight > 0, additive, fitted)
+    if not determined.all():
+        additive = np.where(determined, additive, rows + columns - grand)
+    return {**found, "additive": additive}
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     """Return the additive fit of complete labels, and what its residuals are divided by to leave a cell out."""
     Y, (m, q) = grid.Y, grid.Y.shape
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
-    slack = np.full(Y.shape, (1 - 1 / m) * (1 - 1 / q))
+    slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
     if grid.symmetry:  # (i, j) and (j, i) leave together
         twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
         slack = np.where(np.eye(m, dtype=bool), slack, twins if m > 2 else 0.0)
@@ -266,7 +274,7 @@ def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
         fit = _Fit(grid.Y, W)
         additive = np.where(fit.connects, fit.fitted, rows + columns - grand)
         for name, values in zip(BASELINES, (grand, rows, columns, additive), strict=True):
-            found[name][inside] = values[inside]
+            found[name][inside] = np.broadcast_to(values, inside.shape)[inside]
     return found
 
 
@@ -341,10 +349,18 @@ def _solver(system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of the connected part that each row (m,) and each column (q,) belongs to."""
+    m, q = W.shape
+    # Most grids are so full that two steps from one column lead everywhere: two products with a vector.
+    near = W @ (np.arange(q) == np.argmax(np.count_nonzero(W, axis=0))) > 0
+    reached = near @ W > 0
+    known, known_columns = W.any(axis=1), W.any(axis=0)
+    if np.array_equal(reached, known_columns) and np.array_equal(W @ reached > 0, known):
+        # What has no label is a part of its own.
+        return np.where(known, 0, np.arange(1, m + 1)), np.where(known_columns, 0, np.arange(m + 1, m + q + 1))
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    (m, q), (rows, columns) = W.shape, np.nonzero(W)
+    rows, columns = np.nonzero(W)
     edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
     labels = connected_components(edges, directed=False)[1]
     return labels[:m], labels[m:]
