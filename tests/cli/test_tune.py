@@ -36,6 +36,7 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert found.alpha_ == twin.alpha_ == ran.json["alpha"]
     assert ran.json["task_alpha"] == getattr(twin, "task_alpha_", None)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
     assert found._grid.row_ids.labels == tuple(tables.users)
     assert found._grid.column_ids.labels == tuple(tables.items)
@@ -70,6 +71,7 @@ def test_groups_are_left_out_together(tables, run):
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, groups=np.arange(12) // 4)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -81,6 +83,7 @@ def test_tasks_are_left_out_together(tables, run):
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="C", scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, task_groups=np.arange(8) // 3)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
 
 
 def test_missing_labels(tables, run, put):
@@ -201,3 +204,16 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkey
     else:
         assert ran.code == 130
     assert names(tables.folder) == before
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_what_simple_means_reach_is_told_and_kept(tables, run):
+    words = ["tune", tables.labels, *tables.sides, "--alphas", "0.1,1,10", "--setting", "B", "--scoring", "roc_auc"]
+    for model in ("two-step", "online"):
+        path = tables.folder / f"{model}.dyad"
+        ran = run(*words, "--model", model, "-o", path)
+        assert ran.code == 0, ran.err
+        told = run("inspect", path, "--json").json["baselines"]
+        line = next(line for line in " ".join(ran.out.split()).split("simple means reach ")[1:])
+        assert line.startswith(f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,")
+        assert f"task_means {told['task_means']:.4g}" in run("inspect", path).out

@@ -159,7 +159,7 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
 def test_no_edge_is_no_warning(binary):
     X, Y, T = binary
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
-    assert summary_of(model).warnings == []
+    assert not [text for text in summary_of(model).warnings if "edge" in text]
 
 
 def test_zero_eigenvalues_are_warned_of(real):
@@ -170,7 +170,7 @@ def test_zero_eigenvalues_are_warned_of(real):
     with pytest.warns(KernelRepairWarning):
         model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, Y, tasks=np.eye(16))
     n_clipped = int(np.sum(np.linalg.eigvalsh(K) < 0))
-    (found,) = few(model).warnings
+    (found,) = [text for text in few(model).warnings if "eigenvalues" in text]
     assert found.startswith(f"{n_clipped} of 24 eigenvalues of the instance kernel are zero")
     assert "clipped to zero" in found
 

@@ -21,7 +21,7 @@ from dyadlearn._checks import (
 )
 from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels, symmetric_grid
 from dyadlearn.models._inputs import (
@@ -334,8 +334,8 @@ class PairwiseRidge(PairModel, stored=False):
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
         return grid.restore(self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells))
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
-        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None
 
     def _held_out(self, setting: Setting, **labels: Any) -> Array:

@@ -24,12 +24,15 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.holdout import Units
+from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.selection.baselines import scored_means
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -53,6 +56,8 @@ class NestedScore:
         The same for the tasks, where the model has such a regularisation.
     predictions : array or frame of shape (m, q)
         Every cell as predicted by the fold that left it out, in the form the labels came in.
+    baselines : dict of str to float
+        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
     """
 
     score: float
@@ -61,6 +66,7 @@ class NestedScore:
     alphas: np.ndarray
     task_alphas: np.ndarray | None
     predictions: Any
+    baselines: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,8 @@ def nested_score(
             bar.advance()
     _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
-    score = float(judge(Y, F, setting=setting, tie_tolerance=None))
+    prepared = judge.prepare(Y, setting=setting, tie_tolerance=None)
+    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
@@ -206,6 +213,7 @@ def nested_score(
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
         predictions=grid.restore(F),
+        baselines=scored_means(means, prepared),
     )
 
 

@@ -7,19 +7,20 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_alphas
+from dyadlearn._codes import group_codes
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import read_table, shown
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
+from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
@@ -27,11 +28,12 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import PairwiseRidge, Sides
+from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
+from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
@@ -46,7 +48,7 @@ __all__ = [
 ]
 
 
-class Search(PairwiseRidge, stored=False):
+class Search(KeptHoldout, stored=False):
     """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
 
     searches = True
@@ -65,11 +67,6 @@ class Search(PairwiseRidge, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
-    holdout_: Any
-    holdout_method_: str
-    holdout_setting_: str
-
-    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
     def fit(
         self,
@@ -167,7 +164,7 @@ class Search(PairwiseRidge, stored=False):
         self._solve()
         how = plan(self._problem(), setting, *left_out)
         self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
-        self.holdout_setting_ = setting.value
+        self.holdout_setting_, self._units = setting.value, how.units
         return self
 
     def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
@@ -188,11 +185,6 @@ class Search(PairwiseRidge, stored=False):
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
-        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
-        found, kept = super().state(), self._kept_holdout(self._searched_setting)
-        return found if kept is None else {**found, "holdout_": kept[0]}
-
     def _fits(self) -> bool:
         alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
         each_task = isinstance(alpha, np.ndarray)
@@ -203,24 +195,6 @@ class Search(PairwiseRidge, stored=False):
             and self.landscape_.dtype.kind == "f"
             and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
         )
-
-    def _pose_again(self, changed: Mapping[str, Any]) -> None:
-        super()._pose_again(changed)
-        self.holdout_ = self._grid.restore(self.holdout_)
-
-    @property
-    def _searched_setting(self) -> Setting:
-        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
-        return as_setting(getattr(self, "holdout_setting_", self.setting))
-
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
-        # Nothing of another setting than that of the search, nor after a file that kept less.
-        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
-            return None
-        Y = self._grid.values
-        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
-        # Ids of rows may stand in a first column.
-        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_
 
 
 class TwoStepRidgeCV(Search, TwoStepRidge):
@@ -274,6 +248,9 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `TwoStepRidge`.
     dual_coef_, coef_, intercept_, instance_coef_, task_coef_
@@ -394,6 +371,9 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `KroneckerRidge`.
     dual_coef_, coef_, intercept_, instance_coef_, task_coef_
@@ -495,6 +475,9 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_
         As in `IndependentTaskRidge`.
     dual_coef_, coef_, intercept_
@@ -589,6 +572,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
+        self._units = Units(None if groups is None else group_codes(groups, Y.shape[:1], "groups"))
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
@@ -602,6 +586,12 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             UndefinedScoreWarning,
             stacklevel=4,
         )
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        if not self._is_per_task():
+            return super()._score(setting)
+        score = each_column(self.scoring, self._grid.values)
+        return lambda F: np.nanmean(score(F))
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,14 +20,16 @@ from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, in_order
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, plan
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import edges_of, grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
+from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
@@ -57,6 +59,8 @@ class Result:
         How the predictions were made.
     trouble : str or None
         Why there is no score.
+    baselines : dict of str to float
+        What simple means reach, held out alike, by their names; none where there are no predictions.
     """
 
     setting: Setting
@@ -66,6 +70,7 @@ class Result:
     n_undefined: int
     method: str
     trouble: str | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,25 +166,33 @@ class Evaluation:
     def _result(self, setting: Setting) -> Result:
         try:
             if self.is_as_searched:
-                predictions, method = model_holdout(self.model, setting)
+                found = model_holdout(self.model, setting)
             else:
-                predictions, method = planned_holdout(self.model, self._plan(setting))
+                found = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
             return Result(setting, None, float("nan"), {}, 0, "none", str(error))
-        held_out = np.asarray(to_numpy(predictions), dtype=np.float64)
+        held_out = np.asarray(to_numpy(found.predictions), dtype=np.float64)
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
-        others = {name: self._score(scorer(name), setting, held_out)[0] for name in names if name != self.judge.name}
-        score, n_undefined, trouble = self._score(self.judge, setting, held_out)
-        return Result(setting, held_out, score, others, n_undefined, method, trouble)
-
-    def _score(self, judge: Scorer, setting: Setting, held_out: np.ndarray) -> tuple[float, int, str | None]:
-        """Return a score, how many instances or tasks it leaves out, and why there is none."""
+        others = {name: self._score(scorer(name), setting, held_out) for name in names if name != self.judge.name}
         try:
-            prepared = judge.prepare(self.labels, setting=setting, tie_tolerance=None)
+            prepared = self._prepared(self.judge, setting)
         except ValueError as error:  # undefined for these labels
-            return float("nan"), 0, str(error)
-        return float(prepared(held_out)), prepared.n_undefined, None
+            return Result(setting, held_out, float("nan"), others, 0, found.method, str(error))
+        score, problem = float(prepared(held_out)), self.model._problem()
+        means = baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F)))
+        return Result(setting, held_out, score, others, prepared.n_undefined, found.method, None, means)
+
+    def _prepared(self, judge: Scorer, setting: Setting) -> PreparedScorer:
+        return judge.prepare(self.labels, setting=setting, tie_tolerance=None)
+
+    def _score(self, judge: Scorer, setting: Setting, held_out: np.ndarray) -> float:
+        """Return a score, NaN where it is undefined for these labels."""
+        try:
+            prepared = self._prepared(judge, setting)
+        except ValueError:
+            return float("nan")
+        return float(prepared(held_out))
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""
@@ -410,6 +423,8 @@ def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
                 f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
                 f"{of}: their labels are all alike, or missing. The score is the mean of the others."
             )
+        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines)
+        found += [] if said is None else [said]
     return found
 
 
