@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dyadlearn import TwoStepRidge, landscape, screen
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, screen
 from dyadlearn._files.tables import writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.options import Force, Json, Quiet, check_target
@@ -18,9 +17,9 @@ from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.holdout import Units
 from dyadlearn.metrics import scorer
-from dyadlearn.pairing import Independent, Kronecker, Pairing
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.settings import Setting
+from dyadlearn.views.fitted import known_settings
 from dyadlearn.views.landscape import landscape_of_scores
 
 __all__ = ["demo"]
@@ -54,8 +53,9 @@ def demo(
         data = load_debtags()
         m, q = data.Y.shape
         terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
-        model = _fitted(data)
-        scores, popularity = _scores(model, terminal), _popularity(model)
+        models = _fitted(data)
+        model = models["two-step"]
+        scores, popularity = _scores(models, terminal), _popularity(model)
         said = "\nAUC in each setting: popularity alone, then each model with its best λ of a few:"
         terminal.say(said, _comparison(scores, popularity))
         terminal.say("Exact hold-out: what a score is about was never seen by its model, and none was fitted again.\n")
@@ -80,28 +80,26 @@ def demo(
         terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
-def _fitted(data: Any) -> TwoStepRidge:
-    """Fit two-step ridge on kernels of the texts; the other models have the same spectra."""
+def _fitted(data: Any) -> dict[str, Any]:
+    """Fit all models on kernels of the texts."""
     K, G = debtags_kernels(data)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed")
-    return model.fit(K, Table(data.Y, packages, tags), tasks=G)
-
-
-def _scores(model: TwoStepRidge, terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the best AUC of each model in each setting, and where it is."""
-    two_step = model._problem()
-    rows, columns = two_step.pairing.smoothers
-    # Kronecker ridge takes its time in setting D, so it gets one value less.
-    models: dict[str, tuple[Pairing, str, tuple[float, ...]]] = {
-        "independent": (Independent(rows), "AB", _ALPHAS),
-        "kronecker": (Kronecker(rows.spectrum, columns.spectrum, rows.alpha), "ABCD", _ALPHAS[1:]),
-        "two-step": (two_step.pairing, "ABCD", _ALPHAS),
+    labels, kernels = Table(data.Y, packages, tags), {"kernel": "precomputed", "task_kernel": "precomputed"}
+    return {
+        "independent": IndependentTaskRidge(kernel="precomputed").fit(K, labels),
+        "kronecker": KroneckerRidge(**kernels).fit(K, labels, tasks=G),
+        "two-step": TwoStepRidge(**kernels).fit(K, labels, tasks=G),
     }
+
+
+def _scores(models: dict[str, Any], terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the best AUC of each model in each setting, and where it is."""
     scores: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, (pairing, settings, alphas) in models.items():
-        problem = replace(two_step, pairing=pairing)
-        found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
+    for name, model in models.items():
+        # Kronecker ridge takes its time in setting D, so it gets one value less.
+        alphas = _ALPHAS[1:] if name == "kronecker" else _ALPHAS
+        settings = known_settings(model)
+        found = landscape(model, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
         best = {setting: landscape_of_scores(values, alphas, alphas).best for setting, values in found.items()}
         scores[name] = {
             setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()

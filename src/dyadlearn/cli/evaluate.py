@@ -29,6 +29,7 @@ def evaluate(
     instances: options.MaybeInstances = None,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
+    intercept: options.Intercept = True,
     alpha: Annotated[float | None, typer.Option(help="Regularisation of the instances; 1 where not given.")] = None,
     task_alpha: Annotated[float | None, typer.Option(help="Regularisation of the tasks; 1 where not given.")] = None,
     settings: Annotated[str, typer.Option(help="Which settings.")] = "ABCD",
@@ -58,6 +59,11 @@ def evaluate(
         for name in scoring or ():
             scorer(name)
         if instances is None:
+            if not intercept:
+                raise ValueError(
+                    "A model in a file has its intercept or has none: --no-intercept goes with labels, --instances and "
+                    "--tasks."
+                )
             found = load_model(source)
             estimator = labelled_model(found.model)
             if alpha is not None or task_alpha is not None:
@@ -68,7 +74,8 @@ def evaluate(
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
             data = dyads.read_dyads(source, instances, tasks, how, terminal)
-            estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
+            alphas = (1.0 if given is None else given for given in (alpha, task_alpha))
+            estimator = fitted(data, model, *alphas, intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
         rows = _scored(estimator, wanted, wanted_scores, cv, terminal)
         names = list(rows[0]["scores"]) if rows else []

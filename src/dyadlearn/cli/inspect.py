@@ -52,6 +52,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
     scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
     figures |= {
         **{name: _plain(estimator._alphas.get(name)) for name in ("alpha", "task_alpha")},
+        **_intercept(estimator),
         "setting": getattr(estimator, "setting", found.origin.get("setting")),
         "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
         "score": getattr(estimator, "best_score_", found.origin.get("score")),
@@ -67,6 +68,12 @@ def _figures(found: Loaded) -> dict[str, Any]:
         "versions": found.versions,
     }
     return figures
+
+
+def _intercept(estimator: Any) -> dict[str, Any]:
+    """Return whether a model has a constant, and what it is: one for each task where these are independent."""
+    has_constant = getattr(estimator, "fit_intercept", False)
+    return {"fit_intercept": has_constant, "intercept": _plain(estimator.intercept_) if has_constant else None}
 
 
 def _plain(value: Any) -> Any:

@@ -33,6 +33,7 @@ def tune(
     *,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
+    intercept: options.Intercept = True,
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
     scoring: Scoring = None,
     alphas: Alphas = None,
@@ -74,6 +75,7 @@ def tune(
             scoring=scoring,
             alphas=grid,
             task_alphas=task_grid,
+            fit_intercept=intercept,
             cv=cv,
             groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
             task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
@@ -85,7 +87,7 @@ def tune(
             terminal.note(said)
         kept = search
         if model == "online":
-            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0)
+            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0, intercept)
         origin = {
             "files": {
                 side: None if path is None else path.name

@@ -174,6 +174,8 @@ def kernels(sides: Mapping[str, SideSpectrum]) -> str:
         for name, texts in rows.items()
     )
     note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
+    if any(side.has_constant for side in sides.values()):
+        note += " Kernels are centred; the constant beside them counts as one."
     table = f"<table class='plain'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
     return figure(f'<div class="scroll">{table}</div>', "Kernels", note=note)
 

@@ -443,7 +443,7 @@ def _zeros(model: PairwiseRidge) -> list[str]:
     """Tell of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
     for name, side in zip(("instance", "task"), dict.fromkeys(model._sides()), strict=False):
-        zeros = int(np.count_nonzero(to_numpy(side.spectrum.values) <= 0))
+        zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
