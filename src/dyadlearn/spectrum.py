@@ -684,7 +684,7 @@ def _and_constant(values: Array, vectors: Array) -> tuple[Array, int, None, Arra
 def _framed(components: Array, last: Array) -> Array:
     """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
     xp = namespace(components)
-    corner = xp.concat([xp.zeros_like(components[:, :1]), zeros((1, 1), components) + 1.0], axis=0)
+    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
     return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
 
 

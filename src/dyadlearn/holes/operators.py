@@ -5,6 +5,9 @@ operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated l
 :math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
 :math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
 `dyadlearn.pairing`.
+
+Where the grand mean carries no penalty, the kernel has no value for it: it is a border of ones beside the kernel, which
+makes the dual parameters sum to zero, and hat and residual know it, :math:`\mathbf{H1} = \mathbf{1}`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ __all__ = [
     "between",
     "common_floor",
     "interpolation_floor",
+    "inverse_with_border",
     "rotated_block",
     "rotated_product",
     "rotation_cost",
@@ -40,6 +44,10 @@ class GridOperators(Protocol):
     @property
     def ridge(self) -> float:
         """The ridge that goes with the pairwise kernel."""
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether the grand mean carries no penalty, and is no part of the pairwise kernel."""
 
     @property
     def vanishing(self) -> bool:
@@ -153,10 +161,21 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     return take_block(block(distinct), place, place)
 
 
+def inverse_with_border(inverse: Array) -> Array:
+    """Return the inverse (n, n) of a system with a border of ones, but for that, given the inverse without it."""
+    xp = namespace(inverse)
+    ones = xp.sum(inverse, axis=1)
+    return inverse - ones[:, None] * (ones / xp.sum(ones))[None, :]
+
+
 def common_floor(*sides: Smoother) -> float:
-    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
+    """Return what slacks of pairs must exceed: they vanish only if those of every side do.
+
+    What a side keeps whole it keeps beside a constant of the other side too. A free mean alone is no such thing: any
+    cell that stays determines it.
+    """
     floors = [side.slack_floor for side in sides]
-    return max(floors) if all(floors) else 0.0
+    return max(floors) if all(side.slack_floor or side.spectrum.has_free_constant for side in sides) else 0.0
 
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:

@@ -29,16 +29,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
-from dyadlearn.holes.operators import rotated_block, rotated_product, rotation_cost
+from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
-from dyadlearn.pairing.leaving import Members
+from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
@@ -549,11 +549,13 @@ class Coupled(Pairing):
 
         With :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
         :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
-        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is.
+        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is. With a free mean Q is the
+        inverse under a border of ones.
         """
         if setting is not Setting.A:
             return None
         observed = ~np.isnan(to_numpy(Y))
+        self._check_others(observed)
         if observed.sum() > MANY_CELLS:
             raise ValueError(
                 f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
@@ -570,10 +572,19 @@ class Coupled(Pairing):
         eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
         refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
         inverse = solve_block(system + working.ridge * eye / ones, eye, 0.0, working.is_graded, refusal)
-        everything = xp.concat([self._without_each(inverse, y, observed), xp.reshape(completed(), (-1,))])
+        shift = zeros((), y)
+        if working.free_mean:
+            inverse, shift = inverse_with_border(inverse), xp.mean(y)
+        held_out = self._without_each(inverse, y - shift, observed) + shift
+        everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
         places[flat] = np.arange(flat.size)
         return xp.reshape(take_rows(everything, places), Y.shape)
+
+    def _check_others(self, observed: np.ndarray) -> None:
+        """Refuse to leave out the only pair that determines a free mean."""
+        if self.free_mean and np.count_nonzero(np.triu(observed) if self.symmetry else observed) < 2:
+            raise nothing_left()
 
     def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
         """Leave out each of n observed cells, given the inverse (n, n) of their system."""
