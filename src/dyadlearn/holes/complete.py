@@ -314,7 +314,8 @@ def _solve_observed(
     limit = _rank_limit(operators, 4)
     if rank is None:
         rank = choose_rank(operators.remainder, Y.shape, operators.kernel_cost, n_observed, tol, limit)
-    product, right = cells.product, cells.root * cells.gather(_where(observed, Y))
+    product: Callable[[Array], Array] = cells.product
+    right = cells.root * cells.gather(_where(observed, Y))
     precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
     begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
     border = _Border(cells.root) if operators.free_mean else None
