@@ -125,6 +125,10 @@ def complete(
             "Weights say nothing to a model that interpolates: use a larger alpha (and filters that regularise), or "
             "leave sample_weight out."
         )
+    if operators.free_mean and (weights is not None or form == "observed"):
+        raise NotImplementedError("The system of observed cells has no border yet for a mean that is free.")
+    if form is None and operators.free_mean:
+        form = "missing"
     if form is None:
         form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
     if form == "missing":

@@ -5,6 +5,14 @@ operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated l
 :math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
 :math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
 `dyadlearn.pairing`.
+
+A model may have a grand mean that no penalty holds, `free_mean`. Its hat and residual are those of the model with that
+mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
+:math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
+:math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
+`remainder`) are those of :math:`\mathbf{P}` alone. Missing cells hold what the model puts there, as ever; the system
+of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
+:math:`\mathbf{1}^\top\mathbf{a} = 0`.
 """
 
 from __future__ import annotations
@@ -72,6 +80,10 @@ class GridOperators(Protocol):
     @property
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether a grand mean that no penalty holds is part of hat and residual."""
 
     @property
     def is_product(self) -> bool:
