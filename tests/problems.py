@@ -25,7 +25,7 @@ PATTERNS = ["5%", "50%", "95%", "rows", "columns", "rows and columns", "one cell
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
 MODELS = ["two-step", "kronecker"]
 # The same with a constant on each side, the grand mean free.
-WITH_MEAN = ["two-step + 1"]
+WITH_MEAN = ["two-step + 1", "kronecker + 1"]
 ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
 
@@ -227,13 +227,14 @@ def holes(
     constant, model = model.endswith(" + 1"), model.removesuffix(" + 1")
     rng = np.random.default_rng([seed, *shape])
     sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
-    kept = "free" if constant else None
+    kept = {"kronecker": "feature"}.get(model, "free") if constant else None
     spectra = [spectrum(kind, side, dtype, constant=kept) for kind, side in zip(kinds, sides, strict=True)]
     K, G = (side @ side.T for side in sides)
     Y = rng.normal(size=shape) + 3.0 * constant
     Y[~pattern(missing, shape, rng)] = np.nan
     if model == "kronecker":
-        return Holes(Kronecker(*spectra, alpha), K, G, Y, np.kron(K, G), alpha)
+        P = np.kron(K + constant, G + constant)
+        return Holes(Kronecker(*spectra, alpha, free_mean=constant), K, G, Y, P, alpha, constant)
     smoothers = spectra[0].smoother(Tikhonov(), alpha), spectra[1].smoother(Tikhonov(), task_alpha)
     P = two_step_pairs(K, G, alpha, task_alpha, constant)
     return Holes(TwoStep(*smoothers), K, G, Y, P, 1.0, constant)

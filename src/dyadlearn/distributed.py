@@ -35,8 +35,8 @@ from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
-from dyadlearn.models._base import all_or_nothing
 from dyadlearn.models._inputs import check_n_features, check_sizes, is_fitted, mapped
+from dyadlearn.models._model import all_or_nothing
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import sandwich
 

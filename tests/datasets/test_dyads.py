@@ -249,3 +249,37 @@ def test_one_side_may_be_a_matrix_and_the_other_a_network_of_it():
 def test_bad_input_gets_one_clear_sentence(arguments, error, message):
     with pytest.raises(error, match=message):
         make_dyads(**{"random_state": 0, **arguments})
+
+
+@over(lines("symmetry sign", (None, 1), *NETWORKS))
+def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign):
+    """What is added is a + b + mean, of the stated mean square, and nothing else changes."""
+    given = {"noise": 0.0, "symmetry": symmetry, "random_state": 5}
+    mean = 0.0 if symmetry == "antisymmetric" else 100.0
+    plain, data = make_dyads(60, 40, **given), make_dyads(60, 40, mean=mean, main_effects=4.0, **given)
+    assert_array_equal(plain.X, data.X)
+    added = data.truth - plain.truth - mean
+    # A sum of a row and a column effect has no interactions.
+    centred = added - added.mean(axis=0) - added.mean(axis=1, keepdims=True) + added.mean()
+    assert_allclose(centred, 0, atol=1e-12)
+    assert_allclose(data.Y, data.truth, rtol=0)
+    if symmetry:
+        assert_array_equal(data.Y, sign * data.Y.T)
+    rows = data.function(data.X[:3], data.X[:5] if symmetry else data.tasks[:5])
+    assert_allclose(rows, data.truth[:3, :5], rtol=1e-12, atol=1e-13)
+    if symmetry is None:
+        sizes = [
+            make_dyads(40, 3, main_effects=main, noise=0, random_state=seed).truth.var(axis=0).mean()
+            for main in (4.0, 0.0)
+            for seed in range(30)
+        ]
+        size = np.mean(sizes[:30]) - np.mean(sizes[30:])
+        assert 2.0 < size < 6.0
+
+
+@over(
+    every(wrong=[{"mean": np.nan}, {"mean": "0"}, {"main_effects": -1.0}, {"mean": 1.0, "symmetry": "antisymmetric"}])
+)
+def test_offsets_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValueError, match="mean|main_effects"):
+        make_dyads(5, 4, **wrong)

@@ -34,6 +34,8 @@ def make_dyads(
     kernel_params: Mapping[str, Any] | None = None,
     task_kernel_params: Mapping[str, Any] | None = None,
     rank: int = 3,
+    mean: float = 0.0,
+    main_effects: float = 0.0,
     noise: float = 0.1,
     missing: float = 0.0,
     labels: str = "real",
@@ -46,7 +48,8 @@ def make_dyads(
               a_r(x) = \sum_c k(x, z_c)\, w_{cr}, \quad b_r(t) = \sum_c g(t, z'_c)\, w'_{cr},
 
     with random centres `z` and random weights `w` that add up to zero for each r. The truth is scaled to mean
-    square 1 over a large sample drawn along with it (over the grid itself where both kernels are matrices).
+    square 1 over a large sample drawn along with it (over the grid itself where both kernels are matrices). A grand
+    mean and main effects :math:`a_0(x) + b_0(t)`, drawn from the same kernels, may be added to it.
 
     Function, instances, tasks, noise and holes are drawn from random streams of their own: under one
     `random_state` a larger sample is drawn from the same truth, and its first rows are the rows of the
@@ -65,6 +68,11 @@ def make_dyads(
         Parameters of named or callable kernels.
     rank : int, default=3
         Number of terms. With a `symmetry` each term is joined by its mirror image.
+    mean : float, default=0.0
+        What is added to every label.
+    main_effects : float, default=0.0
+        Mean square of what an instance adds whatever the task, and a task whatever the instance, beside interactions
+        of mean square 1. In an antisymmetric network the second is subtracted.
     noise : float, default=0.1
         Standard deviation of the normal noise added to the truth.
     missing : float, default=0.0
@@ -91,7 +99,7 @@ def make_dyads(
         Y : ndarray of shape (n_instances, n_tasks)
             Labels, NaN where not observed.
         truth : ndarray of shape (n_instances, n_tasks)
-            The truth without noise, real also for binary labels.
+            The truth without noise, mean and main effects included, real also for binary labels.
         observed : ndarray of bool of shape (n_instances, n_tasks)
             False where `Y` is NaN.
         function : callable or None
@@ -121,21 +129,32 @@ def make_dyads(
         check_count(value, name)
     if not isinstance(noise, Real) or not 0 <= noise < np.inf:
         raise ValueError(f"noise must be a finite number of at least 0, found {noise!r}.")
+    if not isinstance(main_effects, Real) or not 0 <= main_effects < np.inf:
+        raise ValueError(f"main_effects must be a finite number of at least 0, found {main_effects!r}.")
+    if not isinstance(mean, Real) or not np.isfinite(float(mean)):
+        raise ValueError(f"mean must be a finite number, found {mean!r}.")
     if not isinstance(missing, Real) or not 0 <= missing < 1:
         raise ValueError(f"missing must be a probability of at least 0 and below 1, found {missing!r}.")
     check_choice(labels, "labels", ("real", "binary"))
     if symmetry is not None:
         check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
+    if mean != 0 and symmetry == "antisymmetric":
+        raise ValueError(f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}.")
     if labels == "binary" and symmetry == "antisymmetric":
         raise ValueError("Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry.")
 
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
-    function_stream, instance_stream, task_stream, noise_stream, hole_stream = _streams(random_state)
+    function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = _streams(random_state)
 
     side = kernel, kernel_params, n_features, "kernel"
     task_side = side if sign else (task_kernel, task_kernel_params, n_task_features, "task_kernel")
     first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
     function = _scaled(_Truth(first, second, sign), function_stream)
+    function = replace(function, mean=float(mean))
+    if main_effects:
+        sides = (side,) if sign else (side, task_side)
+        effects = tuple(_drawn_effect(each, float(main_effects), effect_stream) for each in sides)
+        function = replace(function, effects=(effects[0], effects[-1]))
 
     X = first.draw_rows(n_instances, instance_stream)
     tasks = None if sign else second.draw_rows(n_tasks, task_stream)
@@ -200,9 +219,18 @@ class _Truth:
     first: _Factor
     second: _Factor
     sign: int
+    mean: float = 0.0
+    effects: tuple[_Factor, _Factor] | None = None
 
     def __call__(self, X: np.ndarray, tasks: np.ndarray | None = None) -> np.ndarray:
         """Return the truth (n, p) for instances `X` (n, features) and `tasks` (p, task features)."""
+        truth = self._interactions(X, tasks) + self.mean
+        if self.effects is not None:
+            own, other = self.effects
+            truth += own(X) + (self.sign or 1) * other(X if tasks is None else tasks).T
+        return truth
+
+    def _interactions(self, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
         if self.sign == 0:
             if tasks is None:
                 raise ValueError("function needs tasks: only a network has the same rows on both sides.")
@@ -225,6 +253,16 @@ def _draw_factor(
         factor = _Factor(matrix, None, None, stream.standard_normal((len(root), rank)), root)
     # Where all rows are similar, weights that do not add up to zero would give little but a constant.
     return replace(factor, weights=factor.weights - factor.weights.mean(axis=0))
+
+
+def _drawn_effect(
+    side: tuple[Any, Mapping[str, Any] | None, int, str], mean_square: float, stream: np.random.Generator
+) -> _Factor:
+    """Draw what rows of one side add by themselves, of a given mean square over a reference sample."""
+    factor = _draw_factor(*side, 1, stream)
+    values = factor(factor.draw_rows(_N_REFERENCE, stream))
+    size = np.linalg.norm(values) / np.sqrt(values.size)
+    return replace(factor, weights=factor.weights * (np.sqrt(mean_square) / size if size > 0 else 0.0))
 
 
 def _matrix_root(kernel: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -260,9 +298,9 @@ def _mirrored(values: Array, sign: int) -> np.ndarray:
 
 
 def _streams(random_state: Any) -> list[np.random.Generator]:
-    """Return five independent random streams, from any kind of `random_state`."""
+    """Return six independent random streams, from any kind of `random_state`."""
     if isinstance(random_state, np.random.Generator):
         entropy = int(random_state.integers(2**63))
     else:
         entropy = int(check_random_state(random_state).randint(2**31 - 1))
-    return np.random.default_rng(entropy).spawn(5)
+    return np.random.default_rng(entropy).spawn(6)

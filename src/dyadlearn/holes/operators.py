@@ -6,8 +6,14 @@ operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated l
 :math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
 `dyadlearn.pairing`.
 
-Where the grand mean carries no penalty, the kernel has no value for it: it is a border of ones beside the kernel, which
-makes the dual parameters sum to zero, and hat and residual know it, :math:`\mathbf{H1} = \mathbf{1}`.
+A model may have a grand mean that no penalty holds, `free_mean`. Its hat and residual are those of the model with that
+mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
+:math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
+:math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
+`remainder`) are those of :math:`\mathbf{P}` alone. Missing cells hold what the model puts there, as ever; the system
+of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
+:math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
+them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
 """
 
 from __future__ import annotations
@@ -46,10 +52,6 @@ class GridOperators(Protocol):
         """The ridge that goes with the pairwise kernel."""
 
     @property
-    def free_mean(self) -> bool:
-        """Whether the grand mean carries no penalty, and is no part of the pairwise kernel."""
-
-    @property
     def vanishing(self) -> bool:
         """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
 
@@ -80,6 +82,10 @@ class GridOperators(Protocol):
     @property
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether a grand mean that no penalty holds is part of hat and residual."""
 
     @property
     def is_product(self) -> bool:

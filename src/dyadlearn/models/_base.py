@@ -1,286 +1,53 @@
-"""What the models share: reading inputs, keeping ids, predicting, scoring."""
+"""What the models of a grid share: reading inputs, posing the problem, holding out, parameters."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, cast, namespace
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
     check_flag,
     check_labels,
-    check_matrix,
     check_same_library,
-    reading_numbers,
 )
-from dyadlearn._codes import id_columns
-from dyadlearn._state import StoredEstimator, is_shaped, misfit
+from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import Completion
-from dyadlearn.labels import read_labels
-from dyadlearn.metrics.errors import R2
+from dyadlearn.labels import read_labels, symmetric_grid
 from dyadlearn.models._inputs import (
     align_side,
     cell_weights,
     check_fit_memory,
     check_labels_given,
-    check_n_features,
     check_names,
     check_orientation,
     check_sizes,
     checked_tasks,
     groups_in_order,
-    in_range,
     in_training_order,
-    positions,
     unwrap_tasks,
     working_dtype,
 )
+from dyadlearn.models._model import PairModel, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
 from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["PairModel", "PairwiseRidge", "Sides", "Training", "all_or_nothing"]
+__all__ = ["PairwiseRidge", "Sides", "Training"]
 
 # Both sides, decomposed: for each kernel of the instances a row, with an entry for each kernel of the tasks.
 Sides = list[list[tuple[Side, Side | None]]]
-
-
-@contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
-    before = dict(estimator.__dict__)
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
-
-
-class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
-    """The face that all models have: labels of pairs, whatever they were learnt from.
-
-    A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
-    (`_expansion`), what its rows and columns are called (`_ids`) and how it follows new parameters (`_solve`).
-    """
-
-    #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
-    grows = False
-
-    #: Whether the model chooses its regularisation itself.
-    searches = False
-
-    # Where tasks of its own can come from, for a model that knows of none.
-    _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
-
-    @property
-    @abstractmethod
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
-
-    @property
-    def _alphas(self) -> dict[str, Any]:
-        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
-        given = self.get_params(deep=False)
-        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
-
-    @property
-    @abstractmethod
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
-
-    @property
-    @abstractmethod
-    def _is_vector(self) -> bool:
-        """Whether the labels came with one dimension."""
-
-    @abstractmethod
-    def _expansion(self) -> Expansion:
-        """Return the coefficients with how rows of each side multiply them."""
-
-    @abstractmethod
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
-        """Read the instances to predict for."""
-
-    @abstractmethod
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        """Read the tasks to predict for; None stands for those that were learnt."""
-
-    @abstractmethod
-    def _check_params(self) -> None:
-        """Refuse parameters that no model can have."""
-
-    @abstractmethod
-    def _solve(self) -> Self:
-        """Follow the regularisation that is set."""
-
-    def predict(self, X: Any, tasks: Any = None) -> Any:
-        """Predict the labels of every given instance with every given task.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
-            Instances, new or not: features, or their kernel with the training instances.
-        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None stands for
-            the training tasks.
-
-        Returns
-        -------
-        array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
-            `tasks`, shape (a,).
-        """
-        table = self._predicted(X, tasks)
-        return table.restore(table.values)
-
-    def _predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions with the ids that instances and tasks have."""
-        check_is_fitted(self)
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        values = self._expansion().grid(rows, task_rows)
-        values = self._in_form(values) if tasks is None else values
-        kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._ids[1] if task_table is None else task_table.row_ids
-        return Table(values, instances.row_ids, column_ids, kind)
-
-    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
-        """Predict the labels of some pairs only.
-
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        pairs : array-like or frame of shape (n, 2)
-            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
-            ``tasks=None``, where the training labels had them), else row positions.
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dyadlearn import IndependentTaskRidge
-        >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
-        >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
-        array([2., 3.])
-        """
-        check_is_fitted(self)
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
-        model = self._expansion()
-        n_tasks = model.n_tasks if task_rows is None else task_rows.size
-        ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
-        places = (
-            positions(first, instances.row_ids, rows.size, "X"),
-            positions(second, ids, n_tasks, name),
-        )
-        return model.at(rows, task_rows, places)
-
-    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R², averaged over tasks.
-
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        y : array, frame or series of shape (a, b)
-            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
-            NaN do not count, and neither do tasks of fewer than two labels.
-        sample_weight : array of shape (a,), default=None
-            Weights of the instances.
-
-        Returns
-        -------
-        float
-        """
-        truth, predicted = read_labels(y), self._predicted(X, tasks)
-        check_labels(truth.values)
-        values, F = to_numpy(truth.values), to_numpy(predicted.values)
-        F = F.reshape(len(F), -1)
-        if values.shape != F.shape:
-            raise ValueError(
-                f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
-                "scikit-learn cut the tasks, hand them in a Tasks holder."
-            )
-        truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
-        values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
-        sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
-        values, F = in_range(values, F)
-        observed = ~np.isnan(values)
-        if observed.all():
-            return float(r2_score(values, F, sample_weight=sample_weight))
-        if sample_weight is not None:
-            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-        return float(R2(values, average="task")(F))
-
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
-
-        Parameters
-        ----------
-        alpha, task_alpha : float, default=None
-            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
-        with all_or_nothing(self):
-            self.set_params(**given)
-            return self._solve()
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        if not is_foreign(table.values):
-            # Columns of a kernel are ids and were aligned as such; they are no feature names.
-            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-            with reading_numbers(values, "X"):
-                return validate_data(
-                    self,
-                    values,
-                    reset=reset,
-                    accept_sparse=False if spec.is_precomputed else "csr",
-                    dtype=[np.float64, np.float32],
-                )
-        rows = check_matrix(table.values, "X")
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-        check_n_features(rows, self)
-        return rows
-
-    def _check_alphas(self) -> None:
-        for name, value in self._alphas.items():
-            check_alpha(value, name)
-
-    def _in_form(self, values: Array) -> Array:
-        """Return an array with one column for each task as one-dimensional labels came, where they did."""
-        return namespace(values).reshape(values, (-1,)) if self._is_vector else values
-
-    def _refuse_tasks(self) -> NoReturn:
-        raise ValueError(
-            f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,6 +86,8 @@ class PairwiseRidge(PairModel, stored=False):
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
     _coupled: type[Pairing] = TwoStep
+    # Of what kind it is on a network, where it has a meaning for one.
+    _network: type[Pairing]
 
     _side: Side
     _task_side: Side | None
@@ -376,6 +145,8 @@ class PairwiseRidge(PairModel, stored=False):
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         """Check parameters and data, and bring the data into one order."""
         self._check_params()
+        if self.symmetry is not None and sample_weight is not None:
+            raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
         check_labels_given(y, self)
         spec, task_spec = self._spec(), self._task_spec()
         grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
@@ -421,6 +192,8 @@ class PairwiseRidge(PairModel, stored=False):
         task_sides: list[Side | None] = [None]
         if data.tasks is not None and has_tasks:
             task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
+        if self.symmetry is not None:
+            return [[(side, side)] for side in sides]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
@@ -654,7 +427,14 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
         """Tell what `_pairing` will be."""
+        if self.symmetry is not None:
+            return self._network
         return self._coupled if has_tasks else Independent
+
+    @property
+    def _sign(self) -> int:
+        """What the labels of a network equal their transpose times."""
+        return -1 if self.symmetry == "antisymmetric" else 1
 
     @abstractmethod
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
@@ -673,12 +453,18 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _checked_grid(self, grid: Table, tasks: Any) -> Table:
         """Return the labels as this model wants them; `tasks` is what came beside them."""
-        return grid
+        if self.symmetry is None:
+            return grid
+        if tasks is not None:
+            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
+        return symmetric_grid(grid, self._sign)
 
     def _check_params(self) -> None:
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        if self.symmetry is not None:
+            check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
         given = self._stopping()
         if "tol" in given:
             check_alpha(given["tol"], "tol")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
-from dyadlearn._checks import check_choice
-from dyadlearn._tables import Table
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.labels import symmetric_grid
-from dyadlearn.models._base import PairwiseRidge, Sides, Training
+from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
 
 __all__ = ["IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge"]
@@ -198,6 +194,8 @@ class TwoStepRidge(PairwiseRidge):
         self.max_iter = max_iter
         self.symmetry = symmetry
 
+    _network = Network
+
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition; a network has one.
 
@@ -218,8 +216,6 @@ class TwoStepRidge(PairwiseRidge):
         super()._check_params()
         checked_filter(self.filter, "filter")
         checked_filter(self.task_filter, "task_filter")
-        if self.symmetry is not None:
-            check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
 
     def _check_alphas(self) -> None:
         super()._check_alphas()
@@ -234,34 +230,12 @@ class TwoStepRidge(PairwiseRidge):
             )
         return task_alpha if alpha is None else alpha
 
-    def _checked_grid(self, grid: Table, tasks: Any) -> Table:
-        if self.symmetry is None:
-            return grid
-        if tasks is not None:
-            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
-        return symmetric_grid(grid, self._sign())
-
-    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
-        if self.symmetry is not None and sample_weight is not None:
-            raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
-        return super()._read(X, y, tasks, sample_weight)
-
-    def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
-        return super()._pairing_type(has_tasks) if self.symmetry is None else Network
-
-    def _sign(self) -> int:
-        return -1 if self.symmetry == "antisymmetric" else 1
-
-    def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
-        sides = super()._decomposed(data, specs, task_specs)
-        return sides if self.symmetry is None else [[(side, side)] for [(side, _)] in sides]
-
     def _pairing(self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None) -> Pairing:
         rows = side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha)
         if task_side is None:
             return Independent(rows)
         if self.symmetry is not None:
-            return Network.of(rows, self._sign())
+            return Network.of(rows, self._sign)
         assert task_alpha is not None
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 

@@ -23,7 +23,6 @@ from dyadlearn.growing.statistics import Statistics, check_room, collect, digits
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
-from dyadlearn.models._base import PairModel, all_or_nothing
 from dyadlearn.models._inputs import (
     align_side,
     check_labels_given,
@@ -36,6 +35,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
     working_dtype,
 )
+from dyadlearn.models._model import PairModel, all_or_nothing
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting

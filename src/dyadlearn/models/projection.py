@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dyadlearn._array import is_sparse, refuse_mask, row_blocks
 from dyadlearn._checks import check_whole
 from dyadlearn._state import Stored, StoredEstimator, is_shaped
-from dyadlearn.models._base import all_or_nothing
 from dyadlearn.models._inputs import check_labels_given
+from dyadlearn.models._model import all_or_nothing
 
 __all__ = ["CanonicalProjection"]
 

@@ -10,8 +10,10 @@ model              :math:`\varphi_{ij}`                                         
 =================  =============================================================  ==================================
 independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks          :math:`1-f_d(\sigma_i)`
 two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`                    :math:`\rho_i + f_i\rho'_j`
-Kronecker          :math:`1/(\sigma_i s_j + \lambda)`                             :math:`\lambda/(\sigma_is_j+\lambda)`
+pair kernels       :math:`1/(S_{ij} + \lambda)`                                    :math:`\lambda/(S_{ij}+\lambda)`
 =================  =============================================================  ==================================
+
+with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
 
 Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
 `Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
@@ -65,8 +67,6 @@ class Pairing(ABC):
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
     #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
     knows_tasks: ClassVar[bool] = True
-    #: Whether the pairwise kernel is the product of both sides' kernels.
-    is_product: ClassVar[bool] = False
     #: What kind of constant its sides have where there is an intercept, see `dyadlearn.spectrum`.
     constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
@@ -85,6 +85,11 @@ class Pairing(ABC):
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of the sides; none where the filter does not work on each by itself."""
         return ()
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return False
 
     @property
     def pair_spectrum(self) -> tuple[Array, ...]:
@@ -490,7 +495,11 @@ class Coupled(Pairing):
         return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
 
     def _new_pairs(self, Y: Array) -> Array:
-        """Return setting A, a division by the diagonal of the residual operator."""
+        """Return setting A."""
+        return self._divided_pairs(Y)
+
+    def _divided_pairs(self, Y: Array, rotated: Array | None = None) -> Array:
+        """Return setting A, a division by the diagonal of the residual operator; `rotated` may be known already."""
         working, (rows, columns) = self._working(), self.grid_spectra
         uses_residual = working.prefers_residual
         weights = working.remainder if uses_residual else working.shrinkage
@@ -502,12 +511,20 @@ class Coupled(Pairing):
         else:
             slack = working._diagonal(working.remainder)
         check_cells(slack, working.floor)
-        rotated = columns.rotate(rows.rotate(Y).T).T
-        rotated *= weights
+        if rotated is None:
+            rotated = columns.rotate(rows.rotate(Y).T).T
+            rotated *= weights
+        else:
+            rotated = rotated * weights
         product = sandwich(rows.vectors, rotated, columns.vectors)
         # What rounding may leave of the product where it cancels, one number for the whole grid.
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-        return settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
+        held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
+        return working._with_mean(Y, held_out, slack)
+
+    def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
+        """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
+        return held_out
 
     def _diagonal(self, weights: Array) -> Array:
         """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
@@ -549,8 +566,8 @@ class Coupled(Pairing):
 
         With :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
         :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
-        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is. With a free mean Q is the
-        inverse under a border of ones.
+        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is. With a free mean
+        :math:`\mathbf{Q}` loses :math:`\mathbf{Q11}^\top\mathbf{Q}/\mathbf{1}^\top\mathbf{Q1}`.
         """
         if setting is not Setting.A:
             return None

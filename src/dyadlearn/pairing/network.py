@@ -14,6 +14,7 @@ and on the diagonal the single cell (A) or the single vertex (B, C, D) is left o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -24,6 +25,7 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, ta
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
+from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
@@ -31,52 +33,36 @@ from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-__all__ = ["Network"]
+__all__ = ["Network", "OneNodeSet"]
 
 # Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
 # slack, two vertices are left out by operators of their own: eight digits are left of the common formula.
 _TIGHT, _RELATED = 1e-6, 1e-4
 
 
-@dataclass(frozen=True, eq=False)
-class Network(TwoStep):
-    """One side, of the nodes, that stands for rows and columns alike; `symmetry` is +1 or −1."""
+class OneNodeSet(Coupled):
+    """What models of a network share, whatever else they are: it goes before the model in the list of bases.
 
-    words: ClassVar[str] = "two-step ridge regression on a network"
+    One spectrum, of the nodes, stands for rows and columns alike; an edge leaves with its transpose.
+    """
+
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
     sweep_type: ClassVar[type[Sweep]] = Sweep
 
-    symmetry: int = 1
-
-    @classmethod
-    def of(cls, nodes: Smoother, symmetry: int) -> Network:
-        """Return the model of a node set."""
-        return cls(nodes, nodes, symmetry)
+    @property
+    @abstractmethod
+    def nodes(self) -> Spectrum:
+        """Spectrum of the nodes."""
 
     @property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Spectrum of the nodes."""
-        return (self.rows.spectrum,)
+        return (self.nodes,)
 
     @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
         """That spectrum for rows and columns."""
-        return self.rows.spectrum, self.rows.spectrum
-
-    @property
-    def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the nodes."""
-        return (self.rows,)
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """The one regularisation."""
-        return {"alpha": self.rows.alpha}
-
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation."""
-        nodes = self.rows.at(alpha)
-        return replace(self, rows=nodes, columns=nodes)
+        return self.nodes, self.nodes
 
     def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
         """Refuse groups and cells: one edge or vertex leaves at a time."""
@@ -84,34 +70,12 @@ class Network(TwoStep):
         if not (groups is None and task_groups is None and cells is None):
             raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
 
-    def coefficients(self, Y: Array) -> Array:
-        """Return the coefficients; rounding must not break their symmetry where both sides are in them."""
-        found = super().coefficients(Y)
-        return (found + self.symmetry * found.T) / 2 if all(self._folded) else found
-
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, shape (n, n)."""
-        side = self.rows
-        if setting is Setting.A:
-            return _new_edges(side, Y, self.symmetry)
-        if side.contrast is None:
-            side.check_slack()
-        if setting is Setting.D:
-            if Y.shape[0] == 2:
-                raise nothing_left()
-            return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
-        held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
-        return held_out if setting is Setting.B else self.symmetry * held_out.T
-
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
         found = super()._completed(Y, weights, start, tol, max_iter)
         # Rounding must not break the symmetry.
         return replace(found, labels=(found.labels + self.symmetry * found.labels.T) / 2)
-
-    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
-        """Return none: an edge leaves in both directions."""
 
     def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
         """Leave out each edge with its transpose, −P_BB⁻¹ P_B· y of the others: Cramer's rule for two cells B."""
@@ -148,7 +112,63 @@ class Network(TwoStep):
     ) -> np.ndarray:
         """Return the slow twin's predictions, without the vertices that leave on either side."""
         both = kept[0] & kept[1]
-        return super().refit_block(sides, Y, (both, both), asked)
+        return super().refit_block(sides, Y, (both, both), asked)  # type: ignore[safe-super]
+
+
+@dataclass(frozen=True, eq=False)
+class Network(OneNodeSet, TwoStep):
+    """One side, of the nodes; `symmetry` is +1 or −1."""
+
+    words: ClassVar[str] = "two-step ridge regression on a network"
+
+    symmetry: int = 1
+
+    @classmethod
+    def of(cls, nodes: Smoother, symmetry: int) -> Network:
+        """Return the model of a node set."""
+        return cls(nodes, nodes, symmetry)
+
+    @property
+    def nodes(self) -> Spectrum:
+        """Spectrum of the nodes."""
+        return self.rows.spectrum
+
+    @property
+    def smoothers(self) -> tuple[Smoother, ...]:
+        """Operators of the nodes."""
+        return (self.rows,)
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """The one regularisation."""
+        return {"alpha": self.rows.alpha}
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation."""
+        nodes = self.rows.at(alpha)
+        return replace(self, rows=nodes, columns=nodes)
+
+    def coefficients(self, Y: Array) -> Array:
+        """Return the coefficients; rounding must not break their symmetry where both sides are in them."""
+        found = super().coefficients(Y)
+        return (found + self.symmetry * found.T) / 2 if all(self._folded) else found
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, shape (n, n)."""
+        side = self.rows
+        if setting is Setting.A:
+            return _new_edges(side, Y, self.symmetry)
+        if side.contrast is None:
+            side.check_slack()
+        if setting is Setting.D:
+            if Y.shape[0] == 2:
+                raise nothing_left()
+            return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
+        held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
+        return held_out if setting is Setting.B else self.symmetry * held_out.T
+
+    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
+        """Return none: an edge leaves in both directions."""
 
     @classmethod
     def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:

@@ -23,7 +23,7 @@ Squared error needs no grid point at all: with P the instance and Q the task ope
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -256,6 +256,12 @@ class TwoStepSweep(Sweep):
         settings = [setting for setting in settings if setting is not Setting.A]
         if not settings:
             return {}
+        if self.pairing.free_mean:
+            # Errors do not feel what is added to all labels, but the digits of their squares do.
+            return replace(self, Y=self.Y - namespace(self.Y).mean(self.Y))._squared_errors(settings, per_stack)
+        return self._squared_errors(settings, per_stack)
+
+    def _squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         Y, sides, tasks, rotated = self.Y, self._rows, self._columns, self._rotated
         xp = namespace(Y)
         (m, q), total = Y.shape, float(xp.sum(Y * Y))

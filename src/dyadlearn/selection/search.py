@@ -27,8 +27,9 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import PairwiseRidge, Sides, all_or_nothing
+from dyadlearn.models._base import PairwiseRidge, Sides
 from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
