@@ -112,6 +112,11 @@ class Pairing(ABC):
         return all(filter.refits for filter in self.filters)
 
     @property
+    def has_task_constants(self) -> bool:
+        """Whether every task takes a constant from its own labels, so that one without them has no predictions: NaN."""
+        return False
+
+    @property
     def settings(self) -> tuple[Setting, ...]:
         """The settings that have a meaning."""
         return tuple(setting for setting in Setting if self.knows_tasks or not setting.new_task)
