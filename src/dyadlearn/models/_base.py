@@ -323,7 +323,8 @@ class PairwiseRidge(PairModel, stored=False):
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            In the form the labels came in.
+            In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
+            to take its constant from.
 
         Raises
         ------
