@@ -84,7 +84,8 @@ def _fitted(data: Any) -> dict[str, Any]:
     """Fit all models on kernels of the texts."""
     K, G = debtags_kernels(data)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    labels, kernels = Table(data.Y, packages, tags), {"kernel": "precomputed", "task_kernel": "precomputed"}
+    labels = Table(data.Y, packages, tags)
+    kernels: dict[str, Any] = {"kernel": "precomputed", "task_kernel": "precomputed"}
     return {
         "independent": IndependentTaskRidge(kernel="precomputed").fit(K, labels),
         "kronecker": KroneckerRidge(**kernels).fit(K, labels, tasks=G),

@@ -12,6 +12,7 @@ from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
@@ -74,8 +75,8 @@ def evaluate(
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
             data = dyads.read_dyads(source, instances, tasks, how, terminal)
-            alphas = (1.0 if given is None else given for given in (alpha, task_alpha))
-            estimator = fitted(data, model, *alphas, intercept)
+            given = [1.0 if value is None else value for value in (alpha, task_alpha)]
+            estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
         rows = _scored(estimator, wanted, wanted_scores, cv, terminal)
         names = list(rows[0]["scores"]) if rows else []
@@ -125,9 +126,10 @@ def _scored(
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
-        prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
         with terminal.working(f"Setting {setting.value}: hold-out"):
             found = model_holdout(model, setting, cv)
+        labels = scored_labels(problem, found.predictions, setting)
+        prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
         means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}
         rows.append(
             {

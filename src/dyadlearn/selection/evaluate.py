@@ -12,6 +12,7 @@ from dyadlearn._array import Array
 from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.baselines import baseline_scores
@@ -102,8 +103,9 @@ def evaluate(
     judge = scorer(scoring_of(model, scoring))
     scores, means, undefined, methods = [], [], [], []
     for setting in wanted:
-        prepared = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
         found = model_holdout(model, setting, cv)
+        labels = scored_labels(problem, found.predictions, setting)
+        prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
         scores.append(float(prepared(found.predictions)))
         means.append(baseline_scores(problem, setting, found.units, prepared))
         undefined.append(prepared.n_undefined)

@@ -22,6 +22,7 @@ from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreW
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
+from dyadlearn.holdout.lone import scored_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
@@ -163,7 +164,9 @@ class Search(KeptHoldout, stored=False):
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
-        self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
+        held_out = how.held_out()
+        scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
+        self.holdout_, self.holdout_method_ = self._grid.restore(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
@@ -174,7 +177,7 @@ class Search(KeptHoldout, stored=False):
         found: dict[int, np.ndarray] = {}
         for place, problem in enumerate(problems):
             try:
-                found[place] = scored(problem, *given, progress=self.progress)[setting.value]
+                found[place] = scored(problem, *given, progress=self.progress, quiet=True)[setting.value]
             except LeverageError as error:
                 refusal = error
         if not found:
@@ -550,8 +553,13 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         check_enough_left(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
+        def scored_task(alpha: float) -> np.ndarray:
+            found = holdout(problem.at(alpha), Setting.B, groups=groups)
+            labels = scored_labels(problem, found, Setting.B, quiet=True)
+            return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
+
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([score(holdout(problem.at(each), Setting.B, groups=groups)) for each in values])
+            return np.stack([scored_task(alpha) for alpha in values])
 
         scores = where_defined(scored_tasks, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
@@ -569,6 +577,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
+        warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
