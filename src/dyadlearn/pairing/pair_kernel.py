@@ -64,15 +64,45 @@ from dyadlearn.vectrick import sandwich
 
 __all__ = ["Kronecker", "PairKernel"]
 
+# Squared eigenvectors of so many numbers at most are kept, 64 MiB.
+_MAX_SQUARES = 2**23
+
 
 @dataclass(frozen=True, eq=False)
 class _PairKernelSweep(Sweep):
-    """Setting D for many regularisations together, the others one after the other."""
+    """Labels are rotated once, and setting D is left out for many regularisations together.
+
+    For each of them A takes four products of the size of the grid, B and C three, and two more and one with a free
+    mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
+    """
 
     pairing: PairKernel
 
+    @cached_property
+    def _labels(self) -> _Labels:
+        return replace(self.pairing._labels(self.Y), is_kept=True)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        found: dict[Setting, np.ndarray] = {}
+        for setting in settings:
+            if setting in (Setting.B, Setting.C):
+                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
+                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
+        return found
+
+    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
+        pairing._check_mean()
+        if setting is Setting.C:
+            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
+        return pairing._squared_error(self._labels, self.members)
+
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        yield from super().walk([setting for setting in settings if setting is not Setting.D], per_stack)
+        for setting in settings:
+            if setting is Setting.D:
+                continue
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
         for start in range(0, len(self.alphas), per_stack):
@@ -92,11 +122,14 @@ class _Labels:
     Y : array of shape (m, q)
         Less an offset, where a free mean takes up any.
     offset : float
+    is_kept : bool
+        Whether they are for many regularisations.
     """
 
     spectra: tuple[Spectrum, Spectrum]
     Y: Array
     offset: float = 0.0
+    is_kept: bool = False
 
     @cached_property
     def columns(self) -> Array:
@@ -108,9 +141,24 @@ class _Labels:
         """Labels with both sides rotated, shape (k, l)."""
         return self.spectra[0].rotate(self.columns)
 
-    @property
+    @cached_property
+    def outside(self) -> float:
+        """Squared norm of what a truncated spectrum of the tasks leaves out of the labels."""
+        if not self.spectra[1].is_truncated:
+            return 0.0
+        rest = self.Y - self.columns @ self.spectra[1].vectors.T
+        return float(namespace(rest).sum(rest * rest))
+
+    @cached_property
+    def squares(self) -> Array | None:
+        """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
+        vectors = self.spectra[0].vectors
+        return vectors**2 if self.is_kept and vectors.shape[0] * vectors.shape[1] <= _MAX_SQUARES else None
+
+    @cached_property
     def transposed(self) -> _Labels:
-        return _Labels(self.spectra[::-1], self.Y.T, self.offset)
+        """Labels of the tasks."""
+        return _Labels(self.spectra[::-1], self.Y.T, self.offset, self.is_kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +230,18 @@ class PairKernel(PairOperators):
 
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, shape (m, q)."""
-        if self.is_zero:
-            return zeros(tuple(Y.shape), Y)
-        self._check_mean()
         if setting is Setting.D:
+            self._check_mean()
             return self.new_both(Y, [self.alpha], members, task_members)[0, ...]
-        labels = self._labels(Y)
+        return self._held_out(self._labels(Y), setting, members, task_members)
+
+    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+        """Return settings A, B and C."""
+        if self.is_zero:
+            return zeros(tuple(labels.Y.shape), labels.Y)
+        self._check_mean()
         if setting is Setting.A:
-            held_out = self._new_pairs(labels.Y)
+            held_out = self._divided_pairs(labels.Y, labels.both if labels.is_kept else None)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -246,7 +298,7 @@ class PairKernel(PairOperators):
         if self.alpha == 0 and bool(namespace(s).any((ridges[0, :] == 0) & (values > 0))):
             floor = interpolation_floor(self.alpha, spectrum)
         filters = column_weights(spectrum, values, ridges)
-        given = (spectrum, *filters, labels.columns, labels.both, members, floor)
+        given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
         if not self.free_mean:
             return leave_out_columns(*given), None
         rows, columns = self._ones
@@ -263,6 +315,17 @@ class PairKernel(PairOperators):
         left *= mean * share
         held_out += left
         return held_out, mean
+
+    def _squared_error(self, labels: _Labels, members: Members) -> float:
+        """Return the sum of squared errors of setting B, in the rotated tasks."""
+        error, mean = self._left_out(labels, members)
+        error -= labels.columns
+        xp, outside = namespace(error), labels.outside
+        if mean is not None and (ones := self._ones[1]).outside is not None:
+            beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
+            outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
+        flat = xp.reshape(error, (-1,))
+        return float(flat @ flat) + outside
 
     # --- missing or weighted labels -----------------------------------------------------------------
 
