@@ -64,15 +64,45 @@ from dyadlearn.vectrick import sandwich
 
 __all__ = ["Kronecker", "PairKernel"]
 
+# Squared eigenvectors of so many numbers at most are kept, 64 MiB.
+_MAX_SQUARES = 2**23
+
 
 @dataclass(frozen=True, eq=False)
 class _PairKernelSweep(Sweep):
-    """Setting D for many regularisations together, the others one after the other."""
+    """Labels are rotated once, and setting D is left out for many regularisations together.
+
+    For each of them A takes four products of the size of the grid, B and C three, and two more and one with a free
+    mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
+    """
 
     pairing: PairKernel
 
+    @cached_property
+    def _labels(self) -> _Labels:
+        return replace(self.pairing._labels(self.Y), is_kept=True)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        found: dict[Setting, np.ndarray] = {}
+        for setting in settings:
+            if setting in (Setting.B, Setting.C):
+                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
+                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
+        return found
+
+    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
+        pairing._check_mean()
+        if setting is Setting.C:
+            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
+        return pairing._squared_error(self._labels, self.members)
+
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        yield from super().walk([setting for setting in settings if setting is not Setting.D], per_stack)
+        for setting in settings:
+            if setting is Setting.D:
+                continue
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
         for start in range(0, len(self.alphas), per_stack):
@@ -92,11 +122,14 @@ class _Labels:
     Y : array of shape (m, q)
         Less an offset, where a free mean takes up any.
     offset : float
+    is_kept : bool
+        Whether they are for many regularisations.
     """
 
     spectra: tuple[Spectrum, Spectrum]
     Y: Array
     offset: float = 0.0
+    is_kept: bool = False
 
     @cached_property
     def columns(self) -> Array:
@@ -108,9 +141,24 @@ class _Labels:
         """Labels with both sides rotated, shape (k, l)."""
         return self.spectra[0].rotate(self.columns)
 
-    @property
+    @cached_property
+    def outside(self) -> float:
+        """Squared norm of what a truncated spectrum of the tasks leaves out of the labels."""
+        if not self.spectra[1].is_truncated:
+            return 0.0
+        rest = self.Y - self.columns @ self.spectra[1].vectors.T
+        return float(namespace(rest).sum(rest * rest))
+
+    @cached_property
+    def squares(self) -> Array | None:
+        """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
+        vectors = self.spectra[0].vectors
+        return vectors**2 if self.is_kept and vectors.shape[0] * vectors.shape[1] <= _MAX_SQUARES else None
+
+    @cached_property
     def transposed(self) -> _Labels:
-        return _Labels(self.spectra[::-1], self.Y.T, self.offset)
+        """Labels of the tasks."""
+        return _Labels(self.spectra[::-1], self.Y.T, self.offset, self.is_kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +173,9 @@ class PairKernel(PairOperators):
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
         if not self.free_mean:
-            return _Labels(self.spectra, Y)
+            return _Labels(self.grid_spectra, Y)
         offset = float(namespace(Y).mean(Y))
-        return _Labels(self.spectra, Y - offset, offset)
+        return _Labels(self.grid_spectra, Y - offset, offset)
 
     def _rotated(self, Y: Array) -> Array:
         return self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
@@ -172,7 +220,7 @@ class PairKernel(PairOperators):
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.spectra)
+        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
         dual = sandwich(U, working._phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
@@ -182,14 +230,18 @@ class PairKernel(PairOperators):
 
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, shape (m, q)."""
-        if self.is_zero:
-            return zeros(tuple(Y.shape), Y)
-        self._check_mean()
         if setting is Setting.D:
+            self._check_mean()
             return self.new_both(Y, [self.alpha], members, task_members)[0, ...]
-        labels = self._labels(Y)
+        return self._held_out(self._labels(Y), setting, members, task_members)
+
+    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+        """Return settings A, B and C."""
+        if self.is_zero:
+            return zeros(tuple(labels.Y.shape), labels.Y)
+        self._check_mean()
         if setting is Setting.A:
-            held_out = self._new_pairs(labels.Y)
+            held_out = self._divided_pairs(labels.Y, labels.both if labels.is_kept else None)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -204,13 +256,18 @@ class PairKernel(PairOperators):
         grid, total, _, factor = self._constant
         left = grid / slack
         left *= factor
+        leaving = grid * self._n_leaving(Y)
         sums = Y - held_out
-        sums *= -grid
+        sums *= -leaving
         sums += float(namespace(Y).sum(grid * Y))
-        weights = total - grid * left
+        weights = total - leaving * left
         left *= mean_of_others(sums, weights, _least(Y, total), "cells")
         held_out += left
         return held_out
+
+    def _n_leaving(self, Y: Array) -> Array | float:
+        """Return how many cells, all alike, leave with each in setting A."""
+        return 1.0
 
     def _check_mean(self) -> None:
         if self.free_mean and self._working()._mean_is_null:
@@ -223,7 +280,7 @@ class PairKernel(PairOperators):
         self, Y: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
     ) -> Array:
         """Return setting D for each of some regularisations, shape (n, m, q)."""
-        sides, groups = self.spectra, (members, task_members)
+        sides, groups = self.grid_spectra, (members, task_members)
         return new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
@@ -246,7 +303,7 @@ class PairKernel(PairOperators):
         if self.alpha == 0 and bool(namespace(s).any((ridges[0, :] == 0) & (values > 0))):
             floor = interpolation_floor(self.alpha, spectrum)
         filters = column_weights(spectrum, values, ridges)
-        given = (spectrum, *filters, labels.columns, labels.both, members, floor)
+        given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
         if not self.free_mean:
             return leave_out_columns(*given), None
         rows, columns = self._ones
@@ -263,6 +320,17 @@ class PairKernel(PairOperators):
         left *= mean * share
         held_out += left
         return held_out, mean
+
+    def _squared_error(self, labels: _Labels, members: Members) -> float:
+        """Return the sum of squared errors of setting B, in the rotated tasks."""
+        error, mean = self._left_out(labels, members)
+        error -= labels.columns
+        xp, outside = namespace(error), labels.outside
+        if mean is not None and (ones := self._ones[1]).outside is not None:
+            beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
+            outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
+        flat = xp.reshape(error, (-1,))
+        return float(flat @ flat) + outside
 
     # --- missing or weighted labels -----------------------------------------------------------------
 
