@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, save_model, searched
-from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas_of, check_target
+from dyadlearn.cli.options import Force, Intercept, Json, ModelName, Quiet, Scoring, alphas_of, check_target
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import as_setting
@@ -33,6 +33,7 @@ def tune(
     model: ModelName = "two-step",
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
     scoring: Scoring = None,
+    intercept: Intercept = True,
     alphas: Alphas = None,
     task_alphas: Annotated[str | None, typer.Option(help="The same for the tasks; by default as --alphas.")] = None,
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
@@ -70,6 +71,7 @@ def tune(
             scoring=scoring,
             alphas=grid,
             task_alphas=task_grid,
+            fit_intercept=intercept,
             cv=cv,
             groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
             task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
@@ -78,7 +80,7 @@ def tune(
         figures = _figures(search, data, model, scoring)
         kept = search
         if model == "online":
-            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0)
+            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0, fit_intercept=intercept)
         origin = {
             "files": {
                 side: None if path is None else path.name
