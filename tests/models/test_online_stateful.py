@@ -33,7 +33,7 @@ class OnlineMachine(RuleBasedStateMachine):
         rng = np.random.default_rng(seed)
         self.fit_intercept = fit_intercept
         self.X, self.T = rng.normal(size=(rows, n_features)), self.new_tasks_of(rng, tasks, n_task_features)
-        self.Y = self.new_labels(rng, rows, tasks)
+        self.Y = rng.normal(size=(rows, tasks)) + 5 * fit_intercept
         self.has_tasks = n_task_features > 0
         self.model = OnlineTwoStepRidge(
             fit_intercept=fit_intercept,
