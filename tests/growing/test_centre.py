@@ -43,6 +43,14 @@ def test_a_mean_stays_right_however_often_it_moves():
     assert missing(mean, exact_mean(matrix)) < 1e-14
 
 
+@over(every(wrap=[np.asarray, sparse.csr_array], number=[0.7, 1 / 3, -1e8 / 7]))
+def test_of_features_that_never_change_nothing_is_left(wrap, number):
+    matrix = np.full((777, 2), number)
+    mean, gram, _ = moments(wrap(matrix))
+    assert_array_equal(mean, [[number] * 2, [0.0] * 2])
+    assert not gram.any()
+
+
 @over(every(wrap=[np.asarray, sparse.csr_array]))
 def test_moments(wrap):
     rng = np.random.default_rng(0)

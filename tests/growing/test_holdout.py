@@ -185,6 +185,9 @@ def test_a_row_or_a_task_that_alone_determines_the_constant():
 def test_rows_that_were_not_learnt():
     X, Y, T = problem((30, 4, 9, 3))
     for constant in (False, True):
+        with pytest.raises(ValueError, match="learnt no instances, or forgotten all"):
+            online_holdout(streamed(X, Y, T, constant=constant).without_rows(X, Y), X[:1], Y[:1], Setting.B)
+    for constant in (False, True):
         with pytest.raises(ValueError, match="not learnt, among them row 1"):
             online_holdout(streamed(X, Y, T, constant=constant), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
 

@@ -162,6 +162,22 @@ def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9, atol=1e-11)
 
 
+@over(every(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
+def test_features_that_never_change_say_nothing(data, wrap, alone, alpha):
+    X, Y, T = data
+    same, same_tasks = np.full((M, 1), 0.7), np.full((Q, 1), -1 / 3)
+    if not alone:
+        same, same_tasks = np.hstack([X, same]), np.hstack([T, same_tasks])
+    model = OnlineTwoStepRidge(alpha, alpha).fit(wrap(same[:9]), Y[:9, :4], tasks=same_tasks[:4])
+    model.partial_fit(wrap(same[9:]), Y[9:, :4]).partial_fit_tasks(same_tasks[4:], Y[:, 4:], X=wrap(same))
+    wanted = np.full((M, Q), Y.mean()) if alone else TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).predict(X)
+    assert_allclose(model.predict(wrap(same)), wanted, rtol=1e-9, atol=1e-11)
+    held_out = model.holdout(wrap(same), Y, "B")
+    rows = (Y.sum() - Y.sum(axis=1, keepdims=True)) / (Y.size - Q) * np.ones(Q)
+    wanted = rows if alone else TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout("B")
+    assert_allclose(held_out, wanted, rtol=1e-9, atol=1e-11)
+
+
 def test_few_rows_and_few_tasks(data):
     X, Y, T = data
     model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], tasks=T[:1])

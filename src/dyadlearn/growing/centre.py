@@ -30,13 +30,18 @@ def no_mean(width: int, like: Array) -> Array:
 
 
 def mean_of(matrix: Array) -> Array:
-    """Return the mean (2, d) of the rows of a matrix (n, d) in double precision."""
-    n = matrix.shape[0]
+    """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
+
+    Of a feature that is the same in all rows it is that number, to the last bit: about it nothing is left.
+    """
     if is_sparse(matrix):
-        rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / n
+        rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / matrix.shape[0]
+        lowest, highest = (end(axis=0).toarray().reshape(-1) for end in (matrix.min, matrix.max))
+        rough = np.where(lowest == highest, lowest, rough)
         return _exact_sum(rough, np.zeros_like(rough))
     xp = namespace(matrix)
     rough = xp.mean(matrix, axis=0)
+    rough = xp.where(xp.all(matrix == matrix[:1, :], axis=0), matrix[0, :], rough)
     return _exact_sum(rough, xp.mean(matrix - rough, axis=0))
 
 

@@ -157,6 +157,10 @@ class _LeftOut:
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
         self.statistics = known = model.statistics
+        if known.n_rows == 0:
+            raise ValueError(
+                "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
+            )
         self.Y = Y
         self.eigen = model.inverse.eigen
         self.projected = self._projected(double(Phi))
