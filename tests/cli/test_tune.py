@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, OnlineTwoStepRidge, TwoStepRidgeCV, load
 from dyadlearn.cli import models
+from dyadlearn.exceptions import GridEdgeWarning
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0]
 
@@ -120,6 +122,13 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     assert (found.alpha, found.task_alpha) == (ran.json["alpha"], ran.json["task_alpha"])
     twin = TwoStepRidgeCV([found.alpha], [found.task_alpha]).fit(tables.X, tables.Y, tasks=tables.T)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    ran = run(*words, "--no-intercept", "-f")
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc", fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        twin.fit(tables.X, tables.Y, tasks=tables.T)
+    assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
     tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
     refused = run("tune", tables.labels, *tables.sides, "--model", "online", "-o", path, "-f")
     assert (refused.code, "needs every label" in refused.err) == (2, True)
