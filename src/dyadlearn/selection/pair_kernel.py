@@ -94,7 +94,7 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
     >>> search.fit(X, Y, tasks=T).landscape_.shape
     (3, 4)
     >>> search.shares_
-    (0.0, 1.0, 0.0)
+    (0.5, 0.5, 0.0)
     """
 
     shares_: tuple[float, float, float] | None
