@@ -7,6 +7,7 @@ from typing import Any, Self
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
 
@@ -240,7 +241,7 @@ class TwoStepRidge(PairwiseRidge):
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
-class KroneckerRidge(PairwiseRidge):
+class KroneckerRidge(ProcessRidge):
     r"""Kernel ridge regression on pairs, with the product of both kernels.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})

@@ -14,6 +14,7 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to
 from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.constant import Ones, ones_of
+from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -89,6 +90,11 @@ class PairOperators(Coupled):
     def alphas(self) -> dict[str, float]:
         """The one regularisation."""
         return {"alpha": self.alpha}
+
+    @property
+    def process(self) -> Process:
+        """The process with this kernel between pairs."""
+        return Process(self.spectrum, self.task_spectrum, self.alpha, self.shares, self.free_mean)
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""

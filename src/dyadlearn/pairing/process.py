@@ -60,7 +60,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dyadlearn._array import Array, dense, epsilon, itemsize, largest, matmul, namespace, zeros
+from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
 from dyadlearn._checks import check_memory
 from dyadlearn._estimates import predict_numbers
 from dyadlearn.exceptions import PrecisionWarning
@@ -441,7 +441,7 @@ class _Asked:
         """
         xp, values = namespace(self.spectrum.values), self.spectrum.values
         block = self.rows.at(here)
-        turned = matmul(block, self.spectrum.basis)
+        turned = self.spectrum.project(block)
         # Kernel rows have nothing along null directions but rounding.
         turned *= xp.astype(values > 0, turned.dtype)
         components = self.spectrum.components
