@@ -15,7 +15,7 @@ from dyadlearn.pairing import expansion
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
-from problems import COMPLETE, KINDS, features
+from problems import KINDS, features
 from sweeps import covering, over
 
 SHARES = [(1.0, 0.0, 0.0), (0.7, 0.4, 0.0), (1.0, 0.0, 0.5), (0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 2.0, 0.0)]
@@ -174,12 +174,12 @@ def may_be(kind, task_kind, shares, **_):
 
 
 CASES = covering(
-    shape=COMPLETE,
+    shape=[(7, 5), (5, 7)],
     kind=OWN_KINDS,
     task_kind=OWN_KINDS,
     shares=SHARES,
     free_mean=[False, True],
-    alpha=[1e-8, 1e-3, 1.0, 1e8],
+    alpha=[1e-8, 1e-2, 1e8],
     beyond=[True, False],
     where=may_be,
 )
@@ -213,14 +213,14 @@ def test_variances_are_those_of_the_dense_process(shape, kind, task_kind, shares
         task_kind=KINDS,
         shares=SHARES[:4],
         free_mean=[False, True],
-        alpha=[1e-3, 1.0, 1e3],
+        alpha=[1e-3, 1e3],
         where=may_be,
     )
 )
 def test_variances_in_every_library_and_precision(kind, task_kind, shares, free_mean, alpha, library):
     if "sparse" in (kind, task_kind) and not library.name.startswith("numpy"):
         return
-    problem = case((6, 5), (kind, task_kind), alpha, shares, free_mean)
+    problem = case((5, 4), (kind, task_kind), alpha, shares, free_mean)
     process, expected = problem.process(library.dtype, library.asarray), problem.variances()
     for setting in SETTINGS:
         found = process.variance(**problem.asked(setting, library.dtype, library.asarray))
