@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
-from dyadlearn.pairing import expansion
+from dyadlearn.pairing import PairKernel, expansion
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
@@ -321,6 +321,37 @@ def test_what_is_negative_by_rounding_is_zero_and_by_more_is_told(setting, dtype
         asked[word] = 0.5 * asked[word]
     with pytest.warns(PrecisionWarning, match=r"The variance of \d+ of \d+ pairs is negative by more than rounding"):
         assert (problem.process(dtype).variance(**asked) >= 0).all()
+
+
+@over(covering(shape=[(7, 5), (5, 7)], kinds=[("full", "singular"), ("thin", "primal")], free_mean=[False, True]))
+def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
+    for shares in SHARES if kinds[0] in DUAL else SHARES[:1]:
+        problem = case(shape, kinds, 0.3, shares, free_mean)
+        process = problem.process()
+        pairs = PairKernel(process.spectrum, process.task_spectrum, 0.3, shares, free_mean)
+        square = float(np.sum(problem.Y * pairs.dual(problem.Y))) / (problem.Y.size - free_mean)
+        assert_allclose(pairs.process.scale(problem.Y), square**0.5, rtol=1e-10)
+        assert_allclose(pairs.process.variance(), problem.variances()["A"], rtol=1e-10)
+
+
+def test_a_side_of_zeros_leaves_everything_unknown():
+    """Nothing is learnt of a function that is known to be zero on the training grid."""
+    spectra = Spectrum.from_features(np.zeros((4, 2))), Spectrum.from_gram(np.diag([1.0, 2.0, 3.0]))
+    process, new = Process(*spectra, 0.5), np.array([[3.0, 4.0]])
+    assert_array_equal(process.variance(), np.zeros((4, 3)))
+    rows = NewRows(new, lambda rows: rows, 0)
+    assert_allclose(process.variance(rows), 25.0 * np.array([[1.0, 2.0, 3.0]]), rtol=1e-12)
+    tasks = NewRows(np.zeros((1, 3)), lambda rows: rows, 0)
+    assert_allclose(process.variance(rows, tasks, None, np.array([7.0])), [[175.0]], rtol=1e-12)
+    Y = np.arange(12.0).reshape(4, 3)
+    assert_allclose(process.scale(Y), (np.sum(Y**2) / 0.5 / 12) ** 0.5, rtol=1e-12)
+    assert_allclose(process.log_likelihood(Y, scale=1.0)[0], -np.sum(Y**2) - 6 * np.log(2 * np.pi * 0.5), rtol=1e-12)
+
+
+def test_a_free_mean_needs_a_constant_on_each_side():
+    spectra = [Spectrum.from_features(rng) for rng in (np.eye(5, 2), np.eye(4, 2))]
+    with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
+        Process(*spectra, 1.0, free_mean=True).variance()
 
 
 def test_a_truncated_side_is_refused_where_it_lacks_what_has_a_share():

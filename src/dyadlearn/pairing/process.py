@@ -64,6 +64,7 @@ from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace
 from dyadlearn._checks import check_memory
 from dyadlearn._estimates import predict_numbers
 from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.pairing.constant import ones_of
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -136,10 +137,6 @@ class Process:
         return values * (a * task_values + b) + c * task_values
 
     @property
-    def _spectra(self) -> tuple[Spectrum, Spectrum]:
-        return self.spectrum, self.task_spectrum
-
-    @property
     def _values(self) -> tuple[Array, Array]:
         return self.spectrum.values[:, None], self.task_spectrum.values[None, :]
 
@@ -155,9 +152,12 @@ class Process:
 
     @cached_property
     def _constant(self) -> tuple[Array, Array]:
-        """A grid of ones in the rotated labels, Uᵀ1 (k,) and Vᵀ1 (l,); it has nothing outside of them."""
-        own, other = (side.rotate(zeros((side.n_rows, 1), side.values) + 1.0)[:, 0] for side in self._spectra)
-        return own, other
+        """A grid of ones in the rotated labels, Uᵀ1 (k,) and Vᵀ1 (l,)."""
+        own, other = ones_of(self.spectrum), ones_of(self.task_spectrum)
+        # By a root of the precision: of sparse features eigenvectors are known no better.
+        if max(own.outside_square, other.outside_square) > epsilon(own.inside):
+            raise ValueError("A process with a free mean needs sides that have a constant among their features.")
+        return own.inside, other.inside
 
     @cached_property
     def _known_mean(self) -> tuple[Array, float]:
