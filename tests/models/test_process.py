@@ -230,9 +230,10 @@ def test_what_has_no_deviations_is_refused(fit, ask, message):
     with pytest.raises(ValueError, match=message):
         model.predict(X, return_std=True, **ask)
     if not ask:
-        for refused in (model.log_marginal_likelihood, lambda: model.scale_):
-            with pytest.raises(ValueError, match=message):
-                refused()
+        with pytest.raises(ValueError, match=message):
+            model.log_marginal_likelihood()
+        with pytest.raises(AttributeError, match=f"scale_ does not exist. .*{message}"):
+            _ = model.scale_
     assert model.predict(X).shape == (M + A, Q)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, reading_numbers
@@ -67,7 +68,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         task_prior = _prior(task_side, task_rows, task_diagonal, task_ids, "tasks", "task_diagonal")
         variance = process.variance(rows, task_rows, prior, task_prior)
         deviations = namespace(variance).sqrt(variance)
-        deviations *= self.scale_
+        deviations *= process.scale(self._problem().Y)
         deviations = namespace(variance).reshape(deviations, predicted.values.shape)
         return predicted.restore(predicted.values), predicted.restore(deviations)
 
@@ -80,7 +81,11 @@ class ProcessRidge(PairwiseRidge, stored=False):
         with the dual parameters **A** and the number n of labels; n itself without an intercept. Labels vary around the
         latent function by :math:`\hat\tau\sqrt\lambda`.
         """
-        return self._process().scale(self._problem().Y)
+        check_is_fitted(self)
+        try:
+            return self._process().scale(self._problem().Y)
+        except ValueError as error:  # an attribute that a model does not have
+            raise AttributeError(f"scale_ does not exist. {error}") from error
 
     def log_marginal_likelihood(
         self, *, method: str = "restricted", scale: float | None = None, eval_gradient: bool = False
