@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from dyadlearn import _checks
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, expansion
+from dyadlearn.pairing import process as module
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
@@ -261,11 +264,39 @@ def test_blocks_of_rows_change_nothing(setting, kinds, free_mean, monkeypatch):
     assert sizes == [1] * sum(asked[word].size for word in {"rows", "tasks"} & asked.keys())
 
 
+@over(covering(n_new=[(2000, 0), (400, 300), (300, 400)], free_mean=[False, True], block=[2**20, 2**27]))
+def test_the_memory_that_is_asked_for_is_the_memory_taken(n_new, free_mean, block, monkeypatch):
+    rng, asked = np.random.default_rng(0), []
+    sides = [np.column_stack([rng.normal(size=(n, n)), np.ones(n)]) for n in (60, 50)]
+    spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
+    process = Process(*spectra, 1e9, (1.0, 0.0, 0.0), free_mean)
+    rows, tasks = (
+        NewRows(np.zeros((a, n)), lambda rows: rows, 0) if a else None for a, n in zip(n_new, (60, 50), strict=True)
+    )
+    diagonals = (None if new is None else np.ones(new.size) for new in (rows, tasks))
+    process.variance()  # what it keeps of itself is there before
+    monkeypatch.setattr(expansion, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(module, "check_memory", lambda need, *_: asked.append(need))
+    tracemalloc.start()
+    try:
+        process.variance(rows, tasks, *diagonals)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.6 * asked[0] < taken + 1e5
+    assert taken < 1.1 * asked[0] + 1e5
+
+
 def test_a_grid_of_deviations_that_does_not_fit_is_refused(monkeypatch):
     problem = case((7, 5), ("full", "full"), 0.1, (1.0, 0.0, 0.0), False)
     many = NewRows(np.broadcast_to(np.zeros(7), (10**12, 7)), lambda rows: rows, 0)
     with pytest.raises(NotEnoughMemoryError, match="Deviations of 1000000000000 × 5 labels"):
         problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**12))
+    monkeypatch.setattr(_checks, "available_memory", lambda like: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="Deviations of the labels of training"):
+        problem.process().variance()
+    with pytest.raises(NotEnoughMemoryError, match="The likelihood of the labels of training"):
+        problem.process().log_likelihood(problem.Y)
 
 
 def test_without_noise_training_is_certain_and_new_rows_are_not():

@@ -206,6 +206,8 @@ class Process:
 
     def _of_known(self) -> Array:
         rows, columns = self.spectrum, self.task_spectrum
+        squares = max(min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns))
+        self._check_room("Deviations of the labels of training", squares)
         found = columns.diagonal(rows.diagonal(self.alpha * self.kernel_values * self._inverse).T).T
         if self.free_mean:
             weights, known = self._known_mean
@@ -221,8 +223,8 @@ class Process:
             weights = gain * (c * task_values + self.alpha) * inverse / values
         else:
             weights = gain**2 * inverse
-        result, wrong = self._grid(asked, int(own.shape[0]), 0), 0
-        for here, turned, prior, rest in asked.blocks(3 * result.shape[1], result):
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 0), 0
+        for here, turned, prior, rest in blocks:
             part = tasks.diagonal((turned**2 @ weights).T).T
             kept = rest if asked.is_sum else prior
             given = kept[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
@@ -248,8 +250,8 @@ class Process:
             weights = a**2 * inverse
         right, own, own_rest = asked_tasks.whole()
         squares = right**2
-        result, wrong = self._grid(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
-        for here, turned, prior, rest in asked.blocks(3 * result.shape[1], result):
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
+        for here, turned, prior, rest in blocks:
             part = turned**2 @ weights @ squares.T
             if is_sum:
                 part += rest[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
@@ -264,13 +266,11 @@ class Process:
         _warn_of_negative(wrong, result)
         return result
 
-    def _grid(self, asked: _Asked, n_columns: int, beside: int) -> Array:
-        """Return room for the variances, if there is some beside what else is there at once."""
-        a, like = asked.rows.size, self.spectrum.values
-        in_block = a * (asked.rows.width + 3 * n_columns + 2 * int(like.shape[0]))
-        need = predict_numbers(a, n_columns, beside, min(in_block, 2**24))
-        check_memory(need * itemsize(like), like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
-        return zeros((a, n_columns), like)
+    def _check_room(self, purpose: str, beside: float = 0.0) -> None:
+        """Refuse what goes over all pairs of eigenvectors, and over all cells, where there is no memory for it."""
+        like, n_pairs = self.spectrum.values, int(self.spectrum.values.shape[0] * self.task_spectrum.values.shape[0])
+        cells = 3 * self.n_cells if n_pairs < self.n_cells else 0
+        check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
 
     # --- labels ---------------------------------------------------------------------------------------
 
@@ -368,8 +368,8 @@ class Process:
 
     def _misfit(self, Y: Array) -> _Misfit:
         """Return the labels in units of the largest, without the most likely mean, and how far from it they are."""
-        xp = namespace(Y)
-        inverse = self._inverse
+        self._check_room("The likelihood of the labels of training")
+        xp, inverse = namespace(Y), self._inverse
         is_truncated = inverse.shape[0] * inverse.shape[1] < self.n_cells
         if self.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise ValueError(
@@ -423,14 +423,20 @@ class _Asked:
         """How many numbers all rows come to."""
         return self.rows.size * int(self.spectrum.values.shape[0])
 
-    def blocks(self, numbers: int, like: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield slices of rows with what is known of each; `numbers` more are made of each row."""
-        for here in self.rows.cut(numbers + 3 * int(self.spectrum.values.shape[0]), like):
+    def cut(self, numbers: int) -> tuple[list[slice], int]:
+        """Return slices of rows, `numbers` more of which are made of each row, and how many a slice comes to."""
+        numbers += 3 * int(self.spectrum.values.shape[0])
+        slices = self.rows.cut(numbers, self.spectrum.values)
+        return slices, slices[0].stop * (numbers + self.rows.width)
+
+    def blocks(self, slices: list[slice]) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Yield slices of rows with what is known of each."""
+        for here in slices:
             yield here, *self._turned(here)
 
     def whole(self) -> tuple[Array, Array, Array]:
         """Return everything of all rows."""
-        found = [others for _, *others in self.blocks(0, self.spectrum.values)]
+        found = [others for _, *others in self.blocks(self.cut(0)[0])]
         turned, prior, rest = (namespace(parts[0]).concat(list(parts)) for parts in zip(*found, strict=True))
         return turned, prior, rest
 
@@ -455,6 +461,18 @@ class _Asked:
         if components.shape[1] < components.shape[0]:
             rest = xp.sum((dense(block) - (turned / values**0.5) @ components.T) ** 2, axis=1)
         return turned, prior + rest, rest
+
+
+def _room(asked: _Asked, n_columns: int, beside: int) -> tuple[Array, Iterator[tuple[slice, Array, Array, Array]]]:
+    """Return zeros for variances (a, n_columns), and blocks of rows to fill them from.
+
+    Refused where there is no memory for them and what stands beside.
+    """
+    a, like = asked.rows.size, asked.spectrum.values
+    slices, in_block = asked.cut(5 * n_columns)
+    need = predict_numbers(a, n_columns, beside, in_block) * itemsize(like)
+    check_memory(need, like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
+    return zeros((a, n_columns), like), asked.blocks(slices)
 
 
 def _difference(prior: Array, explained: Array) -> tuple[Array, int]:
