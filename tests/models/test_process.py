@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, TwoStepRidge
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, TwoStepRidge
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
 from dyadlearn.pairing import expansion
@@ -93,38 +93,73 @@ def posed(side, task_side, model=None, dtype="float64", **params):
     return model, (new, given), (task_new, task_given), (K, G)
 
 
-INTERCEPTS = [False]
+FAMILY = {
+    "Kronecker": (None, False),
+    "product": ((1.0, 0.0, 0.0), True),
+    "per task": ((0.6, 0.4, 0.0), True),
+    "per instance": ((0.7, 0.0, 0.2), False),
+    "all": ((0.5, 0.2, 0.3), True),
+    "Cartesian": ((0.0, 1.0, 1.0), False),
+}
 
 
-@over(covering(side=list(SIDES), task_side=list(SIDES), fit_intercept=INTERCEPTS, dtype=["float64", "float32"]))
-def test_deviations_are_those_of_the_dense_process(side, task_side, fit_intercept, dtype):
-    model, (new, given), (task_new, task_given), kernels = posed(
-        side, task_side, dtype=dtype, fit_intercept=fit_intercept
-    )
-    dense = Dense(*kernels, 0.3, free_mean=fit_intercept)
-    rtol = 1e-9 if dtype == "float64" else 1e-3
-    for tasks, others, columns in ((None, {}, slice(Q)), (task_new, task_given, slice(Q, None))):
-        mean, deviation = model.predict(new, tasks, return_std=True, **given, **others)
-        assert mean.dtype == deviation.dtype == dtype
-        assert_allclose(mean, dense.predicted[M:, columns], rtol=rtol, atol=rtol)
-        assert_allclose(deviation, dense.deviation[M:, columns], rtol=rtol, atol=rtol)
+def of_family(shares, fit_intercept):
+    """Return an estimator, and what the dense process takes."""
+    if shares is None:
+        return KroneckerRidge(alpha=0.3, fit_intercept=fit_intercept), {"free_mean": fit_intercept}
+    names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
+    model = PairKernelRidge(alpha=0.3, fit_intercept=fit_intercept, **names)
+    return model, {"shares": shares, "free_mean": fit_intercept}
+
+
+@over(covering(side=list(SIDES), task_side=list(SIDES), member=FAMILY, dtype=["float64", "float32"]))
+def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtype):
+    model, params = of_family(*member)
+    model, (new, given), (task_new, task_given), kernels = posed(side, task_side, model, dtype)
+    dense = Dense(*kernels, 0.3, **params)
+    rtol = 1e-9 if dtype == "float64" else 2e-3
+    for rows, own, places in ((None, {}, slice(M)), (new, given, slice(M, None))):
+        for tasks, others, columns in ((None, {}, slice(Q)), (task_new, task_given, slice(Q, None))):
+            mean, deviation = model.predict(rows, tasks, return_std=True, **own, **others)
+            assert mean.dtype == deviation.dtype == dtype
+            assert_allclose(mean, dense.predicted[places, columns], rtol=rtol, atol=rtol)
+            assert_allclose(deviation, dense.deviation[places, columns], rtol=rtol, atol=rtol)
     assert_allclose(model.scale_, dense.scale, rtol=rtol)
 
 
-@over(covering(side=["linear", "rbf"], task_side=["linear", "rbf"], fit_intercept=INTERCEPTS, scale=[None, 0.7]))
-def test_likelihoods_are_those_of_the_dense_process(side, task_side, fit_intercept, scale):
-    model, _, _, kernels = posed(side, task_side, fit_intercept=fit_intercept)
+@over(covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7]))
+def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, scale):
+    model, params = of_family(*member)
+    model, _, _, kernels = posed(side, task_side, model)
     for method in ("restricted", "profile"):
-        dense = Dense(*kernels, 0.3, free_mean=fit_intercept).log_likelihood(method, scale)
-        assert_allclose(model.log_marginal_likelihood(method=method, scale=scale), dense, rtol=1e-9)
+        expected = Dense(*kernels, 0.3, **params).log_likelihood(method, scale)
         value, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
-        assert_allclose(value, dense, rtol=1e-9)
+        assert_allclose(value, expected, rtol=1e-9)
+        assert model.log_marginal_likelihood(method=method, scale=scale) == value
         there, here = (
             model.set_alpha(0.3 * step).log_marginal_likelihood(method=method, scale=scale)
             for step in (np.exp(1e-5), np.exp(-1e-5))
         )
         assert_allclose(gradient["alpha"], (there - here) / 2e-5, rtol=1e-5, atol=1e-5)
         model.set_alpha(0.3)
+
+
+def test_labels_and_a_constant_have_the_same_deviations():
+    model = PairKernelRidge(0.3, product=0.6, per_task=0.4, kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
+    moved = clone(model).fit(X[:M], Y + 1000.0, tasks=T[:Q])
+    (mean, deviation), (moved_mean, moved_deviation) = (one.predict(X, return_std=True) for one in (model, moved))
+    assert_allclose(moved_mean, mean + 1000.0, rtol=1e-12)
+    assert_allclose(moved_deviation, deviation, rtol=1e-9)
+    assert_allclose(moved.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
+
+
+def test_the_training_instances_are_known_better_than_their_likes():
+    """What an instance has for itself is known of those of training only, even if another has the same features."""
+    model = PairKernelRidge(0.3, product=0.5, per_instance=0.5, kernel="rbf", task_kernel="rbf")
+    model.fit(X[:M], Y, tasks=T[:Q])
+    _, known = model.predict(None, return_std=True)
+    _, alike = model.predict(X[:M], return_std=True)
+    assert (known < alike).all()
 
 
 def test_one_task_is_the_process_of_scikit_learn():

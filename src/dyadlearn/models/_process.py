@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, reading_numbers
-from dyadlearn._tables import Ids, in_order
+from dyadlearn._tables import Table, in_order
 from dyadlearn.kernels.gram import gram_diagonal
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import Side
@@ -23,7 +23,13 @@ class ProcessRidge(PairwiseRidge, stored=False):
     """Base of the models whose predictions are the mean of a Gaussian process, given its labels."""
 
     def predict(
-        self, X: Any, tasks: Any = None, return_std: bool = False, *, diagonal: Any = None, task_diagonal: Any = None
+        self,
+        X: Any = None,
+        tasks: Any = None,
+        return_std: bool = False,
+        *,
+        diagonal: Any = None,
+        task_diagonal: Any = None,
     ) -> Any:
         r"""Predict the labels of every given instance with every given task, and how sure that is.
 
@@ -34,8 +40,9 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
-            Instances, new or not: features, or their kernel with the training instances.
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
+            Instances, new or not: features, or their kernel with the training instances. None stands for the training
+            instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
             Tasks, new or not: features, or their kernel with the training tasks. None stands for
             the training tasks.
@@ -61,11 +68,10 @@ class ProcessRidge(PairwiseRidge, stored=False):
         if not return_std:
             return super().predict(X, tasks)
         process, predicted = self._process(), self._predicted(X, tasks)
-        (instances, rows), (task_table, task_rows) = self._instance_rows(X), self._task_rows(tasks)
-        prior = _prior(self._side, rows, diagonal, instances.row_ids, "X", "diagonal")
-        task_ids, task_side = None if task_table is None else task_table.row_ids, self._task_side
+        asked, asked_tasks, task_side = self._instance_rows(X), self._task_rows(tasks), self._task_side
         assert task_side is not None
-        task_prior = _prior(task_side, task_rows, task_diagonal, task_ids, "tasks", "task_diagonal")
+        rows, prior = _prior(self._side, *asked, diagonal, "X", "diagonal")
+        task_rows, task_prior = _prior(task_side, *asked_tasks, task_diagonal, "tasks", "task_diagonal")
         variance = process.variance(rows, task_rows, prior, task_prior)
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(self._problem().Y)
@@ -153,26 +159,28 @@ class ProcessRidge(PairwiseRidge, stored=False):
         return process
 
 
-def _prior(side: Side, rows: NewRows | None, given: Any, ids: Ids | None, owner: str, name: str) -> Array | None:
-    """Return the kernel of rows with themselves, of what was decomposed; None where nobody asks for it."""
+def _prior(
+    side: Side, table: Table | None, rows: NewRows | None, given: Any, owner: str, name: str
+) -> tuple[NewRows | None, Array | None]:
+    """Return rows, with their kernel with themselves of what was decomposed; None where nobody asks for it."""
     needs = rows is not None and side.spec.is_precomputed
     if given is not None and not needs:
         raise ValueError(
             f"{name} goes with rows of {owner} from a precomputed kernel; here it is known already: leave it out."
         )
     if rows is None or side.is_primal:
-        return None
+        return rows, None
     if given is None and needs:
         raise ValueError(
             f"return_std needs the kernel of every row of {owner} with itself, and a precomputed kernel tells that of "
             f"{owner} with training only: give {name}=, {rows.size} numbers."
         )
-    like = side.spectrum.values
     if needs:
-        prior = _checked_diagonal(in_order(given, ids, None, name, owner), rows.size, like, owner, name)
+        given = in_order(given, None if table is None else table.row_ids, None, name, owner)
+        prior = _checked_diagonal(given, rows.size, side.spectrum.values, owner, name)
     else:
         prior = gram_diagonal(rows.values, kernel=side.spec.kernel, params=side.spec.params)
-    return prior + 1.0 if side.spec.constant else prior
+    return rows, prior + 1.0 if side.spec.constant else prior
 
 
 def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str) -> Array:

@@ -285,6 +285,8 @@ class KroneckerRidge(ProcessRidge):
         Iterations of the solver; 1 for a closed form.
     residual_ : float
         Relative residual of the solved system; 0 for a closed form.
+    scale_ : float
+        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
