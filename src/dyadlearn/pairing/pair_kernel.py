@@ -53,6 +53,7 @@ from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
+from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
 from dyadlearn.pairing.new_both import new_both, new_both_numbers
 from dyadlearn.pairing.pair_operators import PairOperators
@@ -195,15 +196,16 @@ class PairKernel(PairOperators):
         return self._working()._centred(Y)[1] if self.free_mean else 0.0
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients of the shared function, less the mean; ``alpha=0`` is ordinary least squares.
+        r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
 
         .. math:: a\,\mathbf{B}_k\left[\frac{\mathbf{U}^\top(\mathbf{Y}-\mu)\mathbf{V}}
                   {\mathbf{S}+\lambda}\right]\mathbf{B}_g^\top
 
+        Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
         working, (product, per_task, per_instance) = self._working(), self.shares
-        rotated = working._centred(Y)[0]
+        rotated, mean = working._centred(Y)
         rotated *= working._phi
         if product not in (0.0, 1.0):
             rotated *= product
@@ -213,7 +215,31 @@ class PairKernel(PairOperators):
             rotated *= xp.astype(self.spectrum.values > 0, rotated.dtype)[:, None]
         if self.task_spectrum.is_singular and not per_task:
             rotated *= xp.astype(self.task_spectrum.values > 0, rotated.dtype)[None, :]
-        return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
+        if not self._has_corner:
+            return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
+        found = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
+        # Dual parameters sum to zero beside a free mean.
+        found[-1, -1] = found[-1, -1] + mean if product else mean
+        return found
+
+    @property
+    def _has_corner(self) -> bool:
+        """Whether a free mean has a place in the coefficients."""
+        return self.free_mean and all(spectrum.constant is not None for spectrum in self.spectra)
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        if self.is_product:
+            return super().expansion(coefficients)
+        product, per_task, per_instance = self.shares
+        shares = (per_task / (product or 1.0), per_instance / (product or 1.0))
+        rows, columns = self.parts
+        return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves, beyond their kernel with each other."""
+        return any(self.shares[1:])
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.

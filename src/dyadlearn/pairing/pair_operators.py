@@ -14,6 +14,7 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to
 from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.constant import Ones, ones_of
+from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -90,9 +91,18 @@ class PairOperators(Coupled):
         """The one regularisation."""
         return {"alpha": self.alpha}
 
+    @property
+    def process(self) -> Process:
+        """The process with this kernel between pairs."""
+        return Process(self.spectrum, self.task_spectrum, self.alpha, self.shares, self.free_mean)
+
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
         return replace(self, alpha=alpha)
+
+    def with_shares(self, shares: tuple[float, float, float]) -> Self:
+        """Return the same sides under another kernel."""
+        return replace(self, shares=shares)
 
     @property
     def transposed(self) -> Self:

@@ -26,8 +26,9 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
+from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
-from dyadlearn.selection.search import edges_of, grid_of
+from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
 from dyadlearn.views.baselines import nothing_learnt
