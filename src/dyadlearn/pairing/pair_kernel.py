@@ -224,8 +224,8 @@ class PairKernel(PairOperators):
 
     @property
     def _has_corner(self) -> bool:
-        """Whether a free mean has a place in the coefficients."""
-        return self.free_mean and all(spectrum.constant is not None for spectrum in self.spectra)
+        """Whether constants of both sides, and so a free mean, have a place in the coefficients."""
+        return all(spectrum.constant is not None for spectrum in self.spectra)
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""

@@ -27,6 +27,7 @@ from dyadlearn._array import Array, itemsize, namespace, row_blocks, take_block,
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.filters import Tikhonov
+from dyadlearn.pairing.expansion import Folded, Part
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.network import OneNodeSet
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -53,6 +54,16 @@ class PairNetwork(OneNodeSet, PairKernel):
     def nodes(self) -> Spectrum:
         """Spectrum of the nodes."""
         return self.spectrum
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """How rows of each side multiply the coefficients."""
+        return Folded(self.nodes), Folded(self.nodes)
+
+    @property
+    def process(self) -> None:
+        """None: an edge and its transpose are one draw, not two."""
+        return
 
     @property
     def settings(self) -> tuple[Setting, ...]:
