@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from sweeps import covering, every, lines, over
@@ -244,3 +247,32 @@ def test_array_libraries(library):
 def test_nothing_is_left(shape, setting, units):
     with pytest.raises(ValueError, match="leaves no observed label to learn from"):
         baselines(np.ones(shape), setting, units)
+
+
+@over(
+    covering(
+        setting=list("ABCD"),
+        kind=["complete", "holes", "weights", "cells"],
+        shape=[(500, 250), (350, 350)],
+        where=lambda setting, kind, shape: setting == "A" or kind != "cells",
+    )
+)
+def test_memory_is_what_is_asked_for(setting, kind, shape):
+    Y, weights = make_labels(shape, 0.0 if kind == "complete" else 0.3)
+    units = Units(cells=np.random.default_rng(0).integers(3, size=shape)) if kind == "cells" else None
+    given = {"weights": weights} if kind == "weights" else {}
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers))
+        baselines(Y, setting, units, **given)  # whatever is imported on the way
+        tracemalloc.start()
+        baselines(Y, setting, units, **given)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert 0.4 * asked[1] < peak < 1.05 * asked[1]
+
+
+def test_too_large_a_grid_is_refused(monkeypatch):
+    monkeypatch.setattr("dyadlearn._array.host_memory", lambda: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
+        baselines(np.zeros((40, 30)), "B")

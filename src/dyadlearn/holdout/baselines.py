@@ -35,7 +35,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
 from dyadlearn.holdout.units import Units
-from dyadlearn.pairing.leaving import nothing_left
+from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["BASELINES", "baselines"]
@@ -45,6 +45,9 @@ BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 
 # Weights so unlike each other that fewer digits than this are left tell no effects apart.
 _LEAST_SLACK = 1e-8
+
+# How many grids means take at most, and least squares of labels that are missing or weighted.
+_MEAN_GRIDS, _FIT_GRIDS = 9.0, 20.0
 
 _Means = dict[str, np.ndarray]
 
@@ -82,6 +85,8 @@ def baselines(
     ------
     ValueError
         If no label is left to take the mean of.
+    NotEnoughMemoryError
+        If the grids that are needed on the way do not fit.
 
     Examples
     --------
@@ -99,6 +104,8 @@ def baselines(
     # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
     labels = np.asarray(to_numpy(Y), dtype=np.float64)
     observed = ~np.isnan(labels)
+    is_fitted = setting is Setting.A and not (weights is None and units.cells is None and observed.all())
+    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * labels.size, labels, setting, " by simple means")
     W = observed.astype(np.float64)
     if weights is not None:
         W = np.where(observed, np.asarray(to_numpy(weights), dtype=np.float64), 0.0)
@@ -233,15 +240,14 @@ def _without_each_cell(grid: _Grid) -> _Means:
         determined: np.ndarray = slack > 0
     else:
         fit = _Fit(grid.Y, grid.W)
-        fitted, slack = fit.fitted, fit.slack(grid.symmetry)
+        fitted, (alone, twins) = fit.fitted, fit.slack(is_network=bool(grid.symmetry))
+        slack = alone - grid.symmetry * twins
         determined = fit.connects & (slack > _LEAST_SLACK)
         # Whether a cell alone connects its ends is a matter of the graph, and not of the weights.
-        plain = fit if not grid.is_weighted else _Fit(grid.Y, (weight > 0).astype(np.float64))
-        sure = plain.slack(0)
-        if grid.symmetry:
-            sure = np.minimum(plain.slack(1), plain.slack(-1))
+        if grid.is_weighted:
+            alone, twins = _Fit(grid.Y, np.sign(weight)).slack(is_network=bool(grid.symmetry))
         # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
-        determined &= sure > 0.25 / sum(grid.Y.shape)
+        determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not grid.is_complete:
         additive = np.where(weight > 0, additive, fitted)
@@ -322,18 +328,18 @@ class _Fit:
         """Whether a chain of cells leads from the row to the column, shape (m, q)."""
         return self._turned(self._parts[0][:, None] == self._parts[1])
 
-    def slack(self, symmetry: int) -> np.ndarray:
-        """Return what a residual is divided by to leave its cell out, in a network with its other direction."""
+    def slack(self, is_network: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return 1 − h of each cell (m, q), and in a network h between it and its other direction, else 0."""
         G = self._solve(np.eye(len(self._columns)))
         between = self._P @ G
         own = (between * self._P).sum(axis=1) + 1.0 / self._weights
-        slack = 1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G))
-        if symmetry:
-            middle = np.diag(between)
-            twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
-            np.fill_diagonal(twins, 0.0)
-            slack -= symmetry * twins
-        return self._turned(slack)
+        alone = self._turned(1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G)))
+        if not is_network:
+            return alone, np.zeros(())
+        middle = np.diag(between)
+        twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
+        np.fill_diagonal(twins, 0.0)
+        return alone, twins
 
     def _turned(self, values: np.ndarray) -> np.ndarray:
         return values.T if self._is_turned else values
