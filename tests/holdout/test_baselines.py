@@ -187,8 +187,20 @@ def test_weights_of_any_size(setting, holes):
     found, scaled = (baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
     for name in BASELINES:
         assert_allclose(scaled[name], found[name], rtol=1e-12)
-    weights[2, 3] *= 1e24
-    assert all(np.isfinite(values).all() for values in baselines(Y, setting, weights=weights).values())
+
+
+@over(every(decades=[4.0, 7.5, 40.0, 300.0], seed=range(3)))
+def test_weights_that_are_very_unlike(decades, seed):
+    """As long as there are digits to tell effects apart, they are; beyond that means stand in."""
+    Y, _ = make_labels((6, 5), 0.3, seed=seed)
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
+    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    for units in (Units(), Units(cells=cells)):
+        found, expected = (make(Y, "A", units, weights=weights) for make in (baselines, taken_again))
+        if decades > 8:
+            expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
+        for name in BASELINES:
+            assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
 
 
 @over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))
