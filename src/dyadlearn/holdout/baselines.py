@@ -293,10 +293,16 @@ def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
 class _Fit:
     r"""Effects of rows and columns by weighted least squares on the cells that have a weight.
 
-    With W the weights, D and D' the diagonal matrices of their sums over rows and columns, and :math:`\mathbf{P} =
-    \mathbf{D}^{-1}\mathbf{W}`, the effects of the columns solve :math:`(\mathbf{D}' - \mathbf{W}^\top\mathbf{P})
-    \mathbf{b} = \mathbf{W}'^\top\mathbf{y} - \mathbf{P}^\top\mathbf{y}'`; in each connected part of the graph a
-    constant can move between rows and columns, and is fixed by a term of rank one, which changes no sum of both.
+    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
+    rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
+    \mathbf{D}^{-1}\mathbf{W}`, the effects of columns and rows are
+
+    .. math::
+       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
+       \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
+
+    In each connected part of the graph a constant can move between rows and columns. It is fixed by a term of rank one,
+    which changes no sum of both.
 
     Parameters
     ----------
