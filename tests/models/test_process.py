@@ -274,7 +274,7 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
     )
 )
 def test_what_has_no_deviations_is_refused(fit, ask, message):
-    model = KroneckerRidge().fit(X[:M], **fit)
+    model = KroneckerRidge(fit_intercept=False).fit(X[:M], **fit)
     with pytest.raises(ValueError, match=message):
         model.predict(X, return_std=True, **ask)
     if not ask:
