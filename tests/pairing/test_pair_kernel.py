@@ -14,7 +14,9 @@ import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
+from dyadlearn.metrics import scorer
 from dyadlearn.pairing import Kronecker, PairKernel
+from dyadlearn.selection import landscape
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 
@@ -288,6 +290,31 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
     for alpha, found in zip(alphas, pairing.new_both(Y, alphas), strict=True):
         grids.close(found, refit(Problem(pairing.at(alpha), Y), "D"), 1e-9)
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        free=[True, False],
+        constant=[True, False],
+        scoring=["neg_mean_squared_error", "r2"],
+        grouped=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
+    alphas = [1e-8, 1e-2, 1.0, 1e4]
+    pairing, _, Y = posed(kinds, (6, 5), shares, free, 1.0, constant=constant)
+    given = {"groups": np.arange(6) % 3, "task_groups": np.arange(5) % 3} if grouped else {}
+    found = landscape(Problem(pairing, Y), alphas, None, LETTERS, scoring, **given)
+    for letter in LETTERS:
+        left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
+        expected = [
+            scorer(scoring)(Y, holdout(Problem(pairing.at(alpha), Y), letter, **left_out), setting=letter)
+            for alpha in alphas
+        ]
+        assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
 
 
 @over(every(letter=LETTERS, free=[True, False], alpha=[1e-3, 2.0]))

@@ -478,8 +478,10 @@ class PairwiseRidge(PairModel, stored=False):
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
-        """Read the instances to predict for."""
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+        """Read the instances to predict for; None stands for the training instances."""
+        if X is None:
+            return self._grid, None
         table = in_training_order(read_table(X, "X"), self._side, "X")
         if table.kind is None and not self._side.spec.is_precomputed:
             check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames

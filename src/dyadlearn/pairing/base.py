@@ -87,6 +87,11 @@ class Pairing(ABC):
         return ()
 
     @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves, beyond their kernel with each other."""
+        return False
+
+    @property
     def is_product(self) -> bool:
         """Whether the pairwise kernel is the product of both sides' kernels."""
         return False

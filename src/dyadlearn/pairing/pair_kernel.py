@@ -53,6 +53,7 @@ from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
+from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
 from dyadlearn.pairing.new_both import new_both, new_both_numbers
 from dyadlearn.pairing.pair_operators import PairOperators
@@ -64,15 +65,45 @@ from dyadlearn.vectrick import sandwich
 
 __all__ = ["Kronecker", "PairKernel"]
 
+# Squared eigenvectors of so many numbers at most are kept, 64 MiB.
+_MAX_SQUARES = 2**23
+
 
 @dataclass(frozen=True, eq=False)
 class _PairKernelSweep(Sweep):
-    """Setting D for many regularisations together, the others one after the other."""
+    """Labels are rotated once, and setting D is left out for many regularisations together.
+
+    For each of them A takes four products of the size of the grid, B and C three, and two more and one with a free
+    mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
+    """
 
     pairing: PairKernel
 
+    @cached_property
+    def _labels(self) -> _Labels:
+        return replace(self.pairing._labels(self.Y), is_kept=True)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        found: dict[Setting, np.ndarray] = {}
+        for setting in settings:
+            if setting in (Setting.B, Setting.C):
+                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
+                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
+        return found
+
+    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
+        pairing._check_mean()
+        if setting is Setting.C:
+            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
+        return pairing._squared_error(self._labels, self.members)
+
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        yield from super().walk([setting for setting in settings if setting is not Setting.D], per_stack)
+        for setting in settings:
+            if setting is Setting.D:
+                continue
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
         for start in range(0, len(self.alphas), per_stack):
@@ -92,11 +123,14 @@ class _Labels:
     Y : array of shape (m, q)
         Less an offset, where a free mean takes up any.
     offset : float
+    is_kept : bool
+        Whether they are for many regularisations.
     """
 
     spectra: tuple[Spectrum, Spectrum]
     Y: Array
     offset: float = 0.0
+    is_kept: bool = False
 
     @cached_property
     def columns(self) -> Array:
@@ -108,9 +142,24 @@ class _Labels:
         """Labels with both sides rotated, shape (k, l)."""
         return self.spectra[0].rotate(self.columns)
 
-    @property
+    @cached_property
+    def outside(self) -> float:
+        """Squared norm of what a truncated spectrum of the tasks leaves out of the labels."""
+        if not self.spectra[1].is_truncated:
+            return 0.0
+        rest = self.Y - self.columns @ self.spectra[1].vectors.T
+        return float(namespace(rest).sum(rest * rest))
+
+    @cached_property
+    def squares(self) -> Array | None:
+        """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
+        vectors = self.spectra[0].vectors
+        return vectors**2 if self.is_kept and vectors.shape[0] * vectors.shape[1] <= _MAX_SQUARES else None
+
+    @cached_property
     def transposed(self) -> _Labels:
-        return _Labels(self.spectra[::-1], self.Y.T, self.offset)
+        """Labels of the tasks."""
+        return _Labels(self.spectra[::-1], self.Y.T, self.offset, self.is_kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +196,16 @@ class PairKernel(PairOperators):
         return self._working()._centred(Y)[1] if self.free_mean else 0.0
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients of the shared function, less the mean; ``alpha=0`` is ordinary least squares.
+        r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
 
         .. math:: a\,\mathbf{B}_k\left[\frac{\mathbf{U}^\top(\mathbf{Y}-\mu)\mathbf{V}}
                   {\mathbf{S}+\lambda}\right]\mathbf{B}_g^\top
 
+        Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
         working, (product, per_task, per_instance) = self._working(), self.shares
-        rotated = working._centred(Y)[0]
+        rotated, mean = working._centred(Y)
         rotated *= working._phi
         if product not in (0.0, 1.0):
             rotated *= product
@@ -165,7 +215,31 @@ class PairKernel(PairOperators):
             rotated *= xp.astype(self.spectrum.values > 0, rotated.dtype)[:, None]
         if self.task_spectrum.is_singular and not per_task:
             rotated *= xp.astype(self.task_spectrum.values > 0, rotated.dtype)[None, :]
-        return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
+        if not self._has_corner:
+            return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
+        found = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
+        # Dual parameters sum to zero beside a free mean.
+        found[-1, -1] = found[-1, -1] + mean if product else mean
+        return found
+
+    @property
+    def _has_corner(self) -> bool:
+        """Whether a free mean has a place in the coefficients."""
+        return self.free_mean and all(spectrum.constant is not None for spectrum in self.spectra)
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        if self.is_product:
+            return super().expansion(coefficients)
+        product, per_task, per_instance = self.shares
+        shares = (per_task / (product or 1.0), per_instance / (product or 1.0))
+        rows, columns = self.parts
+        return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves, beyond their kernel with each other."""
+        return any(self.shares[1:])
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.
@@ -182,14 +256,18 @@ class PairKernel(PairOperators):
 
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, shape (m, q)."""
-        if self.is_zero:
-            return zeros(tuple(Y.shape), Y)
-        self._check_mean()
         if setting is Setting.D:
+            self._check_mean()
             return self.new_both(Y, [self.alpha], members, task_members)[0, ...]
-        labels = self._labels(Y)
+        return self._held_out(self._labels(Y), setting, members, task_members)
+
+    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+        """Return settings A, B and C."""
+        if self.is_zero:
+            return zeros(tuple(labels.Y.shape), labels.Y)
+        self._check_mean()
         if setting is Setting.A:
-            held_out = self._new_pairs(labels.Y)
+            held_out = self._divided_pairs(labels.Y, labels.both if labels.is_kept else None)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -246,7 +324,7 @@ class PairKernel(PairOperators):
         if self.alpha == 0 and bool(namespace(s).any((ridges[0, :] == 0) & (values > 0))):
             floor = interpolation_floor(self.alpha, spectrum)
         filters = column_weights(spectrum, values, ridges)
-        given = (spectrum, *filters, labels.columns, labels.both, members, floor)
+        given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
         if not self.free_mean:
             return leave_out_columns(*given), None
         rows, columns = self._ones
@@ -263,6 +341,17 @@ class PairKernel(PairOperators):
         left *= mean * share
         held_out += left
         return held_out, mean
+
+    def _squared_error(self, labels: _Labels, members: Members) -> float:
+        """Return the sum of squared errors of setting B, in the rotated tasks."""
+        error, mean = self._left_out(labels, members)
+        error -= labels.columns
+        xp, outside = namespace(error), labels.outside
+        if mean is not None and (ones := self._ones[1]).outside is not None:
+            beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
+            outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
+        flat = xp.reshape(error, (-1,))
+        return float(flat @ flat) + outside
 
     # --- missing or weighted labels -----------------------------------------------------------------
 

@@ -94,6 +94,10 @@ class PairOperators(Coupled):
         """Return the same model under another regularisation."""
         return replace(self, alpha=alpha)
 
+    def with_shares(self, shares: tuple[float, float, float]) -> Self:
+        """Return the same sides under another kernel."""
+        return replace(self, shares=shares)
+
     @property
     def transposed(self) -> Self:
         """The same with tasks for instances."""

@@ -191,8 +191,10 @@ def nested_score(
             if setting is Setting.A:
                 predictions[test] = to_numpy(inner.completed_)[test]
             else:
+                # A side that nothing leaves is that of training.
+                new_rows = spec.take(rows, new, seen) if setting.new_instance else None
                 asked_rows = task_spec.take(task_rows, asked, known) if setting.new_task else None
-                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(spec.take(rows, new, seen), asked_rows))
+                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(new_rows, asked_rows))
             tests.append(test)
             chosen.append((inner.alpha_, inner.task_alpha_))
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])

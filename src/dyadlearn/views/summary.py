@@ -25,8 +25,9 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
+from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
-from dyadlearn.selection.search import edges_of, grid_of
+from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
 from dyadlearn.views.curves import Points, points_of
