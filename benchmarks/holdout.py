@@ -22,7 +22,7 @@ from dyadlearn.holdout import Problem, holdout
 from dyadlearn.kernels import repair
 from dyadlearn.labels import fisher_relabel
 from dyadlearn.pairing import Kronecker, TwoStep
-from dyadlearn.pairing.kronecker import new_both
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.spectrum import Spectrum
 
 ALPHAS = [10.0**power for power in range(-7, 7)]

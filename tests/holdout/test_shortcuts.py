@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import dyadlearn.pairing.base as base_module
-import dyadlearn.pairing.kronecker as new_both_module
+import dyadlearn.pairing.new_both as new_both_module
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import Independent
-from dyadlearn.pairing.kronecker import new_both
+from dyadlearn.pairing.new_both import new_both
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import COMPLETE, posed

@@ -12,6 +12,7 @@ from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
@@ -111,9 +112,10 @@ def _scored(
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
-        prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
         with terminal.working(f"Setting {setting.value}: hold-out"):
             values, method = held_out(model, setting, cv)
+        labels = scored_labels(problem, values, setting)
+        prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
         rows.append(
             {
                 "setting": setting.value,

@@ -5,6 +5,15 @@ operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated l
 :math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
 :math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
 `dyadlearn.pairing`.
+
+A model may have a grand mean that no penalty holds, `free_mean`. Its hat and residual are those of the model with that
+mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
+:math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
+:math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
+`remainder`) are those of :math:`\mathbf{P}` alone. Missing cells hold what the model puts there, as ever; the system
+of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
+:math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
+them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
 """
 
 from __future__ import annotations
@@ -24,6 +33,7 @@ __all__ = [
     "between",
     "common_floor",
     "interpolation_floor",
+    "inverse_with_border",
     "rotated_block",
     "rotated_product",
     "rotation_cost",
@@ -72,6 +82,10 @@ class GridOperators(Protocol):
     @property
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether a grand mean that no penalty holds is part of hat and residual."""
 
     @property
     def is_product(self) -> bool:
@@ -153,10 +167,21 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     return take_block(block(distinct), place, place)
 
 
+def inverse_with_border(inverse: Array) -> Array:
+    """Return the inverse (n, n) of a system with a border of ones, but for that, given the inverse without it."""
+    xp = namespace(inverse)
+    ones = xp.sum(inverse, axis=1)
+    return inverse - ones[:, None] * (ones / xp.sum(ones))[None, :]
+
+
 def common_floor(*sides: Smoother) -> float:
-    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
+    """Return what slacks of pairs must exceed: they vanish only if those of every side do.
+
+    What a side keeps whole it keeps beside a constant of the other side too. A free mean alone is no such thing: any
+    cell that stays determines it.
+    """
     floors = [side.slack_floor for side in sides]
-    return max(floors) if all(floors) else 0.0
+    return max(floors) if all(side.slack_floor or side.spectrum.has_free_constant for side in sides) else 0.0
 
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:

@@ -3,6 +3,7 @@
 from dyadlearn.models._inputs import Tasks
 from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models.online import OnlineTwoStepRidge
+from dyadlearn.models.pair_kernel import PairKernelRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.projection import CanonicalProjection
 
@@ -11,6 +12,7 @@ __all__ = [
     "IndependentTaskRidge",
     "KroneckerRidge",
     "OnlineTwoStepRidge",
+    "PairKernelRidge",
     "PairRegressor",
     "Tasks",
     "TwoStepRidge",

@@ -90,8 +90,8 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         """Return the coefficients with how rows of each side multiply them."""
 
     @abstractmethod
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
-        """Read the instances to predict for."""
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+        """Read the instances to predict for; None stands for those that were learnt, with a table of their ids."""
 
     @abstractmethod
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
@@ -105,13 +105,14 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     def _solve(self) -> Self:
         """Follow the regularisation that is set."""
 
-    def predict(self, X: Any, tasks: Any = None) -> Any:
+    def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Predict the labels of every given instance with every given task.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
-            Instances, new or not: features, or their kernel with the training instances.
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
+            Instances, new or not: features, or their kernel with the training instances. None stands for the training
+            instances, where the model keeps them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
             Tasks, new or not: features, or their kernel with the training tasks. None stands for
             the training tasks.
@@ -119,8 +120,8 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         Returns
         -------
         array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
-            `tasks`, shape (a,).
+            A frame if `X` or `tasks` is one, and with ``X=None`` if the training labels were. With one-dimensional
+            training labels and no `tasks`, shape (a,).
         """
         table = self._predicted(X, tasks)
         return table.restore(table.values)
@@ -144,7 +145,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         X, tasks : as in `predict`
         pairs : array-like or frame of shape (n, 2)
             An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
-            ``tasks=None``, where the training labels had them), else row positions.
+            None, where the training labels had them), else row positions.
 
         Returns
         -------
@@ -163,10 +164,11 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         task_table, task_rows = self._task_rows(tasks)
         first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
         model = self._expansion()
+        n_rows = model.n_instances if rows is None else rows.size
         n_tasks = model.n_tasks if task_rows is None else task_rows.size
         ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
         places = (
-            positions(first, instances.row_ids, rows.size, "X"),
+            positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X"),
             positions(second, ids, n_tasks, name),
         )
         return model.at(rows, task_rows, places)

@@ -34,7 +34,8 @@ class IndependentTaskRidge(PairwiseRidge):
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
         Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for
-        labels whose zero means something.
+        labels whose zero means something. A task without any label has no constant: its predictions are NaN, and
+        labels that nothing is predicted for once they are left out are not scored; `NoLabelWarning` says which.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
 

@@ -563,7 +563,9 @@ class OnlineTwoStepRidge(PairModel):
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+        if X is None:
+            raise ValueError("OnlineTwoStepRidge keeps no instances to predict for: give X.")
         table, dtype = read_table(X, "X"), self._learnt.dtype
         rows = self._validated_instances(table, _LINEAR, reset=False)
         self._check_library(X=rows)

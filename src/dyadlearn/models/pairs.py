@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,17 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, take_rows, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
@@ -168,7 +179,32 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         else:
             check_names(task_names, tasks.column_ids, "tasks")
             T = _looked_up(tasks, task_ids, self.task_ids_, self.model_._task_spec(), "tasks")
+        if self.model_._problem().pairing.knows_rows:
+            places = (_places(self.instance_ids_, instance_ids)[rows], _places(self.task_ids_, task_ids)[columns])
+            return self._predict_known(X, T, (rows, columns), places)
         return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
+
+    def _predict_known(
+        self, X: Array, T: Array, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
+    ) -> Array:
+        """Predict pairs of which instances or tasks of training are known by themselves.
+
+        Parameters
+        ----------
+        X, T : arrays
+            All instances and tasks that are asked about.
+        new, places : (integer array of shape (n,), integer array of shape (n,))
+            Where instances and tasks of the pairs stand there, and in training, -1 where they do not.
+        """
+        known, pieces, members = [place >= 0 for place in places], [], []
+        for of_training in product((False, True), repeat=2):
+            here = np.flatnonzero((known[0] == of_training[0]) & (known[1] == of_training[1]))
+            if here.size:
+                rows, columns = (None if own else given for own, given in zip(of_training, (X, T), strict=True))
+                at = [(place if own else row)[here] for own, place, row in zip(of_training, places, new, strict=True)]
+                pieces.append(self.model_.predict_pairs(rows, columns, np.stack(at, axis=1)))
+                members.append(here)
+        return take_rows(namespace(X).concat(pieces), np.argsort(np.concatenate(members)))
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² over the pairs that have a value.
@@ -272,6 +308,12 @@ def _looked_up(
     remedy = f"add them to it, or leave their pairs out (ids are such as {ids.labels[0]!r})"
     taken = take_rows(table.values, _positions(ids, wanted, side, where, remedy))
     return take_rows(taken.T, _positions(ids, training, side, where, remedy)).T if spec.is_precomputed else taken
+
+
+def _places(training: Sequence[Hashable], wanted: Sequence[Hashable]) -> np.ndarray:
+    """Return where ids stand among those of training, -1 where they do not."""
+    place = {label: position for position, label in enumerate(training)}
+    return np.array([place.get(label, -1) for label in wanted], dtype=np.intp)
 
 
 def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:

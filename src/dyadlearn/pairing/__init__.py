@@ -2,8 +2,8 @@
 
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.independent import Independent
-from dyadlearn.pairing.kronecker import Kronecker
 from dyadlearn.pairing.network import Network
+from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
 from dyadlearn.pairing.two_step import TwoStep
 
-__all__ = ["Coupled", "Independent", "Kronecker", "Network", "Pairing", "TwoStep"]
+__all__ = ["Coupled", "Independent", "Kronecker", "Network", "PairKernel", "Pairing", "TwoStep"]

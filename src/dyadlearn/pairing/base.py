@@ -10,8 +10,10 @@ model              :math:`\varphi_{ij}`                                         
 =================  =============================================================  ==================================
 independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks          :math:`1-f_d(\sigma_i)`
 two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`                    :math:`\rho_i + f_i\rho'_j`
-Kronecker          :math:`1/(\sigma_i s_j + \lambda)`                             :math:`\lambda/(\sigma_is_j+\lambda)`
+pair kernels       :math:`1/(S_{ij} + \lambda)`                                    :math:`\lambda/(S_{ij}+\lambda)`
 =================  =============================================================  ==================================
+
+with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
 
 Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
 `Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
@@ -29,16 +31,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
-from dyadlearn.holes.operators import rotated_block, rotated_product, rotation_cost
+from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
-from dyadlearn.pairing.leaving import Members
+from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
@@ -65,8 +67,6 @@ class Pairing(ABC):
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
     #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
     knows_tasks: ClassVar[bool] = True
-    #: Whether the pairwise kernel is the product of both sides' kernels.
-    is_product: ClassVar[bool] = False
     #: What kind of constant its sides have where there is an intercept, see `dyadlearn.spectrum`.
     constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
@@ -87,6 +87,16 @@ class Pairing(ABC):
         return ()
 
     @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves, beyond their kernel with each other."""
+        return False
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return False
+
+    @property
     def pair_spectrum(self) -> tuple[Array, ...]:
         """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
         return ()
@@ -105,6 +115,11 @@ class Pairing(ABC):
     def refits(self) -> bool:
         """Whether holding out equals fitting again, see `dyadlearn.filters.SpectralFilter.refits`."""
         return all(filter.refits for filter in self.filters)
+
+    @property
+    def has_task_constants(self) -> bool:
+        """Whether every task takes a constant from its own labels, so that one without them has no predictions: NaN."""
+        return False
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -490,7 +505,11 @@ class Coupled(Pairing):
         return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
 
     def _new_pairs(self, Y: Array) -> Array:
-        """Return setting A, a division by the diagonal of the residual operator."""
+        """Return setting A."""
+        return self._divided_pairs(Y)
+
+    def _divided_pairs(self, Y: Array, rotated: Array | None = None) -> Array:
+        """Return setting A, a division by the diagonal of the residual operator; `rotated` may be known already."""
         working, (rows, columns) = self._working(), self.grid_spectra
         uses_residual = working.prefers_residual
         weights = working.remainder if uses_residual else working.shrinkage
@@ -502,12 +521,20 @@ class Coupled(Pairing):
         else:
             slack = working._diagonal(working.remainder)
         check_cells(slack, working.floor)
-        rotated = columns.rotate(rows.rotate(Y).T).T
-        rotated *= weights
+        if rotated is None:
+            rotated = columns.rotate(rows.rotate(Y).T).T
+            rotated *= weights
+        else:
+            rotated = rotated * weights
         product = sandwich(rows.vectors, rotated, columns.vectors)
         # What rounding may leave of the product where it cancels, one number for the whole grid.
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-        return settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
+        held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
+        return working._with_mean(Y, held_out, slack)
+
+    def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
+        """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
+        return held_out
 
     def _diagonal(self, weights: Array) -> Array:
         """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
@@ -549,11 +576,13 @@ class Coupled(Pairing):
 
         With :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
         :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
-        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is.
+        :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is. With a free mean
+        :math:`\mathbf{Q}` loses :math:`\mathbf{Q11}^\top\mathbf{Q}/\mathbf{1}^\top\mathbf{Q1}`.
         """
         if setting is not Setting.A:
             return None
         observed = ~np.isnan(to_numpy(Y))
+        self._check_others(observed)
         if observed.sum() > MANY_CELLS:
             raise ValueError(
                 f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
@@ -570,10 +599,19 @@ class Coupled(Pairing):
         eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
         refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
         inverse = solve_block(system + working.ridge * eye / ones, eye, 0.0, working.is_graded, refusal)
-        everything = xp.concat([self._without_each(inverse, y, observed), xp.reshape(completed(), (-1,))])
+        shift = zeros((), y)
+        if working.free_mean:
+            inverse, shift = inverse_with_border(inverse), xp.mean(y)
+        held_out = self._without_each(inverse, y - shift, observed) + shift
+        everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
         places[flat] = np.arange(flat.size)
         return xp.reshape(take_rows(everything, places), Y.shape)
+
+    def _check_others(self, observed: np.ndarray) -> None:
+        """Refuse to leave out the only pair that determines a free mean."""
+        if self.free_mean and np.count_nonzero(np.triu(observed) if self.symmetry else observed) < 2:
+            raise nothing_left()
 
     def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
         """Leave out each of n observed cells, given the inverse (n, n) of their system."""

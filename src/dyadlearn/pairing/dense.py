@@ -18,7 +18,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["DenseSide", "fit_pairs", "fitted_without", "pseudo_inverse"]
+__all__ = ["DenseSide", "fit_pairs", "fitted_without", "pair_values", "pseudo_inverse"]
 
 # Up to this many cells the pairwise kernel is written out; above, it is known by its products.
 _DENSE_CELLS = 400
@@ -108,12 +108,62 @@ class DenseSide:
         return np.asarray(self._constant(len(K)) + weights)
 
 
-def fit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
-    """Return A (m, q) with K A G + alpha A = Y, of least norm where that leaves a choice."""
+def pair_values(values: np.ndarray, task_values: np.ndarray, shares: tuple[float, float, float]) -> np.ndarray:
+    """Return the eigenvalues (m, q) of a K ⊗ G + b K ⊗ I + c I ⊗ G, with shares a, b and c."""
+    product, per_task, per_instance = shares
+    return np.asarray(
+        product * np.outer(values, task_values) + per_task * values[:, None] + per_instance * task_values[None, :]
+    )
+
+
+def fit_pairs(
+    K: np.ndarray,
+    G: np.ndarray,
+    Y: np.ndarray,
+    alpha: float,
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
+    *,
+    free_mean: bool = False,
+) -> tuple[np.ndarray, float]:
+    """Return A (m, q) and a mean with a K A G + b K A + c A G + alpha A + mean = Y.
+
+    Without a free mean that is zero; with one, A sums to zero. Where that leaves a choice, A has the least norm.
+    """
     if Y.size <= _DENSE_CELLS:
-        return _ridge(np.kron(K, G), Y.ravel(), alpha).reshape(Y.shape)
+        product, per_task, per_instance = shares
+        same, task_same = np.eye(len(K)), np.eye(len(G))
+        pairs = product * np.kron(K, G) + per_task * np.kron(K, task_same) + per_instance * np.kron(same, G)
+        dual, mean = _fitted(pairs, Y.ravel(), alpha, free_mean)
+        return dual.reshape(Y.shape), mean
     (values, U), (task_values, V) = _eigh(K), _eigh(G)
-    return np.asarray(U @ (pseudo_inverse(np.outer(values, task_values) + alpha) * (U.T @ Y @ V)) @ V.T)
+    inverse = pseudo_inverse(pair_values(values, task_values, shares) + alpha)
+
+    def solve(grid: np.ndarray) -> np.ndarray:
+        return np.asarray(U @ (inverse * (U.T @ grid @ V)) @ V.T)
+
+    dual = solve(Y)
+    if not free_mean:
+        return dual, 0.0
+    ones = solve(np.ones(Y.shape))
+    mean = float(dual.sum() / ones.sum())
+    return dual - mean * ones, mean
+
+
+def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: bool) -> tuple[np.ndarray, float]:
+    """Return the dual parameters (n,) of labels and their mean, zero unless it is free."""
+    if not free_mean or not labels.size:
+        return _ridge(kernel, labels, alpha), 0.0
+    ones = np.ones((labels.size, 1))
+    if alpha > 0:
+        bordered = np.block([[kernel + alpha * np.eye(labels.size), ones], [ones.T, np.zeros((1, 1))]])
+        found = np.linalg.solve(bordered, np.append(labels, 0.0))
+        return found[:-1], float(found[-1])
+    inverse = np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True)
+    # As alpha vanishes the mean is what the kernel cannot reach, or what leaves the least of the rest.
+    outside = ones[:, 0] - kernel @ (inverse @ ones[:, 0])
+    weights = outside if np.abs(outside).max() > 1e-7 else inverse @ ones[:, 0]
+    mean = float(weights @ labels / weights.sum())
+    return inverse @ (labels - mean), mean
 
 
 def fitted_without(
@@ -140,8 +190,7 @@ def fitted_without(
 
     def predict(hidden: np.ndarray) -> np.ndarray:
         hidden = hidden.ravel()
-        system, labels = kernel[np.ix_(~hidden, ~hidden)], Y.ravel()[~hidden]
-        dual, mean = _bordered(system, labels, ridge) if free_mean else (_ridge(system, labels, ridge), 0.0)
+        dual, mean = _fitted(kernel[np.ix_(~hidden, ~hidden)], Y.ravel()[~hidden], ridge, free_mean)
         return np.asarray(kernel[np.ix_(hidden, ~hidden)] @ dual + mean)
 
     return predict
@@ -209,15 +258,6 @@ def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
     if alpha > 0:
         return np.asarray(np.linalg.solve(kernel + alpha * np.eye(len(kernel)), labels))
     return np.asarray(np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True) @ labels)
-
-
-def _bordered(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
-    """Return dual parameters that sum to zero, and the mean that is free beside them."""
-    n = len(kernel)
-    system = np.block([[kernel + alpha * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
-    right = np.append(labels, 0.0)
-    found = np.linalg.solve(system, right) if alpha > 0 else np.linalg.lstsq(system, right, rcond=_cut(n))[0]
-    return found[:n], float(found[n])
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:

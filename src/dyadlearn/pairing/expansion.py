@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from dyadlearn._estimates import predict_numbers
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 
-__all__ = ["Expansion", "Folded", "NewRows", "Part", "Unfolded"]
+__all__ = ["Expansion", "Folded", "NewRows", "PairExpansion", "Part", "Unfolded"]
 
 # Up to this many bytes, everything is computed at once.
 _BLOCK_BYTES = 2**27
@@ -199,6 +200,11 @@ class Expansion:
         return Expansion(self.values.T, self.tasks, self.instances)
 
     @property
+    def n_instances(self) -> int:
+        """How many instances there are in training."""
+        return self.transposed.n_tasks
+
+    @property
     def n_tasks(self) -> int:
         """How many tasks there are in training."""
         return int(self.values.shape[1]) if self.tasks is None else self.tasks.spectrum.n_rows
@@ -214,13 +220,13 @@ class Expansion:
         values = self.values if self.instances is None else self.instances.folded(self.values)
         return values if self.tasks is None else self.tasks.folded(values.T).T
 
-    def grid(self, rows: NewRows, tasks: NewRows | None) -> Array:
+    def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.
 
         Parameters
         ----------
-        rows : NewRows
-            The a instances.
+        rows : NewRows or None
+            The a instances; None stands for those of training.
         tasks : NewRows or None
             The b tasks; None stands for those of training.
 
@@ -233,6 +239,8 @@ class Expansion:
         NotEnoughMemoryError
             If there is no room for the result and a block.
         """
+        if rows is None:
+            return self.fitted() if tasks is None else self.transposed.grid(tasks, None).T
         middle, a = self.values, rows.size
         rows, tasks, finish = self._begun(rows, tasks)
         if tasks is None:
@@ -259,7 +267,12 @@ class Expansion:
             _fill(result, rows, blocks, _fill(half, tasks, task_blocks, middle.T).T)
         return result
 
-    def at(self, rows: NewRows, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+    def fitted(self) -> Array:
+        """Return predictions for the instances and tasks of training, shape (m, q)."""
+        half = self.values if self._finish is None else self._finish(self.values)
+        return half if self.instances is None else self.instances.training(half.T).T
+
+    def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for some pairs of n only.
 
         Parameters
@@ -273,6 +286,12 @@ class Expansion:
         array of shape (n,)
         """
         middle, (first, second) = self.values, pairs
+        if rows is None and tasks is None:
+            fitted = self.fitted()
+            flat = namespace(fitted).reshape(fitted, (-1,))
+            return take_rows(flat, first * fitted.shape[1] + second)
+        if rows is None:
+            return self.transposed.at(tasks, None, (second, first))
         rows, tasks, finish = self._begun(rows, tasks)
         xp = namespace(middle)
         blocks = rows.cut(middle.shape[1] + (2 * self.n_tasks if finish else 0), middle)
@@ -298,8 +317,95 @@ class Expansion:
 
     def _begun(self, rows: NewRows, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
         """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""
-        finish = None if self.tasks is None else self.tasks.training
-        return rows.before(self.instances), None if tasks is None else tasks.before(self.tasks), finish
+        return rows.before(self.instances), None if tasks is None else tasks.before(self.tasks), self._finish
+
+    @property
+    def _finish(self) -> Finish | None:
+        """What takes products with the coefficients to predictions for tasks of training."""
+        return None if self.tasks is None else self.tasks.training
+
+
+@dataclass(frozen=True, eq=False)
+class PairExpansion(Expansion):
+    """Predictions of a pair kernel: beside the shared function, what is known of the rows of training alone.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether there is a shared function; without one, its place in the last row and column of the coefficients holds
+        a mean, where there is any.
+    per_task, per_instance : float
+        What coefficients are multiplied by for a function of the instances for each task of training, and of the tasks
+        for each instance of training.
+    has_mean : bool
+    """
+
+    is_shared: bool = True
+    per_task: float = 0.0
+    per_instance: float = 0.0
+    has_mean: bool = False
+
+    @property
+    def transposed(self) -> PairExpansion:
+        """The same with tasks for instances, and instances for tasks."""
+        shares = (self.is_shared, self.per_instance, self.per_task, self.has_mean)
+        return PairExpansion(self.values.T, self.tasks, self.instances, *shares)
+
+    @property
+    def _mean(self) -> float:
+        return float(self.values[-1, -1]) if self.has_mean else 0.0
+
+    @property
+    def folded(self) -> Array:
+        """Coefficients of the shared function."""
+        if self.is_shared:
+            return self.values
+        values = namespace(self.values).zeros_like(self.values)
+        if self.has_mean:
+            values[-1, -1] = self._mean
+        return values
+
+    @property
+    def dual(self) -> Array | None:
+        """None: coefficients are dual parameters times a share, or less."""
+        return None
+
+    @property
+    def _finish(self) -> Finish:
+        assert self.tasks is not None
+        return partial(self._known, self.tasks, self.per_task)
+
+    def _known(self, part: Part, share: float, product: Array) -> Array:
+        """Return predictions for rows of training from a product (a, size), those of a function of their own too."""
+        own = share * product[:, : part.spectrum.n_rows] if share else None
+        if self.is_shared:
+            found = part.training(product)
+            return found if own is None else found + own
+        own = zeros((product.shape[0], part.spectrum.n_rows), product) if own is None else own
+        return own + self._mean
+
+    def fitted(self) -> Array:
+        """Return predictions for the instances and tasks of training, shape (m, q)."""
+        assert self.instances is not None
+        assert self.tasks is not None
+        found = self._finish(self.instances.training(self.values.T).T)
+        if self.per_instance:
+            known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
+            found = found + self.tasks.training(known)
+        return found
+
+    def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
+        """Return predictions as `Expansion` does; of two new rows the shared function alone knows anything."""
+        if self.is_shared or rows is None or tasks is None:
+            return super().grid(rows, tasks)
+        _check_predictions(rows.size, tasks.size, 0, [], self.values)
+        return zeros((rows.size, tasks.size), self.values) + self._mean
+
+    def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+        """Return predictions for some pairs only, as `Expansion` does."""
+        if self.is_shared or rows is None or tasks is None:
+            return super().at(rows, tasks, pairs)
+        return zeros((pairs[0].size,), self.values) + self._mean
 
 
 def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:
@@ -317,7 +423,7 @@ def _check_predictions(
 
     `finishing` is how many numbers each row of a block comes to at its end.
     """
-    in_blocks = max(blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides)
+    in_blocks = max((blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0)
     check_memory(
         predict_numbers(a, b, halfway, in_blocks) * itemsize(like),
         like,

@@ -34,12 +34,13 @@ __all__ = [
     "gather_groups",
     "group_members",
     "leave_out",
+    "leave_out_beside",
     "leave_out_columns",
-    "leave_out_rows",
     "nothing_left",
     "refuse",
     "scaled_weights",
     "scatter_rows",
+    "summed",
 ]
 
 # What to do where memory does not suffice.
@@ -97,6 +98,16 @@ def scatter_rows(pieces: Sequence[Array], members: Sequence[np.ndarray]) -> Arra
     return take_rows(together, np.argsort(np.concatenate(list(members))))
 
 
+def summed(values: Array, members: Members) -> Array:
+    """Return values (n, p) with the sum over its group in the place of each row."""
+    if members is None:
+        return values
+    xp = namespace(values)
+    totals = [xp.sum(take_rows(values, rows), axis=0)[None, :] for rows in members]
+    pieces = [xp.broadcast_to(total, (rows.size, values.shape[1])) for total, rows in zip(totals, members, strict=True)]
+    return scatter_rows(pieces, members)
+
+
 def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | None = None) -> Array:
     """Return, for each row, what a model that saw none of its group predicts.
 
@@ -140,7 +151,7 @@ def _identity(like: Array) -> Array:
 _BLOCK_NUMBERS = 2**17
 
 
-def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -> tuple[Array, Array]:
+def column_weights(spectrum: Spectrum, values: Array, ridges: Sequence[float] | Array) -> tuple[Array, Array]:
     r"""Return the filters of columns with kernels :math:`s\mathbf{K}` under each of some regularisations.
 
     Parameters
@@ -148,9 +159,10 @@ def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -
     spectrum : Spectrum
         With k eigenvalues.
     values : array of shape (c,)
-        Eigenvalues s of the other side.
-    alphas : sequence of n floats
-        Positive, or a single zero.
+        What the kernel of each column is multiplied by, s.
+    ridges : sequence of n floats, or array of shape (n, c)
+        The ridge of all columns, or of each: positive, or a single one with zeros. A column with neither kernel nor
+        ridge is never seen, and predicted to be zero.
 
     Returns
     -------
@@ -158,10 +170,19 @@ def column_weights(spectrum: Spectrum, values: Array, alphas: Sequence[float]) -
     direct : array of shape (n c,)
         As in `scaled_weights`, of scales :math:`s/\lambda`.
     """
-    if alphas[0] == 0:
-        return _interpolating_weights(spectrum, values)
-    scales = values[None, :] / as_array_of(list(alphas), values, values.dtype)[:, None]
-    return scaled_weights(spectrum, namespace(values).reshape(scales, (-1,)))
+    xp = namespace(values)
+    if not hasattr(ridges, "shape"):
+        ridges = as_array_of(list(ridges), values, values.dtype)[:, None]
+    if not bool(xp.any(ridges == 0)):
+        return scaled_weights(spectrum, xp.reshape(values[None, :] / ridges, (-1,)))
+    interpolating = _interpolating_weights(spectrum, values)
+    if bool(xp.all(ridges == 0)):
+        return interpolating
+    own = xp.broadcast_to(ridges, (1, values.shape[0]))[0, :]
+    weights, direct = scaled_weights(spectrum, values / xp.where(own == 0, xp.ones_like(own), own))
+    mixed = zip(interpolating, (weights, direct), (own[None, :], own), strict=True)
+    weights, direct = (xp.where(ridge == 0, without, with_ridge) for without, with_ridge, ridge in mixed)
+    return weights, direct
 
 
 def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
@@ -210,36 +231,6 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     return residual[:, None] * seen[None, :], 1.0 - seen
 
 
-def leave_out_rows(
-    spectrum: Spectrum,
-    task_spectrum: Spectrum,
-    filters: tuple[Array, Array],
-    Y: Array,
-    members: Members,
-    floor: float,
-) -> Array:
-    """Leave rows out of a grid whose rotated tasks are problems of their own, given the filters of these.
-
-    Parameters
-    ----------
-    spectrum, task_spectrum : Spectrum
-        Of the m rows and of the q columns.
-    filters : (weights, direct)
-        As `scaled_weights` returns them, one for each direction of the tasks.
-    Y : array of shape (m, q)
-    members : list of integer arrays, or None
-    floor : float
-        What slacks must exceed; 0 where they cannot vanish.
-
-    Returns
-    -------
-    array of shape (m, q)
-    """
-    columns = task_spectrum.rotate(Y.T).T
-    held_out = leave_out_columns(spectrum, *filters, columns, spectrum.rotate(columns), members, floor)
-    return held_out @ task_spectrum.vectors.T
-
-
 def leave_out_columns(
     spectrum: Spectrum,
     weights: Array,
@@ -276,6 +267,35 @@ def leave_out_columns(
     -------
     array of shape (m, n c)
     """
+    return leave_out_beside(spectrum, weights, direct, columns, rotated, members, floor, squares)[0]
+
+
+def leave_out_beside(
+    spectrum: Spectrum,
+    weights: Array,
+    direct: Array,
+    columns: Array,
+    rotated: Array,
+    members: Members,
+    floor: float,
+    squares: Array | None = None,
+    residuals: Array | None = None,
+) -> tuple[Array, Array]:
+    r"""Leave rows out as `leave_out_columns` does, and out of other labels under the same filters.
+
+    Parameters
+    ----------
+    spectrum, weights, direct, columns, rotated, members, floor, squares : as in `leave_out_columns`
+    residuals : array of shape (m, n c), default=None
+        What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`; it may be overwritten.
+
+    Returns
+    -------
+    held_out : array of shape (m, n c)
+    left : array of shape (m, n c)
+        By how much other labels differ from what is predicted of them,
+        :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`; None without `residuals`.
+    """
     xp = namespace(columns)
     (m, c), (k, width) = columns.shape, weights.shape
     n = width // c if c else 0
@@ -284,7 +304,7 @@ def leave_out_columns(
     product = spectrum.vectors @ xp.reshape(spread, (k, width))
     if members is not None:
         grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
-        return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor)
+        return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor, residuals)
     diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
     if n > 1:
         held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
@@ -300,7 +320,9 @@ def leave_out_columns(
         if tight.any():
             raise leverage_error(tight.nonzero()[0], m, "rows")
     held_out /= diagonal
-    return held_out
+    if residuals is not None:
+        residuals /= xp.abs(diagonal)  # that of direct columns is negative
+    return held_out, residuals
 
 
 def _tops(weights: Array) -> Array:
@@ -317,15 +339,17 @@ def _leave_groups_out_columns(
     product: Array,
     members: list[np.ndarray],
     floor: float,
-) -> Array:
+    residuals: Array | None,
+) -> tuple[Array, Array]:
     """Leave groups out: the division of a single row becomes one small solve per group and column."""
     xp = namespace(columns)
     graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
     level = rounding_level(columns, _tops(weights))
-    pieces = []
+    pieces, others = [], []
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)
         own, part = take_rows(columns, rows), take_rows(product, rows)
+        beside = None if residuals is None else take_rows(residuals, rows)
         eye = xp.eye(rows.size, dtype=own.dtype, device=own.device)
         step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * vectors.shape[1]))
         solved = []
@@ -335,7 +359,13 @@ def _leave_groups_out_columns(
             right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
             matrix = inner - direct[here][:, None, None] * eye
             right = settle(right, level[here][:, None])[:, :, None]
+            if beside is not None:  # of direct columns the matrix is negative
+                sign = 1.0 - 2.0 * direct[here][:, None]
+                right = xp.concat([right, (sign * beside[:, here].T)[:, :, None]], axis=2)
             refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
-            solved.append(solve_block(matrix, right, floor, graded, refusal)[:, :, 0].T)
-        pieces.append(xp.concat(solved, axis=1))
-    return scatter_rows(pieces, members)
+            solved.append(solve_block(matrix, right, floor, graded, refusal))
+        together = xp.concat(solved, axis=0)
+        pieces.append(together[:, :, 0].T)
+        if beside is not None:
+            others.append(together[:, :, 1].T)
+    return scatter_rows(pieces, members), scatter_rows(others, members) if others else None

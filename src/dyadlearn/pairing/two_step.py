@@ -33,6 +33,7 @@ predicted from outside. Where the filter of a side does not refit, its penalty s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,7 +45,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._estimates import SideSize, gathered_numbers, product_numbers, small_system, squares_numbers
 from dyadlearn._rounding import settle
 from dyadlearn.holes.block import complete_block, leave_one_out_beside_block
-from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.complete import Completion, centred_labels, nothing_observed
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.holes.operators import SideProduct, between, common_floor
 from dyadlearn.holes.reduced import predict_others, reduced, without
@@ -276,7 +277,14 @@ class TwoStep(Coupled):
         block = _missing_block(Y, weights)
         if block is None:
             return super()._completed(Y, weights, start, tol, max_iter)
-        labels = complete_block(self.rows, self.columns, Y, *block)
+        if not self.free_mean:
+            labels = complete_block(self.rows, self.columns, Y, *block)
+        elif math.prod(Y.shape) == block[0].size * block[1].size:
+            raise nothing_observed()
+        else:
+            xp = namespace(Y)
+            centred, shift = centred_labels(Y, observed := ~xp.isnan(Y))
+            labels = xp.where(observed, Y, complete_block(self.rows, self.columns, centred, *block) + shift)
         return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
@@ -291,8 +299,10 @@ class TwoStep(Coupled):
         block = self._block_to_leave_beside(Y, weights, setting)
         if block is None:
             return super().leave_one_out(Y, weights, setting, completed)
-        working = self._working()
-        return leave_one_out_beside_block(working, *working._scaled, completed(), *block)
+        self._check_others(~np.isnan(to_numpy(Y)))
+        working, filled = self._working(), completed()
+        shift = namespace(Y).mean(filled) if self.free_mean else 0.0
+        return leave_one_out_beside_block(working, *working._scaled, filled - shift, *block) + shift
 
     def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
         return _missing_block(Y, weights) if setting is Setting.A else None

@@ -5,6 +5,7 @@ from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.evaluate import evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.nested import Interval, NestedScore, bootstrap_interval, nested_score
+from dyadlearn.selection.pair_kernel import PairKernelRidgeCV
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Interval",
     "KroneckerRidgeCV",
     "NestedScore",
+    "PairKernelRidgeCV",
     "SettingKFold",
     "TwoStepRidgeCV",
     "audit",

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array
 from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Plan, Problem, plan
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import Setting, as_setting
@@ -74,8 +75,9 @@ def evaluate(
     judge = scorer(scoring_of(model, scoring))
     scores, undefined, methods = [], [], []
     for setting in wanted:
-        prepared = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
         held_out, method = model_holdout(model, setting, cv)
+        labels = scored_labels(problem, held_out, setting)
+        prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
         scores.append(float(prepared(held_out)))
         undefined.append(prepared.n_undefined)
         methods.append(method)

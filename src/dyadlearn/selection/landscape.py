@@ -21,6 +21,7 @@ from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
@@ -130,6 +131,7 @@ def scored(
     *,
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
+    quiet: bool = False,
 ) -> dict[str, np.ndarray]:
     """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
 
@@ -141,6 +143,8 @@ def scored(
     scoring : str, callable or Scorer
     left_out : (groups, task_groups, cv)
     max_memory, progress : as in `landscape`
+    quiet : bool, default=False
+        As in `dyadlearn.holdout.lone.scored_labels`.
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
@@ -161,7 +165,7 @@ def scored(
         for setting in settings:
             how = plan(problem, setting, groups, task_groups, cv)
             if how.swept is None:
-                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress)
+                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress, quiet)
             else:
                 given = (how.groups, how.task_groups, max_memory, progress)
                 found |= _swept(how.swept, alphas, columns, [setting], scoring, *given)
@@ -259,7 +263,12 @@ def _swept(
 
 
 def _one_by_one(
-    how: Plan, alphas: Sequence[float], task_alphas: Sequence[float], scoring: Any, progress: bool | None
+    how: Plan,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    scoring: Any,
+    progress: bool | None,
+    quiet: bool,
 ) -> np.ndarray:
     """Score one regularisation after the other, where labels are missing or weighted, in one setting.
 
@@ -270,7 +279,7 @@ def _one_by_one(
     """
     problem = how.problem
     score: PreparedScorer = scorer(scoring).prepare(problem.Y, setting=how.setting, tie_tolerance=None)
-    scores, refusal = np.full((len(alphas), len(task_alphas)), np.nan), None
+    scores, refusal, labels = np.full((len(alphas), len(task_alphas)), np.nan), None, None
     tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
     # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
     path = np.argsort(task_alphas)[::-1]
@@ -288,6 +297,10 @@ def _one_by_one(
                     refusal = error
                     continue
                 n_rough += how.folds is not None and not how.folds.converged
+                if labels is None:  # those that are predicted are the same for all regularisations
+                    labels = scored_labels(problem, held_out, how.setting, quiet=quiet, stacklevel=4)
+                    if labels is not problem.Y:
+                        score = scorer(scoring).prepare(labels, setting=how.setting, tie_tolerance=None)
                 scores[row, column] = score(held_out)
             path = path[::-1]
     if refusal is not None and np.isnan(scores).all():

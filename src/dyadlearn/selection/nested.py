@@ -11,7 +11,7 @@ other instances or tasks could have been drawn.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -23,7 +23,8 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
-from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
@@ -109,7 +110,8 @@ def nested_score(
     whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
     chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
     the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
-    predicted as the model predicts one without labels (from its features, or 0 for an independent task).
+    predicted as the model predicts one without labels (from its features, or 0 for an independent task). An
+    independent task with an intercept has no prediction then, NaN, and these labels are not scored.
 
     Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
     would have to be evaluated for every regularisation and every row within the fold, which costs more than
@@ -189,20 +191,25 @@ def nested_score(
             if setting is Setting.A:
                 predictions[test] = to_numpy(inner.completed_)[test]
             else:
+                # A side that nothing leaves is that of training.
+                new_rows = spec.take(rows, new, seen) if setting.new_instance else None
                 asked_rows = task_spec.take(task_rows, asked, known) if setting.new_task else None
-                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(spec.take(rows, new, seen), asked_rows))
+                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(new_rows, asked_rows))
             tests.append(test)
             chosen.append((inner.alpha_, inner.task_alpha_))
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
             bar.advance()
     _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
-    score = float(judge(Y, F, setting=setting, tie_tolerance=None))
+    labels = scored_labels(replace(inner._problem(), Y=Y, weights=None), F, setting)
+    score = float(judge(labels, F, setting=setting, tie_tolerance=None))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
         setting=setting.value,
-        fold_scores=np.array([_score_or_nan(judge, *_tested(Y, F, test, setting), setting=setting) for test in tests]),
+        fold_scores=np.array(
+            [_score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
+        ),
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
         predictions=grid.restore(F),
@@ -342,5 +349,5 @@ def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> 
         )
     others = {(warning.category, warning.filename, warning.lineno): warning for warning in reversed(caught)}
     for category, filename, line in others:
-        if not issubclass(category, GridEdgeWarning):
+        if not issubclass(category, GridEdgeWarning | NoLabelWarning):  # which are said of all folds together
             warnings.warn_explicit(others[category, filename, line].message, category, filename, line)

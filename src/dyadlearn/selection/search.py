@@ -21,10 +21,11 @@ from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreW
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
+from dyadlearn.holdout.lone import scored_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import PairwiseRidge, Sides
@@ -32,6 +33,7 @@ from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
+from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
@@ -40,8 +42,6 @@ __all__ = [
     "KroneckerRidgeCV",
     "Search",
     "TwoStepRidgeCV",
-    "best_kernel",
-    "edges_of",
     "grid_of",
 ]
 
@@ -140,16 +140,19 @@ class Search(PairwiseRidge, stored=False):
         """Score every regularisation on all sides to try, and solve at the best."""
         setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
-        problems = [self._pose(*both, start) for row in sides for both in row]
+        problems = [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
         stack = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
-        first, second = divmod(int(place[0]), len(sides[0]))
+        shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
+        first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
         self._side, self._task_side = sides[first][second]
-        self.landscape_ = stack[0] if len(stack) == 1 else stack.reshape(len(sides), len(sides[0]), *stack.shape[1:])
+        # No axis where there is nothing to choose.
+        leading = (shape[:2] if shape[0] * shape[1] > 1 else ()) + self._choose_variant(variant, shape[2])
+        self.landscape_ = stack.reshape(*leading, *stack.shape[1:])
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
@@ -165,9 +168,19 @@ class Search(PairwiseRidge, stored=False):
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
-        self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
+        held_out = how.held_out()
+        scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
+        self.holdout_, self.holdout_method_ = self._grid.restore(held_out), how.words
         self.holdout_setting_ = setting.value
         return self
+
+    def _variants(self, problem: Problem) -> list[Problem]:
+        """Return a problem in every form that is to be tried without another decomposition."""
+        return [problem]
+
+    def _choose_variant(self, variant: int, n_variants: int) -> tuple[int, ...]:
+        """Keep the form that is best, and return the axis that it has in the landscape, if any."""
+        return ()
 
     def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
         """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
@@ -176,7 +189,7 @@ class Search(PairwiseRidge, stored=False):
         found: dict[int, np.ndarray] = {}
         for place, problem in enumerate(problems):
             try:
-                found[place] = scored(problem, *given, progress=self.progress)[setting.value]
+                found[place] = scored(problem, *given, progress=self.progress, quiet=True)[setting.value]
             except LeverageError as error:
                 refusal = error
         if not found:
@@ -565,8 +578,13 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         check_enough_left(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
+        def scored_task(alpha: float) -> np.ndarray:
+            found = holdout(problem.at(alpha), Setting.B, groups=groups)
+            labels = scored_labels(problem, found, Setting.B, quiet=True)
+            return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
+
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([score(holdout(problem.at(each), Setting.B, groups=groups)) for each in values])
+            return np.stack([scored_task(alpha) for alpha in values])
 
         scores = where_defined(scored_tasks, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
@@ -584,6 +602,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
+        warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
@@ -664,36 +683,3 @@ def grid_of(alphas: Any, name: str) -> list[float]:
             f"give a sequence, as list({name})."
         )
     return check_alphas(alphas, name)
-
-
-def best_kernel(search: Search) -> np.ndarray:
-    """Return the landscape (n_alphas, …) of the kernel parameters that a search has chosen."""
-    task_alphas = search._grids()[1] if search.landscape_.ndim == 4 else None
-    place = best_point(search.landscape_, search._grids()[0], task_alphas)
-    return np.asarray(search.landscape_[place[:2]])
-
-
-def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
-    """Tell which best values are at an end of a grid that was given, no value inside it being as good.
-
-    Parameters
-    ----------
-    search : Search
-        With one regularisation for all tasks.
-
-    Returns
-    -------
-    list of (name, best value, least value, greatest value)
-    """
-    grids = search._grids()
-    scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
-    equal = as_good(scores, float(np.nanmax(scores)))
-    found = []
-    for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
-        best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
-        if best is None or values is None or given is None or isinstance(given, str):
-            continue
-        low, high = min(values), max(values)
-        if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
-            found.append((name, float(best), low, high))
-    return found

@@ -149,7 +149,9 @@ def screened(
     """
     Y = labels.values
     found = contradictions(Y, F)
-    wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
+    wanted = ~np.isnan(found)
+    if label is not None:
+        wanted &= np.equal(Y, label)
     if once:
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
     rows, columns = np.nonzero(wanted)
@@ -316,6 +318,12 @@ def recommend(
         F, method = held_out(fitted, chosen, cv)
         F = np.where(missing, completed, F) if chosen is Setting.A else F
     scores = np.take(F, place, axis=axis)
+    candidates = candidates[~np.isnan(scores[candidates])]
+    if not candidates.size:
+        raise ValueError(
+            f"Nothing is predicted for {subject!r}, for want of labels of the tasks to take constants from: use "
+            "fit_intercept=False, or a model that knows tasks."
+        )
     best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
     names = _ids_at(ids[1 - axis], best)
     return Recommendations(sides[1 - axis], subject, names, scores[best], own[best], chosen.value, method)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
-from dyadlearn.selection.search import best_kernel
+from dyadlearn.selection.found import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
@@ -137,10 +137,9 @@ def landscape_of_search(model: Any) -> LandscapeView:
             "dyadlearn.landscape gives."
         )
     check_is_fitted(search)
-    scores = search.landscape_ if search.landscape_.ndim <= 2 else best_kernel(search)
     alphas, task_alphas = search._grids()
     return LandscapeView(
-        scores,
+        best_kernel(search),
         np.asarray(alphas),
         None if search.task_alpha_ is None else np.asarray(task_alphas),
         search.alpha_,

@@ -18,14 +18,16 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, in_order
-from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, plan
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
+from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
-from dyadlearn.selection.search import edges_of, grid_of
+from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
 from dyadlearn.views.curves import Points, points_of
@@ -57,6 +59,8 @@ class Result:
         How the predictions were made.
     trouble : str or None
         Why there is no score.
+    labels : array of shape (m, q) or None
+        What the predictions are compared with.
     """
 
     setting: Setting
@@ -66,6 +70,7 @@ class Result:
     n_undefined: int
     method: str
     trouble: str | None = None
+    labels: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,17 +171,24 @@ class Evaluation:
                 predictions, method = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
             return Result(setting, None, float("nan"), {}, 0, "none", str(error))
-        held_out = np.asarray(to_numpy(predictions), dtype=np.float64)
+        try:
+            scored = scored_labels(self.model._problem(), predictions, setting)
+        except ValueError as error:
+            return Result(setting, None, float("nan"), {}, 0, method, str(error))
+        held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (predictions, scored))
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
-        others = {name: self._score(scorer(name), setting, held_out)[0] for name in names if name != self.judge.name}
-        score, n_undefined, trouble = self._score(self.judge, setting, held_out)
-        return Result(setting, held_out, score, others, n_undefined, method, trouble)
+        given = (setting, labels, held_out)
+        others = {name: self._score(scorer(name), *given)[0] for name in names if name != self.judge.name}
+        score, n_undefined, trouble = self._score(self.judge, *given)
+        return Result(setting, held_out, score, others, n_undefined, method, trouble, labels)
 
-    def _score(self, judge: Scorer, setting: Setting, held_out: np.ndarray) -> tuple[float, int, str | None]:
+    def _score(
+        self, judge: Scorer, setting: Setting, labels: np.ndarray, held_out: np.ndarray
+    ) -> tuple[float, int, str | None]:
         """Return a score, how many instances or tasks it leaves out, and why there is none."""
         try:
-            prepared = judge.prepare(self.labels, setting=setting, tie_tolerance=None)
+            prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
         except ValueError as error:  # undefined for these labels
             return float("nan"), 0, str(error)
         return float(prepared(held_out)), prepared.n_undefined, None
@@ -293,9 +305,11 @@ class Summary:
     def points(self, kind: str) -> dict[Setting, Points]:
         """Return the curves or clouds of the settings that have one."""
         found = {}
-        for setting, F in self.predictions().items():
+        for each in self.results:
+            if each.held_out is None or each.labels is None:
+                continue
             try:
-                found[setting] = points_of(kind, self.grid.values, F, setting)
+                found[each.setting] = points_of(kind, each.labels, each.held_out, each.setting)
             except ValueError:  # as where no row has labels of both values
                 continue
         return found
@@ -334,7 +348,7 @@ def summary_of(
         landscapes, said = asked_for.landscapes([each.setting for each in results if each.trouble is None])
     stopped = []
     for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning | UndefinedScoreWarning):
+        if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -357,11 +371,11 @@ def summary_of(
 def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: bool) -> Screening | None:
     """Return what the predictions that are the best ones over all cells object to: they can object most."""
     judge = scorer(usual_scoring(labels.values))
-    usable = [(each.held_out, each.method, each.setting) for each in results if each.held_out is not None]
-    best = max(usable, key=lambda each: judge(labels.values, each[0], tie_tolerance=None), default=None)
-    if best is None:
+    usable = [each for each in results if each.held_out is not None]
+    best = max(usable, key=lambda each: judge(each.labels, each.held_out, tie_tolerance=None), default=None)
+    if best is None or best.held_out is None:
         return None
-    found = screened(labels, *best, once=once)
+    found = screened(labels, best.held_out, best.method, best.setting, once=once)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 

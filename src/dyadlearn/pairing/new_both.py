@@ -1,0 +1,265 @@
+r"""Pairs of which both instance and task are left out, under a kernel that both sides' eigenvectors diagonalise.
+
+For each task j the tasks without j are decomposed, :math:`\mathbf{G}_{-j} = \mathbf{W}\,\mathrm{diag}(\mathbf{t})
+\mathbf{W}^\top`, and the labels rotated, :math:`\mathbf{Z} = \mathbf{Y}_{-j}\mathbf{W}`. With the pairwise kernel
+:math:`a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}` every column is
+then a ridge problem of its own with the kernel :math:`(at_c+b)\mathbf{K}` and the ridge :math:`ct_c+\lambda`, whose
+leave-one-out is a division, and a prediction for j, of which the first term alone knows anything, comes last:
+
+.. math:: F_D[:, j] = \left[\left(\mathbf{Z} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\mathbf{Z})}
+          {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right)\mathrm{diag}\frac{a}{a\mathbf{t}+b}\right]
+          \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad
+          \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i + ct_c + \lambda}.
+
+The loop is over whichever side has fewer rows (or groups), one thread to a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, eigh, epsilon, namespace, svd, take_rows, to_numpy, zeros
+from dyadlearn._estimates import SideSize
+from dyadlearn._threads import for_each, n_workers
+from dyadlearn.holes.operators import interpolation_floor
+from dyadlearn.kernels.repair import rank_threshold
+from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_outside
+from dyadlearn.pairing.leaving import (
+    Members,
+    column_weights,
+    gather_groups,
+    leave_out_beside,
+    summed,
+)
+from dyadlearn.spectrum import Spectrum
+
+__all__ = ["new_both", "new_both_numbers"]
+
+# Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
+# cache and to bound memory, large enough to keep the loop out of Python.
+_BLOCK_NUMBERS = 2**16
+
+
+def new_both(
+    spectrum: Spectrum,
+    task_spectrum: Spectrum,
+    Y: Array,
+    alphas: Sequence[float],
+    members: Members = None,
+    task_members: Members = None,
+    *,
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
+    free_mean: bool = False,
+) -> Array:
+    r"""Return the predictions for pairs whose instance and task were both left out.
+
+    Everything but :math:`\boldsymbol\rho` is shared by all regularisations. Beside the result the
+    work takes about seven arrays of the size of `Y`, however many regularisations there are.
+
+    Parameters
+    ----------
+    spectrum, task_spectrum : Spectrum
+    Y : array of shape (m, q)
+    alphas : sequence of n floats
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks.
+    shares : (float, float, float)
+        The terms a, b and c of the pairwise kernel.
+    free_mean : bool
+        Whether there is a grand mean that no penalty holds.
+
+    Returns
+    -------
+    array of shape (n, m, q)
+    """
+    groups = gather_groups(members, spectrum.n_rows)
+    task_groups = gather_groups(task_members, task_spectrum.n_rows)
+    xp, (product, per_task, per_instance) = namespace(Y), shares
+    known = product > 0 and spectrum.values.shape[0] and task_spectrum.values.shape[0]
+    if not (known or free_mean):  # nothing to learn in
+        return zeros((len(alphas), *Y.shape), Y)
+    if len(groups) < len(task_groups):
+        given, mirrored = (Y.T, alphas, task_members, members), (product, per_instance, per_task)
+        swapped = new_both(task_spectrum, spectrum, *given, shares=mirrored, free_mean=free_mean)
+        return xp.permute_dims(swapped, (0, 2, 1))
+    offset = float(xp.mean(Y)) if free_mean else 0.0
+    Y = Y - offset if free_mean else Y
+    (m, q), n = Y.shape, len(alphas)
+    gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
+    rotated, ones = spectrum.rotate(Y), ones_of(spectrum) if free_mean else None
+    held_out = zeros((q, n, m), Y)
+    blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
+    width = max(192, _BLOCK_NUMBERS // m)
+    squares = spectrum.vectors**2
+    # Of directions without eigenvalue no task knows anything, but a function of each task's own tells of the mean.
+    keeps_null = free_mean and per_task > 0
+
+    def leave_out(group: np.ndarray) -> None:
+        kept = np.delete(np.arange(q), group)
+        if not kept.size:
+            return
+        values, vectors, cross = _without(task_spectrum, gram, group, kept, keeps_null)
+        # With rows of zeros for the tasks that are out, the labels need not be copied without them.
+        where = np.full(q, kept.size)
+        where[kept] = np.arange(kept.size)
+        vectors = take_rows(xp.concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0), where)
+        predicted = zeros((n, m, group.size), Y)
+        mean = _Mean.start(ones, vectors, kept, Y, group.size, n, keeps_null) if ones is not None else None
+        for start in range(0, values.shape[0], width):
+            chunk = slice(start, min(start + width, values.shape[0]))
+            columns, turned = Y @ vectors[:, chunk], rotated @ vectors[:, chunk]
+            scales = product * values[chunk] + per_task
+            ending = cross[chunk, :] / (values[chunk, None] + per_task / product) if known else 0.0 * cross[chunk, :]
+            for block in blocks:
+                noise = per_instance * values[chunk][None, :]
+                ridges = noise + as_array_of([alphas[index] for index in block], Y, Y.dtype)[:, None]
+                weights, direct = column_weights(spectrum, scales, ridges)
+                floor = _floor(spectrum, alphas[block[0]], scales, ridges)
+                constant = None if mean is None else ConstantColumns.of(spectrum, mean.ones, scales, ridges)
+                beside = None if constant is None else constant.residuals
+                part, left = leave_out_beside(
+                    spectrum, weights, direct, columns, turned, members, floor, squares, beside
+                )
+                if mean is not None and constant is not None:
+                    mean.add(block, chunk, constant, (columns, turned, part, left), ending, members)
+                part = xp.reshape(xp.reshape(part, (m * len(block), columns.shape[1])) @ ending, (m, len(block), -1))
+                predicted[block[0] : block[-1] + 1, ...] += xp.permute_dims(part, (1, 0, 2))
+        if mean is not None:
+            predicted += mean.finish(alphas, Y, members) + offset
+        for place, task in enumerate(group):
+            held_out[int(task), ...] = predicted[:, :, place]
+
+    for_each(leave_out, task_groups, Y, n_operations=4.0 * m * m * q * len(task_groups) * n)
+    return xp.permute_dims(held_out, (1, 2, 0))
+
+
+@dataclass(eq=False)
+class _Mean:
+    """The free mean of what is left of each row, gathered column by column while some tasks are out.
+
+    Attributes
+    ----------
+    ones : Ones
+        Of the instances.
+    share : array of shape (c,)
+        What ones of the tasks that stay have of each column.
+    outside : array of shape (q,) or None
+        What they have in the null space of these tasks, where that is left out; zero for tasks that are out.
+    labels, weights : arrays of shape (n, m)
+        Both sums without each row.
+    whole : array of shape (n, 1)
+        The latter with all rows.
+    predicted : array of shape (n, m, left out)
+        What is predicted of ones.
+    """
+
+    ones: Ones
+    share: Array
+    outside: Array | None
+    labels: Array
+    weights: Array
+    whole: Array
+    predicted: Array
+
+    @classmethod
+    def start(
+        cls, ones: Ones, vectors: Array, kept: np.ndarray, Y: Array, n_left_out: int, n: int, keeps_null: bool
+    ) -> _Mean:
+        """Begin with nothing but the tasks: eigenvectors (q, c) with rows of zeros for those that are out."""
+        xp, (m, q) = namespace(Y), Y.shape
+        share, stay = xp.sum(vectors, axis=0), np.zeros(q)
+        stay[kept] = 1.0
+        outside = None if keeps_null else settled_outside(as_array_of(stay, Y, Y.dtype), vectors, share)
+        sums = (zeros((n, m), Y), zeros((n, m), Y), zeros((n, 1), Y))
+        return cls(ones, share, outside, *sums, zeros((n, m, n_left_out), Y))
+
+    def add(
+        self,
+        block: list[int],
+        chunk: slice,
+        constant: ConstantColumns,
+        grids: tuple[Array, Array, Array, Array],
+        ending: Array,
+        members: Members,
+    ) -> None:
+        """Add some columns for some regularisations: labels, turned labels, what is predicted and left of ones."""
+        columns, turned, held_out, left = grids
+        xp, share, here = namespace(columns), self.share[chunk], slice(block[0], block[-1] + 1)
+        labels, weights = constant.whole(share, columns, turned)
+        own, own_weights = constant.own(share, columns, held_out, left)
+        self.labels[here, :] += labels[:, None] - summed(own, members).T
+        self.weights[here, :] += weights[:, None] - summed(own_weights, members).T
+        self.whole[here, :] += weights[:, None]
+        m, n = columns.shape[0], len(block)
+        known = xp.reshape(1.0 - left, (m * n, -1)) @ (share[:, None] * ending)
+        self.predicted[here, ...] += xp.permute_dims(xp.reshape(known, (m, n, -1)), (1, 0, 2))
+
+    def finish(self, alphas: Sequence[float], Y: Array, members: Members) -> Array:
+        """Return what the mean adds to the predictions, shape (n, m, left out)."""
+        xp, (m, q) = namespace(Y), Y.shape
+        if self.outside is not None:
+            inverse = 1.0 / as_array_of(list(alphas), Y, Y.dtype)[:, None]
+            own, square = (Y @ self.outside)[:, None], float(self.outside @ self.outside)
+            self.labels += inverse * (xp.sum(own) - summed(own, members).T)
+            self.weights += inverse * (square * (m - summed(xp.ones_like(own), members).T))
+            self.whole += inverse * (square * m)
+        least = 16.0 * epsilon(Y) * (m * q) ** 0.5 * self.whole
+        return mean_of_others(self.labels, self.weights, least, "pairs")[:, :, None] * (1.0 - self.predicted)
+
+
+def _floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:
+    """Return what slacks must exceed: 0 unless some column has a kernel and no ridge."""
+    if alpha > 0 or not bool(namespace(scales).any((ridges == 0) & (scales[None, :] > 0))):
+        return 0.0
+    return interpolation_floor(alpha, spectrum)
+
+
+def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
+    """Cut positions of alphas into consecutive blocks; a zero stands alone, having a rule of its own."""
+    blocks: list[list[int]] = []
+    for index, alpha in enumerate(alphas):
+        if blocks and len(blocks[-1]) < size and alpha != 0 and alphas[blocks[-1][0]] != 0:
+            blocks[-1].append(index)
+        else:
+            blocks.append([index])
+    return blocks
+
+
+def _without(
+    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray, keeps_null: bool
+) -> tuple[Array, Array, Array]:
+    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out).
+
+    The kernel of any row with null directions is zero. Unless they are to be kept, they are dropped.
+    """
+    if gram is None:
+        factor = spectrum.vectors * spectrum.values**0.5
+        vectors, roots, right = svd(take_rows(factor, kept))
+        values = roots**2
+        cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
+    else:
+        rows = take_rows(gram, kept)
+        values, vectors = eigh(take_rows(rows.T, kept))
+        cross = vectors.T @ take_rows(rows.T, left_out).T
+    is_positive = values > rank_threshold(values, spectrum.n_rows)
+    positive = np.flatnonzero(to_numpy(is_positive))
+    if positive.size == values.shape[0]:
+        return values, vectors, cross
+    if keeps_null:
+        seen = namespace(values).astype(is_positive, values.dtype)
+        return values * seen, vectors, cross * seen[:, None]
+    return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
+
+
+def new_both_numbers(Y: Array, sides: Sequence[SideSize], n_alphas: int, *, free_mean: bool = False) -> float:
+    """Return the peak of `new_both` for some regularisations."""
+    (m, q), (few, many) = Y.shape, sorted(sides, key=lambda side: side.n_rows)
+    n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas)
+    # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
+    columns = many.n_rows * max(192, 2**16 // many.n_rows)
+    thread = 7 * few.n_rows**2 + (13 if free_mean else 8) * columns
+    centred = m * q if free_mean else 0
+    return float(m * q * (n_alphas + 1) + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

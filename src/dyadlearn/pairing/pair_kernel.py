@@ -1,0 +1,464 @@
+r"""Ridge regression on pairs, with every kernel that the eigenvectors of both sides diagonalise.
+
+The kernel between the pairs (d, t) and (d', t') has three shares,
+
+.. math:: a\,k(d,d')\,g(t,t') + b\,k(d,d')\,[t=t'] + c\,[d=d']\,g(t,t'), \qquad
+          \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
+          + c\,\mathbf{1}\mathbf{s}^\top ,
+
+of which the second line has the eigenvalues: of a function that all pairs share (a, Kronecker ridge regression when it
+is alone), of a function of the instances for each task (b) and of one of the tasks for each instance (c). A task that
+was never seen shares nothing with those that were but a: b says nothing of it, c nothing of a new instance, and of a
+pair that is new on both sides a alone does. :math:`(\mathbf{K}+\delta\mathbf{I})\otimes(\mathbf{G}+\varepsilon
+\mathbf{I})` is the member :math:`a = 1, b = \varepsilon, c = \delta` with the ridge :math:`\lambda+\delta\varepsilon`.
+
+With :math:`\rho_{ij} = \lambda/(S_{ij} + \lambda)`, the residual operator is diagonal in the
+rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`:
+column j is then an independent ridge problem with kernel :math:`(as_j+b)\mathbf{K}` and ridge :math:`cs_j+\lambda`,
+whose leave-one-out is a division,
+
+.. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
+                {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
+
+C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns that are mostly kept are computed from
+:math:`\rho`, columns that are mostly shrunk from :math:`f = S/(S + \lambda)`, so that neither end of the regularisation
+loses digits. A grand mean that no penalty holds is that of `dyadlearn.pairing.constant`; kernels without a constant
+have no main effects, so that it is best beside :math:`\mathbf{K}+\mathbf{11}^\top` and
+:math:`\mathbf{G}+\mathbf{11}^\top`.
+
+Rows and columns without any label take no part in it, and a grid that is complete but for those has the shortcuts of a
+complete one. What is left out must be gone for *every* cell, though, those without a label too: in a column t that has
+none, a new instance is predicted by the model of the other instances. What is left of column c after the leave-one-out
+goes on to t instead of back to the labelled tasks,
+
+.. math:: F_B[:, t] = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top
+          \tilde{\mathbf{Y}})}{(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathrm{diag}
+          \frac{a}{a\mathbf{s}+b}\,\mathbf{V}^\top\mathbf{g}_t .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, namespace, zeros
+from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.holes.operators import interpolation_floor
+from dyadlearn.holes.reduced import without
+from dyadlearn.pairing.constant import ConstantColumns, mean_of_others
+from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
+from dyadlearn.pairing.expansion import Expansion, PairExpansion
+from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
+from dyadlearn.pairing.new_both import new_both, new_both_numbers
+from dyadlearn.pairing.pair_operators import PairOperators
+from dyadlearn.pairing.sweep import Stack, Sweep
+from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import sandwich
+
+__all__ = ["Kronecker", "PairKernel"]
+
+# Squared eigenvectors of so many numbers at most are kept, 64 MiB.
+_MAX_SQUARES = 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class _PairKernelSweep(Sweep):
+    """Labels are rotated once, and setting D is left out for many regularisations together.
+
+    For each of them A takes four products of the size of the grid, B and C three, and two more and one with a free
+    mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
+    """
+
+    pairing: PairKernel
+
+    @cached_property
+    def _labels(self) -> _Labels:
+        return replace(self.pairing._labels(self.Y), is_kept=True)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        found: dict[Setting, np.ndarray] = {}
+        for setting in settings:
+            if setting in (Setting.B, Setting.C):
+                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
+                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
+        return found
+
+    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
+        pairing._check_mean()
+        if setting is Setting.C:
+            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
+        return pairing._squared_error(self._labels, self.members)
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        for setting in settings:
+            if setting is Setting.D:
+                continue
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
+        if Setting.D not in settings:
+            return
+        for start in range(0, len(self.alphas), per_stack):
+            rows = slice(start, min(start + per_stack, len(self.alphas)))
+            pairing, n = self.pairing, rows.stop - start
+            refuse(new_both_numbers(self.Y, pairing.sizes, n, free_mean=pairing.free_mean), self.Y, Setting.D)
+            yield rows, 0, Setting.D, pairing.new_both(self.Y, self.alphas[rows], self.members, self.task_members)
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Labels of a grid, rotated as far as they are asked for.
+
+    Attributes
+    ----------
+    spectra : (Spectrum, Spectrum)
+    Y : array of shape (m, q)
+        Less an offset, where a free mean takes up any.
+    offset : float
+    is_kept : bool
+        Whether they are for many regularisations.
+    """
+
+    spectra: tuple[Spectrum, Spectrum]
+    Y: Array
+    offset: float = 0.0
+    is_kept: bool = False
+
+    @cached_property
+    def columns(self) -> Array:
+        """Labels with the tasks rotated, shape (m, l)."""
+        return self.spectra[1].rotate(self.Y.T).T
+
+    @cached_property
+    def both(self) -> Array:
+        """Labels with both sides rotated, shape (k, l)."""
+        return self.spectra[0].rotate(self.columns)
+
+    @cached_property
+    def outside(self) -> float:
+        """Squared norm of what a truncated spectrum of the tasks leaves out of the labels."""
+        if not self.spectra[1].is_truncated:
+            return 0.0
+        rest = self.Y - self.columns @ self.spectra[1].vectors.T
+        return float(namespace(rest).sum(rest * rest))
+
+    @cached_property
+    def squares(self) -> Array | None:
+        """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
+        vectors = self.spectra[0].vectors
+        return vectors**2 if self.is_kept and vectors.shape[0] * vectors.shape[1] <= _MAX_SQUARES else None
+
+    @cached_property
+    def transposed(self) -> _Labels:
+        """Labels of the tasks."""
+        return _Labels(self.spectra[::-1], self.Y.T, self.offset, self.is_kept)
+
+
+@dataclass(frozen=True, eq=False)
+class PairKernel(PairOperators):
+    """Ridge regression with a pair kernel; its sides, shares and regularisation are those of `PairOperators`."""
+
+    words: ClassVar[str] = "pair kernel ridge regression"
+    sweep_type: ClassVar[type[Sweep]] = _PairKernelSweep
+
+    # --- complete labels ----------------------------------------------------------------------------
+
+    def _labels(self, Y: Array) -> _Labels:
+        """Return labels to be held out; a free mean works on what is left of their average."""
+        if not self.free_mean:
+            return _Labels(self.spectra, Y)
+        offset = float(namespace(Y).mean(Y))
+        return _Labels(self.spectra, Y - offset, offset)
+
+    def _rotated(self, Y: Array) -> Array:
+        return self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
+
+    def _centred(self, Y: Array) -> tuple[Array, float]:
+        """Return labels less their free mean, rotated, and the mean."""
+        if not self.free_mean:
+            return self._rotated(Y), 0.0
+        labels = self._labels(Y)
+        rotated, (rows, columns) = self._rotated(labels.Y), self._ones
+        mean = self._mean_of(labels.Y, rotated)
+        rotated -= mean * rows.inside[:, None] * columns.inside[None, :]
+        return rotated, mean + labels.offset
+
+    def grand_mean(self, Y: Array) -> float:
+        """Return the mean that no penalty holds, for labels (m, q); zero where there is none."""
+        return self._working()._centred(Y)[1] if self.free_mean else 0.0
+
+    def coefficients(self, Y: Array) -> Array:
+        r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
+
+        .. math:: a\,\mathbf{B}_k\left[\frac{\mathbf{U}^\top(\mathbf{Y}-\mu)\mathbf{V}}
+                  {\mathbf{S}+\lambda}\right]\mathbf{B}_g^\top
+
+        Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
+        Without a shared function, a = 0, they are those of the others: the factor is then left out.
+        """
+        working, (product, per_task, per_instance) = self._working(), self.shares
+        rotated, mean = working._centred(Y)
+        rotated *= working._phi
+        if product not in (0.0, 1.0):
+            rotated *= product
+        xp = namespace(rotated)
+        # Kernel rows are zero along null directions, unless a function of its own knows its rows by themselves.
+        if self.spectrum.is_singular and not per_instance:
+            rotated *= xp.astype(self.spectrum.values > 0, rotated.dtype)[:, None]
+        if self.task_spectrum.is_singular and not per_task:
+            rotated *= xp.astype(self.task_spectrum.values > 0, rotated.dtype)[None, :]
+        if not self._has_corner:
+            return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
+        found = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
+        # Dual parameters sum to zero beside a free mean.
+        found[-1, -1] = found[-1, -1] + mean if product else mean
+        return found
+
+    @property
+    def _has_corner(self) -> bool:
+        """Whether a free mean has a place in the coefficients."""
+        return self.free_mean and all(spectrum.constant is not None for spectrum in self.spectra)
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        if self.is_product:
+            return super().expansion(coefficients)
+        product, per_task, per_instance = self.shares
+        shares = (per_task / (product or 1.0), per_instance / (product or 1.0))
+        rows, columns = self.parts
+        return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves, beyond their kernel with each other."""
+        return any(self.shares[1:])
+
+    def dual(self, Y: Array) -> Array:
+        r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.
+
+        .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
+        """
+        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.spectra)
+        rotated, mean = working._centred(Y)
+        dual = sandwich(U, working._phi * rotated, V)
+        if self.alpha > 0 and self.is_truncated:
+            outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
+            dual += outside / self.alpha
+        return dual
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, shape (m, q)."""
+        if setting is Setting.D:
+            self._check_mean()
+            return self.new_both(Y, [self.alpha], members, task_members)[0, ...]
+        return self._held_out(self._labels(Y), setting, members, task_members)
+
+    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+        """Return settings A, B and C."""
+        if self.is_zero:
+            return zeros(tuple(labels.Y.shape), labels.Y)
+        self._check_mean()
+        if setting is Setting.A:
+            held_out = self._divided_pairs(labels.Y, labels.both if labels.is_kept else None)
+        elif setting is Setting.B:
+            held_out = self._new_rows(labels, members)
+        else:
+            held_out = self.transposed._new_rows(labels.transposed, task_members).T
+        if self.free_mean:
+            held_out += labels.offset
+        return held_out
+
+    def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
+        if not self.free_mean:
+            return held_out
+        grid, total, _, factor = self._constant
+        left = grid / slack
+        left *= factor
+        sums = Y - held_out
+        sums *= -grid
+        sums += float(namespace(Y).sum(grid * Y))
+        weights = total - grid * left
+        left *= mean_of_others(sums, weights, _least(Y, total), "cells")
+        held_out += left
+        return held_out
+
+    def _check_mean(self) -> None:
+        if self.free_mean and self._working()._mean_is_null:
+            raise LeverageError(
+                "With alpha = 0 a free mean is all that these kernels do not reach, and labels that are left in may "
+                "not determine it: use a larger alpha, or add a constant to both kernels."
+            )
+
+    def new_both(
+        self, Y: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return setting D for each of some regularisations, shape (n, m, q)."""
+        sides, groups = self.spectra, (members, task_members)
+        return new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
+
+    def _new_rows(self, labels: _Labels, members: Members) -> Array:
+        """Return setting B."""
+        held_out, mean = self._left_out(labels, members)
+        held_out = held_out @ self.task_spectrum.vectors.T
+        if mean is not None and (outside := self._ones[1].outside) is not None:
+            held_out += mean * outside
+        return held_out
+
+    def _left_out(self, labels: _Labels, members: Members) -> tuple[Array, Array | None]:
+        """Return what is predicted of left-out rows with the tasks rotated, (m, l), and the mean of the others, (m, 1).
+
+        Ones that lie outside of the directions of the tasks are not in it.
+        """
+        product, per_task, per_instance = self.shares
+        spectrum, s = self.spectrum, self.task_spectrum.values
+        values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
+        floor = 0.0
+        if self.alpha == 0 and bool(namespace(s).any((ridges[0, :] == 0) & (values > 0))):
+            floor = interpolation_floor(self.alpha, spectrum)
+        filters = column_weights(spectrum, values, ridges)
+        given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
+        if not self.free_mean:
+            return leave_out_columns(*given), None
+        rows, columns = self._ones
+        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges)
+        held_out, left = leave_out_beside(*given, residuals=constant.residuals)
+        whole, whole_weights = constant.whole(share, labels.columns, labels.both)
+        own, own_weights = constant.own(share, labels.columns, held_out, left)
+        if columns.outside is not None:
+            beside, square = (labels.Y @ columns.outside)[:, None] / self.alpha, columns.outside_square / self.alpha
+            own, own_weights = own + beside, own_weights + square
+            whole, whole_weights = whole + namespace(s).sum(beside), whole_weights + square * spectrum.n_rows
+        sums, weights = whole - summed(own, members), whole_weights - summed(own_weights, members)
+        mean = mean_of_others(sums, weights, _least(labels.Y, whole_weights), "rows")
+        left *= mean * share
+        held_out += left
+        return held_out, mean
+
+    def _squared_error(self, labels: _Labels, members: Members) -> float:
+        """Return the sum of squared errors of setting B, in the rotated tasks."""
+        error, mean = self._left_out(labels, members)
+        error -= labels.columns
+        xp, outside = namespace(error), labels.outside
+        if mean is not None and (ones := self._ones[1]).outside is not None:
+            beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
+            outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
+        flat = xp.reshape(error, (-1,))
+        return float(flat @ flat) + outside
+
+    # --- missing or weighted labels -----------------------------------------------------------------
+
+    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
+        """Return the model of labelled rows and columns: the others say nothing."""
+        return replace(self, spectrum=self.spectrum.part(rows), task_spectrum=self.task_spectrum.part(columns))
+
+    def beside_labelled(
+        self, Y: Array, setting: Setting, whole: Self, rows: np.ndarray, columns: np.ndarray
+    ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
+        """Return what held-out rows get in columns without labels, and held-out columns in rows without."""
+        found = []
+        if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
+            found.append((self._elsewhere(whole.task_spectrum, columns, Y), rows, others))
+        if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
+            found.append((self.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
+        return found
+
+    def _elsewhere(self, all_tasks: Spectrum, columns: np.ndarray, Y: Array) -> Array:
+        """Return what a model without a row predicts for it in columns that have no label, for each row in turn."""
+        product, per_task, _ = self.shares
+        tasks, xp = self.task_spectrum, namespace(Y)
+        others = without(columns, all_tasks.n_rows)
+        cross = tasks.vectors.T @ all_tasks.block(all_tasks.values, columns, others)
+        # The kernel of any task with null directions is zero, and what is not shared says nothing of other tasks.
+        shared = product * tasks.values
+        scale = xp.where(shared > 0, shared + per_task, xp.ones_like(shared))
+        ending, labels = xp.where(shared > 0, product / scale, xp.zeros_like(shared))[:, None] * cross, self._labels(Y)
+        held_out, mean = self._left_out(labels, None)
+        held_out = held_out @ ending
+        if mean is not None:
+            held_out += mean * (1.0 - self._ones[1].inside @ ending) + labels.offset
+        return held_out
+
+    # --- refit --------------------------------------------------------------------------------------
+
+    def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
+        """Return the sides of the slow twin."""
+        return [DenseSide.of(spectrum, Tikhonov(), self.alpha, fixed_penalty) for spectrum in self.spectra]
+
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return the slow twin's predictions for a block."""
+        product, per_task, per_instance = self.shares
+        K, G = (side.kernel for side in sides)
+        grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
+        dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], self.alpha, self.shares, free_mean=self.free_mean)
+        left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
+        same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
+        shared = product * left @ dual @ right
+        return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
+
+    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the slow twin's predictions for hidden cells."""
+        (values, _), (task_values, _) = (side.eigh for side in sides)
+        kernel = pair_values(values, task_values, self.shares)
+        return fitted_without((sides[0], sides[1]), kernel, self.alpha, Y, free_mean=self.free_mean)
+
+    # --- memory -------------------------------------------------------------------------------------
+
+    @classmethod
+    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
+        """Return the peak of the closed form: 1/(S + λ) and what it is made of, or turning both sides."""
+        side, tasks = sides
+        rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
+        turning = rotated + max(rows * tasks.rank, side.rank * columns) + rows * columns
+        return side.basis + tasks.basis + max(side.rank * shape[1] + rotated, 4 * rotated, turning)
+
+    @classmethod
+    def completion_numbers(
+        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
+    ) -> float:
+        """Return the peak of conjugate gradients; a deflation is there where it pays."""
+        grid, rotated = shape[0] * shape[1], sides[0].rank * sides[1].rank
+        vectors, operators = (sum(getattr(side, name) for side in sides) for name in ("vectors", "operator"))
+        eigenvectors = sum(side.n_rows * side.rank for side in sides)
+        deflation = small_system(4.0, grid, rotated) + 0.5 * eigenvectors + observed * grid
+        share = 0.5 * rotated / grid
+        return float(vectors + operators + (1.2 + 6.3 * observed) * grid + 4.5 * rotated + share * deflation)
+
+    def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
+        """Return the peak of solving for the cells that are left out."""
+        # The system of the missing cells is solved, as that of two-step ridge regression is.
+        return TwoStep.completion_numbers(shape, self.sizes, observed, False)
+
+    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
+        """Return the peak of hold-out predictions."""
+        if setting is Setting.D:
+            return new_both_numbers(Y, self.sizes, 1, free_mean=self.free_mean)
+        (m, q), sides = Y.shape, self.sizes
+        rotated, mixed = sides[0].rank * sides[1].rank, max(sides[0].rank * q, sides[1].rank * m)
+        formed = max(2.0 * m * q + 2.0 * rotated + 3.0 * mixed, m * q + mixed + squares_numbers(sides))
+        if self.free_mean:  # labels less their average, and ones beside them
+            formed += 3.0 * m * q + rotated
+        # One small system for each column, some of them at a time.
+        gathered = gathered_numbers(m * q, sides, largest_group) + (2**19 if largest_group > 1 else 0)
+        return float(sum(side.vectors for side in sides) + formed + gathered)
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(PairKernel):
+    """The product of both kernels alone."""
+
+    words: ClassVar[str] = "Kronecker ridge regression"
+
+
+def _least(Y: Array, total: Array | float) -> Array | float:
+    """Return what must be left of the weight of a mean: more than rounding leaves of all of it."""
+    return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * total

@@ -1,0 +1,178 @@
+"""Ridge regression on pairs that chooses its regularisation and the shares of its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import numpy as np
+
+from dyadlearn._array import namespace
+from dyadlearn.holdout import Problem
+from dyadlearn.models._base import Sides
+from dyadlearn.models.pair_kernel import PairKernelRidge, check_shares
+from dyadlearn.pairing import PairKernel
+from dyadlearn.selection.landscape import LeftOut
+from dyadlearn.selection.search import Search, TwoStepRidgeCV
+from dyadlearn.spectrum import Spectrum
+
+__all__ = ["PairKernelRidgeCV"]
+
+# Quarters of the kernel between pairs, of which the product of both kernels has at least one.
+_QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
+
+
+class PairKernelRidgeCV(Search, PairKernelRidge):
+    r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
+
+    Everything is scored by exact hold-out predictions in the setting that the model is meant for. Neither another
+    regularisation nor other shares take another decomposition.
+
+    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
+    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+
+    Parameters
+    ----------
+    alphas : sequence of float, float or "auto", default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
+        and beyond its values, for squared error.
+    shares : sequence of (product, per_task, per_instance), default=None
+        The shares to try, see `PairKernelRidge`. None is ten of them, all in quarters in which the product of both
+        kernels has one or more, where a whole stands for the average of the kernel between a pair and itself: each
+        kernel alone is brought to that scale.
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
+        As in `PairKernelRidge`. Both sides are solved in the dual where any of the shares wants it.
+    kernel_grid, task_kernel_grid : list of dict, default=None
+        Kernel parameters to search as well; each costs one decomposition.
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
+        Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
+        and columns, and of single pairs where few are observed; elsewhere it is five folds.
+        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        As in `PairKernelRidge`; while searching 1e-5 will do.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The best value; of equals the largest.
+    shares_ : (float, float, float) or None
+        The best shares, of equals the first: product, per_task and per_instance. None without tasks.
+    kernel_params_, task_kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+    landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+    holdout_ : array or frame of shape (m, q)
+        Held-out predictions at the best values.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
+    completed_, n_iter_, residual_
+        As in `PairKernelRidge`.
+    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
+        As in `PairKernelRidge`.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import PairKernelRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> own = X @ rng.normal(size=(8, 15))  # each task has a function of its own, which no feature tells
+    >>> Y = own + 6 * rng.normal(size=(20, 15))
+    >>> search = PairKernelRidgeCV(alphas=[1, 10, 100, 1000], shares=[(1, 0, 0), (0.5, 0.5, 0), (0, 1, 0)])
+    >>> search.fit(X, Y, tasks=T).landscape_.shape
+    (3, 4)
+    >>> search.shares_
+    (0.5, 0.5, 0.0)
+    """
+
+    shares_: tuple[float, float, float] | None
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        shares: Sequence[tuple[float, float, float]] | None = None,
+        *,
+        setting: str = "B",
+        scoring: Any = "neg_mean_squared_error",
+        kernel: Any = "linear",
+        kernel_params: dict[str, Any] | None = None,
+        task_kernel: Any = "linear",
+        task_kernel_params: dict[str, Any] | None = None,
+        kernel_grid: Sequence[dict[str, Any]] | None = None,
+        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
+        fit_intercept: bool = True,
+        repair: str = "clip",
+        cv: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        progress: bool | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.shares = shares
+        self.setting = setting
+        self.scoring = scoring
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.task_kernel = task_kernel
+        self.task_kernel_params = task_kernel_params
+        self.kernel_grid = kernel_grid
+        self.task_kernel_grid = task_kernel_grid
+        self.fit_intercept = fit_intercept
+        self.repair = repair
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
+        self.progress = progress
+
+    task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
+
+    def _shares(self) -> tuple[float, float, float]:
+        return self._all_shares()[0] if self.shares_ is None else self.shares_
+
+    def _all_shares(self) -> list[tuple[float, float, float]]:
+        if self.shares is None:
+            return [(a / 4.0, b / 4.0, c / 4.0) for a, b, c in _QUARTERS]
+        if not len(self.shares):
+            raise ValueError("shares is empty: give at least one (product, per_task, per_instance).")
+        for triple in self.shares:
+            if np.shape(triple) != (3,):
+                raise ValueError(f"shares must be triples (product, per_task, per_instance), found {triple!r}.")
+            check_shares(triple)
+        return [(float(a), float(b), float(c)) for a, b, c in self.shares]
+
+    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
+        self.shares_ = None  # those of another fit may want other sides
+        return super()._choose(sides, left_out)
+
+    def _variants(self, problem: Problem) -> list[Problem]:
+        if not problem.pairing.knows_tasks:
+            return [problem]
+        pairing = cast(PairKernel, problem.pairing)
+        return [replace(problem, pairing=pairing.with_shares(shares)) for shares in self._scaled(*pairing.spectra)]
+
+    def _choose_variant(self, variant: int, n_variants: int) -> tuple[int, ...]:
+        if self._task_side is None:
+            return ()
+        self.shares_ = self._scaled(self._side.spectrum, self._task_side.spectrum)[variant]
+        return (n_variants,)
+
+    def _scaled(self, spectrum: Spectrum, task_spectrum: Spectrum) -> list[tuple[float, float, float]]:
+        """Return the shares to try on two sides."""
+        if self.shares is not None:
+            return self._all_shares()
+        rows, columns = (
+            float(namespace(side.values).sum(side.values)) / side.n_rows or 1.0 for side in (spectrum, task_spectrum)
+        )
+        return [(a, b * columns, c * rows) for a, b, c in self._all_shares()]

@@ -1,0 +1,279 @@
+"""The estimators of pair kernels: the tests of every model of pairs, shares that are chosen, rows that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import (
+    KroneckerRidge,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    Tasks,
+    evaluate,
+    landscape,
+    load,
+    nested_score,
+    save,
+    screen,
+    verify_holdout,
+)
+from dyadlearn.report import write_report
+from pairing_case import NEW, PairingCase
+from problems import data
+from sweeps import covering, every, lines, over
+
+# Where shares are looked at, the best regularisation may stand anywhere.
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
+
+
+def named(shares):
+    return dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
+
+
+class PairKernelCase(PairingCase):
+    """Shares, with or without a free mean beside kernels with a constant."""
+
+    shares = (1.0, 0.0, 0.0)
+    fit_intercept = False
+
+    def estimator(self, alpha, task_alpha):
+        return PairKernelRidge(alpha, **named(self.shares), fit_intercept=self.fit_intercept, **PRECOMPUTED)
+
+    def pairs(self, K, G, alpha, task_alpha):
+        a, b, c = self.shares
+        K, G = K + self.fit_intercept, G + self.fit_intercept
+        return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G), alpha
+
+    def fitted(self, K, G, Y, alphas, weights, seen, known):
+        if not self.fit_intercept:
+            return super().fitted(K, G, Y, alphas, weights, seen, known)
+        P, ridge = self.pairs(K, G, *alphas)
+        at = np.flatnonzero(~np.isnan(np.where(np.outer(seen, known), Y, np.nan)))
+        inverse = 1.0 if weights is None else 1.0 / weights.ravel()[at]
+        system = np.ones((at.size + 1, at.size + 1))
+        system[:-1, :-1] = P[np.ix_(at, at)] + ridge * inverse * np.eye(at.size)
+        system[-1, -1] = 0.0
+        found = np.linalg.solve(system, np.append(Y.ravel()[at], 0.0))
+        return (P[:, at] @ found[:-1] + found[-1]).reshape(Y.shape)
+
+    def labels(self, rng, m, q):
+        return rng.normal(size=(m, q)) + 3.0
+
+    def of_training(self, model, K):
+        return model.predict(None)
+
+    @over(
+        covering(
+            shape={"tall": (6, 4), "wide": (4, 6)},
+            kinds=[("full", "full"), ("singular", "full"), ("primal", "singular")],
+            alphas=[(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)],
+        )
+    )
+    def test_predictions(self, shape, kinds, alphas):
+        """Of rows of training None asks; new ones are cells of a larger grid without labels."""
+        K, G, Y = self.sides(shape, kinds)
+        (m, q), model = Y.shape, self.fit(K, G, Y, alphas)
+        larger = np.full((m + NEW, q + NEW), np.nan)
+        larger[:m, :q] = Y
+        expected = self.fitted(K, G, larger, alphas, None, np.arange(m + NEW) < m, np.arange(q + NEW) < q)
+        new_rows, new_tasks = K[m:, :m], G[q:, :q]
+        for rows, tasks, block in (
+            (None, None, expected[:m, :q]),
+            (new_rows, None, expected[m:, :q]),
+            (None, new_tasks, expected[:m, q:]),
+            (new_rows, new_tasks, expected[m:, q:]),
+        ):
+            self.check(model.predict(rows, tasks=tasks), block, 1e-9)
+            pairs = np.argwhere(np.ones(block.shape))[::-2]
+            self.check(model.predict_pairs(rows, tasks, pairs), block[tuple(pairs.T)], 1e-9)
+
+
+class TestProduct(PairKernelCase):
+    fit_intercept = True
+    takes_weights = False
+
+
+class TestFunctionOfEachTask(PairKernelCase):
+    shares = (0.7, 0.4, 0.0)
+
+
+class TestAllThree(PairKernelCase):
+    shares = (0.6, 0.3, 0.2)
+    fit_intercept = True
+    takes_weights = False
+
+
+class TestCartesian(PairKernelCase):
+    shares = (0.0, 1.0, 0.5)
+    fit_intercept = True
+    takes_weights = False
+
+
+# --- the estimators ------------------------------------------------------------------------------------------------
+
+SHARES = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.4, 0.3, 0.3), (0.0, 1.0, 0.0)]
+ALPHAS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Features of both sides, some of them new, and labels in which each task has a function of its own."""
+    X, Y, T = data(14, 9, 5, 4, n_new=3, noise=3.0)
+    rng = np.random.default_rng(1)
+    return X, Y + X[:14] @ rng.normal(size=(5, 9)) + 20.0, T
+
+
+@over(every(shares=SHARES, fit_intercept=[True, False]))
+def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
+    """In the primal as far as the shares allow it, and in the dual."""
+    X, Y, T = table
+    m, q = Y.shape
+    given = {**named(shares), "alpha": 0.7, "fit_intercept": fit_intercept}
+    linear = PairKernelRidge(**given).fit(X[:m], Y, tasks=T[:q])
+    kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    dual = PairKernelRidge(**given, **kernels).fit(X[:m] @ X[:m].T, Y, tasks=T[:q] @ T[:q].T)
+    assert [side.is_primal for side in linear._sides()] == [shares[2] == 0, shares[1] == 0]
+    assert not any(side.is_primal for side in dual._sides())
+    for rows, tasks in ((None, None), (X[m:], None), (None, T[q:]), (X[m:], T[q:])):
+        others = [None if new is None else new @ own.T for new, own in ((rows, X[:m]), (tasks, T[:q]))]
+        assert_allclose(linear.predict(rows, tasks), dual.predict(*others), rtol=1e-8)
+    for letter in "ABCD":
+        assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8)
+    assert_allclose(linear.dual_coef_, dual.dual_coef_, rtol=0, atol=1e-9)
+    if fit_intercept:
+        assert abs(float(np.sum(linear.dual_coef_))) < 1e-9
+
+
+def test_the_product_alone_is_kronecker(table):
+    X, Y, T = table
+    one, other = (
+        kind(2.0, fit_intercept=False).fit(X[:14], Y, tasks=T[:9]) for kind in (PairKernelRidge, KroneckerRidge)
+    )
+    for letter in "ABCD":
+        assert_array_equal(one.holdout(letter), other.holdout(letter))
+    assert_array_equal(one.predict(X, tasks=T), other.predict(X, tasks=T))
+
+
+def test_only_proportions_matter(table):
+    X, Y, T = table
+    one = PairKernelRidge(2.0, **named((0.4, 0.3, 0.3))).fit(X[:14], Y, tasks=T[:9])
+    ten = PairKernelRidge(20.0, **named((4.0, 3.0, 3.0))).fit(X[:14], Y, tasks=T[:9])
+    assert_allclose(one.predict(X, tasks=T), ten.predict(X, tasks=T), rtol=1e-10)
+    assert_allclose(one.predict(), ten.predict(), rtol=1e-10)
+    assert_allclose(one.holdout("D"), ten.holdout("D"), rtol=1e-10)
+
+
+@over(every(letter="ABCD", given=[True, False]))
+def test_shares_are_chosen_with_the_regularisation(table, letter, given):
+    X, Y, T = table
+    shares = SHARES if given else None
+    search = PairKernelRidgeCV(ALPHAS, shares, setting=letter).fit(X[:14], Y, tasks=T[:9])
+    tried = SHARES if given else search._scaled(search._side.spectrum, search._task_side.spectrum)
+    assert search.landscape_.shape == (len(tried), len(ALPHAS))
+    best = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
+    assert search.shares_ == tried[best[0]]
+    assert search.alpha_ == ALPHAS[best[1]]
+    for row in (0, 2):
+        model = PairKernelRidge(1.0, **named(tried[row])).fit(X[:14], Y, tasks=T[:9])
+        assert_allclose(landscape(model, ALPHAS, settings=letter)[letter], search.landscape_[row], rtol=1e-9)
+    chosen = PairKernelRidge(search.alpha_, **named(search.shares_)).fit(X[:14], Y, tasks=T[:9])
+    assert_allclose(search.predict(), chosen.predict(), rtol=1e-9)
+    assert_allclose(search.holdout_, chosen.holdout(letter), rtol=1e-9)
+
+
+def test_shares_beside_kernel_parameters(table):
+    X, Y, T = table
+    grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
+    search = PairKernelRidgeCV([0.1, 1.0, 10.0], SHARES, **grids).fit(X[:14], Y, tasks=T[:9])
+    assert search.landscape_.shape == (2, 1, len(SHARES), 3)
+    place = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
+    assert search.kernel_params_ == grids["kernel_grid"][place[0]]
+    assert search.shares_ == SHARES[place[2]]
+
+
+def test_without_tasks_there_is_nothing_to_share(table):
+    X, Y, _ = table
+    search = PairKernelRidgeCV(ALPHAS).fit(X[:14], Y)
+    assert search.shares_ is None
+    assert search.landscape_.shape == (5,)
+    assert search.predict(X[14:]).shape == (3, 9)
+
+
+@over(
+    lines(
+        "shares message",
+        ([], "shares is empty"),
+        ([(1.0, 0.0)], r"shares must be triples .* found \(1.0, 0.0\)"),
+        ([(1.0, -1.0, 0.0)], "per_task must be a finite number of at least 0, found -1"),
+        ([(0.0, 0.0, 0.0)], "all zero, which leaves no kernel"),
+    )
+)
+def test_shares_that_are_none(table, shares, message):
+    X, Y, T = table
+    with pytest.raises(ValueError, match=message):
+        PairKernelRidgeCV(ALPHAS, shares).fit(X[:14], Y, tasks=T[:9])
+    if len(shares) and len(shares[0]) == 3:
+        with pytest.raises(ValueError, match=message):
+            PairKernelRidge(**named(shares[0])).fit(X[:14], Y, tasks=T[:9])
+
+
+@over(every(search=[True, False]))
+def test_what_works_for_other_models_works(table, search, tmp_path):
+    X, Y, T = table
+    model = PairKernelRidgeCV(ALPHAS, SHARES) if search else PairKernelRidge(2.0, **named(SHARES[2]))
+    model.fit(X[:14], Y, tasks=T[:9])
+    assert len(evaluate(model, "ABCD")) == 4
+    assert all(verify_holdout(model, letter, random_state=0) < 1e-9 for letter in "ABCD")
+    save(model, tmp_path / "model.dyad")
+    again = load(tmp_path / "model.dyad")
+    assert_array_equal(again.predict(), model.predict())
+    assert_array_equal(again.holdout("D"), model.holdout("D"))
+    if search:
+        assert again.shares_ == model.shares_
+    screen(model)
+    write_report(model, tmp_path / "page.html")
+
+
+@over(every(letter="BCD"))
+def test_nested_scores(table, letter):
+    """Rows of a side that nothing leaves are those of training, which functions of their own know."""
+    X, Y, T = table
+    search = PairKernelRidgeCV([10.0], [(0.4, 0.3, 0.3)], setting=letter)
+    found = nested_score(search, X[:14], Y, tasks=T[:9], n_splits=3, random_state=0).predictions
+    model = PairKernelRidge(10.0, **named((0.4, 0.3, 0.3)))
+    for train, test in SettingKFold(letter, 3, random_state=0).split_grid(14, 9):
+        (seen, known), (new, asked) = (
+            (np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))) for mask in (train, test)
+        )
+        model.fit(X[seen], Y[np.ix_(seen, known)], tasks=T[known])
+        predicted = model.predict(X[new] if letter in "BD" else None, T[asked] if letter in "CD" else None)
+        assert_allclose(found[np.ix_(new, asked)], predicted, rtol=1e-9)
+
+
+def test_long_tables_know_the_rows_of_training(table):
+    X, Y, T = table
+    pairs = np.argwhere(np.ones(Y.shape))
+    shares = named((0.5, 0.3, 0.2))
+    long = PairRegressor(PairKernelRidge(2.0, **shares), instances=X, tasks=T).fit(pairs, Y.ravel())
+    grid = PairKernelRidge(2.0, **shares).fit(X[:14], Y, tasks=T[:9])
+    whole = np.block(
+        [
+            [grid.predict(), grid.predict(None, T[9:])],
+            [grid.predict(X[14:]), grid.predict(X[14:], T[9:])],
+        ]
+    )
+    asked = np.random.default_rng(3).permutation(np.argwhere(np.ones(whole.shape)))
+    assert_allclose(long.predict(asked), whole[tuple(asked.T)], rtol=1e-10)
+    assert np.abs(whole[:14, :9] - grid.predict(X[:14], T[:9])).max() > 0.1
+
+
+def test_tasks_in_a_holder(table):
+    X, Y, T = table
+    model = PairKernelRidge(2.0, per_task=0.5).fit(X[:14], Y, tasks=Tasks(T[:9]))
+    assert_allclose(model.predict(None, Tasks(T[9:])), model.predict(None, T[9:]), rtol=0)

@@ -1,0 +1,403 @@
+"""Pair kernels with and without a free mean, against systems of all pairs written out."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dyadlearn.pairing.new_both as new_both_module
+import problems as grids
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout.refit import refit
+from dyadlearn.metrics import scorer
+from dyadlearn.pairing import Kronecker, PairKernel
+from dyadlearn.selection import landscape
+from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, lines, over
+
+SHAPES = {"tall": (7, 4), "wide": (4, 6), "square": (5, 5)}
+SHARES = [(1.0, 0.0, 0.0), (1.0, 0.4, 0.0), (0.7, 0.0, 0.5), (0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 1.0, 0.0)]
+KINDS = [("full", "full"), ("singular", "full"), ("full", "singular"), ("primal", "full"), ("thin", "sparse")]
+ALPHAS = [1e-3, 0.4, 1e3]
+LETTERS = "ABCD"
+
+
+def fits(kinds: tuple[str, str], shares: tuple[float, ...]) -> bool:
+    """Tell whether no side that must be complete is truncated."""
+    truncated = [kind not in ("full", "singular") for kind in kinds]
+    return not (truncated[0] and shares[2]) and not (truncated[1] and shares[1])
+
+
+def sides(kinds, shape, seed: int = 0, constant: bool = True) -> tuple[list[np.ndarray], list[Spectrum]]:
+    """Return kernels of both sides with a constant feature, and their spectra."""
+    rng = np.random.default_rng([seed, *shape])
+    given = [grids.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
+    given = [np.column_stack([x, np.ones(len(x))]) if constant else x for x in given]
+    return [x @ x.T for x in given], [grids.spectrum(kind, x) for kind, x in zip(kinds, given, strict=True)]
+
+
+def posed(kinds, shape, shares, free_mean, alpha, seed: int = 0, constant: bool = True):
+    kernels, spectra = sides(kinds, shape, seed, constant)
+    Y = np.random.default_rng(seed + 1).normal(size=shape) + 3.0
+    return PairKernel(*spectra, alpha, shares, free_mean), kernels, Y
+
+
+def pairs(K, G, shares) -> np.ndarray:
+    a, b, c = shares
+    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+
+
+def solved(P, labels, alpha, free_mean):
+    """Return dual parameters and mean of labels (n,)."""
+    n = labels.size
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n] = P + alpha * np.eye(n)
+    if not free_mean:
+        return np.linalg.solve(system[:n, :n], labels), 0.0
+    system[n, :n] = system[:n, n] = 1.0
+    found = np.linalg.solve(system, np.append(labels, 0.0))
+    return found[:-1], found[-1]
+
+
+def predicted(P, Y, seen, alpha, free_mean) -> np.ndarray:
+    """Return what the seen cells predict for all."""
+    at = np.flatnonzero(seen)
+    dual, mean = solved(P[np.ix_(at, at)], Y.ravel()[at], alpha, free_mean)
+    return (P[:, at] @ dual + mean).reshape(Y.shape)
+
+
+def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> np.ndarray:
+    m, q = Y.shape
+    rows = np.arange(m) if groups is None else groups
+    columns = np.arange(q) if task_groups is None else task_groups
+    result = np.full(Y.shape, np.nan)
+    for i, j in itertools.product(range(m), range(q)):
+        row, column = rows == rows[i], columns == columns[j]
+        hidden = {
+            "A": np.outer(np.arange(m) == i, np.arange(q) == j),
+            "B": np.outer(row, np.ones(q, bool)),
+            "C": np.outer(np.ones(m, bool), column),
+            "D": row[:, None] | column[None, :],
+        }[letter]
+        result[i, j] = predicted(P, Y, ~hidden, alpha, free_mean)[i, j]
+    return result
+
+
+@over(
+    covering(
+        shape=SHAPES,
+        kinds=KINDS,
+        shares=SHARES,
+        alpha=ALPHAS,
+        letter=LETTERS,
+        free=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_holdout(shape, kinds, shares, alpha, letter, free):
+    pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
+    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
+    grids.close(holdout(Problem(pairing, Y), letter), expected, 1e-9)
+    grids.close(refit(Problem(pairing, Y), letter), expected, 1e-9)
+
+
+@over(
+    covering(
+        kinds=KINDS,
+        shares=SHARES[:4],
+        letter="BCD",
+        free=[True, False],
+        alpha=ALPHAS,
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_groups(kinds, shares, letter, free, alpha):
+    groups, task_groups = np.array([0, 1, 1, 2, 0, 2]), np.array([1, 0, 0, 1, 2])
+    for swapped in (False, True):  # D loops over the side with fewer groups
+        pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
+        given = {"groups": groups, "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1])}
+        given = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
+        expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, **given)
+        grids.close(holdout(Problem(pairing, Y), letter, **given), expected, 1e-9)
+        grids.close(refit(Problem(pairing, Y), letter, **given), expected, 1e-9)
+
+
+@over(
+    covering(
+        kinds=KINDS,
+        shares=SHARES[:4],
+        free=[True, False],
+        alpha=ALPHAS,
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_folds_of_cells(kinds, shares, free, alpha):
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
+    cells = np.add.outer(np.arange(6), np.arange(5)) % 3
+    P, found = pairs(*kernels, shares), holdout(Problem(pairing, Y), "A", cells=cells)
+    for fold in range(3):
+        expected = predicted(P, Y, cells != fold, alpha, free)
+        grids.close(found[cells == fold], expected[cells == fold], 1e-8)
+
+
+@over(
+    covering(
+        kinds=KINDS,
+        shares=SHARES,
+        free=[True, False],
+        alpha=ALPHAS,
+        constant=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_operators(kinds, shares, free, alpha, constant):
+    shape = (6, 5)
+    pairing, kernels, Y = posed(kinds, shape, shares, free, alpha, constant=constant)
+    P, units = pairs(*kernels, shares), np.eye(30)
+    inverse = np.linalg.inv(P + alpha * np.eye(30))
+    residual = inverse - (np.outer(inverse.sum(0), inverse.sum(0)) / inverse.sum() if free else 0.0)
+    for operation, expected in (
+        (pairing.hat, np.eye(30) - alpha * residual),
+        (pairing.residual, alpha * residual),
+        (pairing.kernel, P),
+    ):
+        found = np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
+        grids.close(found, expected, 1e-11)
+    for at in (np.array([3]), np.array([0, 7, 8, 11, 29]), np.arange(30)):
+        grids.close(pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-11)
+        grids.close(pairing.kernel_block(*np.divmod(at, 5)), P[np.ix_(at, at)], 1e-11)
+    dual, mean = solved(P, Y.ravel(), alpha, free)
+    grids.close(pairing.dual(Y), dual.reshape(shape), 1e-10)
+    assert_allclose(pairing.grand_mean(Y), mean, rtol=1e-10)
+
+
+@over(
+    covering(
+        kinds=KINDS,
+        shares=SHARES,
+        free=[True, False],
+        letter=LETTERS,
+        alpha=ALPHAS,
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter, alpha):
+    """Then ones lie in the null space that a truncated side leaves out, in part or altogether."""
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=False)
+    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
+    grids.close(holdout(Problem(pairing, Y), letter), expected, 1e-9)
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        letter=LETTERS,
+        alpha=[0.0, 1e-3, 1.0, 1e6],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_labels_and_an_offset(shares, kinds, letter, alpha):
+    pairing, _, Y = posed(kinds, (6, 5), shares, True, alpha)
+    try:
+        expected = holdout(Problem(pairing, Y), letter)
+    except LeverageError:
+        assert alpha == 0
+        return
+    assert_allclose(holdout(Problem(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8)
+    assert_allclose(pairing.grand_mean(Y + 1e6) - 1e6, pairing.grand_mean(Y), rtol=0, atol=1e-8)
+    assert_allclose(pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max())
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        letter=LETTERS,
+        free=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_without_regularisation_it_is_the_limit(shares, kinds, letter, free):
+    pairing, _, Y = posed(kinds, (6, 5), shares, free, 0.0)
+    nearly = replace(pairing, alpha=1e-9)
+    assert_allclose(pairing.grand_mean(Y), nearly.grand_mean(Y), rtol=1e-5)
+    grids.close(pairing.hat(Y), nearly.hat(Y), 1e-6)
+    try:
+        found = holdout(Problem(pairing, Y), letter)
+    except LeverageError:
+        # Whatever is left out is then interpolated: the limit depends on how it is come to.
+        assert any(spectrum.is_singular for spectrum in pairing.spectra)
+        return
+    grids.close(found, holdout(Problem(nearly, Y), letter), 1e-4)
+    grids.close(found, refit(Problem(pairing, Y), letter), 1e-7)
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        letter=LETTERS,
+        free=[True, False],
+        alpha=[1e-2, 1.0, 1e3],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_single_precision(shares, kinds, letter, free, alpha):
+    pairing, _, Y = posed(kinds, (6, 5), shares, free, alpha)
+    rng = np.random.default_rng([0, 6, 5])
+    given = [grids.features(kind, n, rng) for kind, n in zip(kinds, (6, 5), strict=True)]
+    spectra = [
+        grids.spectrum(kind, np.column_stack([x, np.ones(len(x))]), "float32")
+        for kind, x in zip(kinds, given, strict=True)
+    ]
+    single = PairKernel(*spectra, alpha, shares, free)
+    found = holdout(Problem(single, Y.astype("float32")), letter)
+    assert found.dtype == single.dual(Y.astype("float32")).dtype == np.float32
+    grids.close(found, holdout(Problem(pairing, Y), letter), 2e-4)
+
+
+@over(covering(kinds=KINDS[:3], shares=SHARES, letter=LETTERS, grouped=[True, False]))
+def test_in_every_library(kinds, shares, letter, grouped, library):
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, True, 0.4)
+    given = {}
+    if grouped and letter != "A":
+        given = {"groups": np.arange(6) % 3} if letter in "BD" else {}
+        given |= {"task_groups": np.arange(5) % 3} if letter in "CD" else {}
+    elsewhere = PairKernel(*(Spectrum.from_gram(library.asarray(kernel)) for kernel in kernels), 0.4, shares, True)
+    found = holdout(Problem(elsewhere, library.asarray(Y)), letter, **given)
+    grids.close(library.to_numpy(found), holdout(Problem(pairing, Y), letter, **given), library.rtol)
+    grids.close(library.to_numpy(elsewhere.dual(library.asarray(Y))), pairing.dual(Y), library.rtol)
+
+
+@over(
+    covering(
+        shares=SHARES[:4],
+        kinds=KINDS,
+        block=[1, 40, 10**6],
+        shape={"tall": (6, 4), "wide": (4, 5)},
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypatch):
+    monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
+    alphas = [1e-3, 0.1, 10.0, 1e4]
+    pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
+    for alpha, found in zip(alphas, pairing.new_both(Y, alphas), strict=True):
+        grids.close(found, refit(Problem(pairing.at(alpha), Y), "D"), 1e-9)
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        free=[True, False],
+        constant=[True, False],
+        scoring=["neg_mean_squared_error", "r2"],
+        grouped=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
+    alphas = [1e-8, 1e-2, 1.0, 1e4]
+    pairing, _, Y = posed(kinds, (6, 5), shares, free, 1.0, constant=constant)
+    given = {"groups": np.arange(6) % 3, "task_groups": np.arange(5) % 3} if grouped else {}
+    found = landscape(Problem(pairing, Y), alphas, None, LETTERS, scoring, **given)
+    for letter in LETTERS:
+        left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
+        expected = [
+            scorer(scoring)(Y, holdout(Problem(pairing.at(alpha), Y), letter, **left_out), setting=letter)
+            for alpha in alphas
+        ]
+        assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
+
+
+@over(every(letter=LETTERS, free=[True, False], alpha=[1e-3, 2.0]))
+def test_delta_mixtures(letter, free, alpha):
+    """Kernels with a diagonal of their own are members of the family, with another ridge."""
+    (K, G), _ = sides(("full", "full"), (6, 5))
+    delta, epsilon = 0.3, 0.7
+    Y = np.random.default_rng(2).normal(size=(6, 5))
+    mixture = PairKernel(*map(Spectrum.from_gram, (K, G)), alpha + delta * epsilon, (1.0, epsilon, delta), free)
+    product = Kronecker(
+        Spectrum.from_gram(K + delta * np.eye(6)), Spectrum.from_gram(G + epsilon * np.eye(5)), alpha, free_mean=free
+    )
+    grids.close(holdout(Problem(mixture, Y), letter), holdout(Problem(product, Y), letter), 1e-10)
+    grids.close(mixture.dual(Y), product.dual(Y), 1e-10)
+    without_shift = holdout(Problem(mixture.at(alpha), Y), letter)
+    assert grids.error(without_shift, holdout(Problem(product, Y), letter)) > 1e-3
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        free=[True, False],
+        missing=["5%", "50%", "rows", "rows and columns"],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_holes(shares, kinds, free, missing):
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, free, 0.4)
+    observed = grids.pattern(missing, Y.shape, np.random.default_rng(5))
+    P, given = pairs(*kernels, shares), Problem(pairing, np.where(observed, Y, np.nan), tol=1e-13)
+    grids.close(given.complete().labels[~observed], predicted(P, Y, observed, 0.4, free)[~observed], 1e-9)
+    found = holdout(given, "A")
+    for at in np.flatnonzero(observed):
+        seen = observed.ravel() & (np.arange(30) != at)
+        assert_allclose(found.flat[at], predicted(P, Y, seen, 0.4, free).flat[at], rtol=1e-8, atol=1e-9)
+
+
+@over(
+    covering(
+        shares=SHARES,
+        kinds=KINDS,
+        free=[True, False],
+        letter="BCD",
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_rows_and_columns_without_labels(shares, kinds, free, letter):
+    """What is left out is gone for cells without a label too."""
+    pairing, kernels, Y = posed(kinds, (6, 5), shares, free, 0.4)
+    observed = grids.pattern("rows and columns", Y.shape, np.random.default_rng(5))
+    found = holdout(Problem(pairing, np.where(observed, Y, np.nan), tol=1e-13), letter)
+    P = pairs(*kernels, shares)
+    for i, j in itertools.product(range(6), range(5)):
+        seen = observed.copy()
+        if letter in "BD":
+            seen[i, :] = False
+        if letter in "CD":
+            seen[:, j] = False
+        assert_allclose(found[i, j], predicted(P, Y, seen, 0.4, free)[i, j], rtol=1e-8, atol=1e-9)
+
+
+@over(
+    lines(
+        "shares message",
+        ((0.0, 0.0, 0.0), "one of them above"),
+        ((1.0, -0.1, 0.0), "at least 0"),
+        ((1.0, np.nan, 0.0), "at least 0"),
+        ((1.0, 0.0, 0.5), "each of the instances needs all directions of the instances, found 3 of 7"),
+    )
+)
+def test_shares_that_no_kernel_has(shares, message):
+    _, spectra = sides(("thin", "full"), (7, 4))
+    with pytest.raises(ValueError, match=message):
+        PairKernel(*spectra, 1.0, shares)
+
+
+def test_a_mean_that_nothing_determines():
+    """With a kernel that reaches no constant, and nothing to regularise, only what the kernel leaves tells the mean."""
+    pairing, _, Y = posed(("thin", "full"), (6, 5), (1.0, 0.0, 0.0), True, 0.0, constant=False)
+    residual = np.eye(6) - pairing.spectrum.matrix(np.ones(2))
+    weights = np.outer(residual.sum(axis=0), np.ones(5))
+    assert_allclose(pairing.grand_mean(Y), np.sum(weights * Y) / weights.sum(), rtol=1e-9)
+    for letter in LETTERS:
+        with pytest.raises(LeverageError, match="add a constant to both kernels"):
+            holdout(Problem(pairing, Y), letter)
