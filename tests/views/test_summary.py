@@ -163,7 +163,7 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
 def test_no_edge_is_no_warning(binary):
     X, Y, T = binary
     model = KroneckerRidgeCV([1e-6, 1.0, 10.0, 100.0, 1e6], setting="D").fit(X, Y, tasks=T)
-    assert summary_of(model).warnings == []
+    assert not [text for text in summary_of(model).warnings if "edge" in text]
 
 
 def test_zero_eigenvalues_are_warned_of(real):
@@ -175,7 +175,8 @@ def test_zero_eigenvalues_are_warned_of(real):
         model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, Y, tasks=np.eye(16))
     centring = np.eye(24) - 1 / 24
     n_clipped = int(np.sum(np.linalg.eigvalsh(centring @ K @ centring) < -1e-9))
-    (found,) = few(model).warnings  # the constant, for which there is no eigenvalue, is none of them
+    # The constant, for which there is no eigenvalue, is none of them.
+    (found,) = [text for text in few(model).warnings if "eigenvalues" in text]
     assert found.startswith(f"{n_clipped} of 24 eigenvalues of the instance kernel are zero")
     assert "clipped to zero" in found
 

@@ -56,6 +56,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
         "setting": getattr(estimator, "setting", found.origin.get("setting")),
         "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
         "score": getattr(estimator, "best_score_", found.origin.get("score")),
+        "baselines": getattr(estimator, "baselines_", found.origin.get("baselines")),
         "holdout": getattr(estimator, "holdout_method_", None),
         "instance_side": found.instances.in_words,
         "task_side": None if found.tasks is None else found.tasks.in_words,
@@ -81,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 def _line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items() if entry is not None)
+        return ", ".join(f"{key} {number(entry)}" for key, entry in value.items() if entry is not None)
     return shown(value, 3) if isinstance(value, list) else number(value)
 
 
