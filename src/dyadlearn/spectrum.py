@@ -46,7 +46,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import centred, from_complement, to_complement, with_ones
+from dyadlearn._centre import centred, to_complement, with_constant, with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
@@ -123,11 +123,13 @@ class Spectrum(Stored):
             symmetric = symmetric + 1.0
         elif constant == "free":
             # What leaves with the constant has left its rounding behind.
-            beside = float(xp.linalg.vector_norm(xp.mean(symmetric, axis=0))) * math.sqrt(n)
-            symmetric = to_complement(to_complement(symmetric).T)
+            beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
+            symmetric = to_complement(symmetric)
+            symmetric = to_complement(symmetric.T)
         if symmetric.shape[0] == 0:  # one row is all constant
             return cls(xp.zeros_like(gram[0, :]), 1, None, xp.ones_like(gram), None, constant)
         raw, vectors = eigh(symmetric)
+        del symmetric  # large
         size = largest(xp.abs(raw))
         # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
         _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
@@ -153,7 +155,7 @@ class Spectrum(Stored):
                 stacklevel=2,
             )
         if constant == "free":
-            return cls(*_and_constant(values, from_complement(vectors)), constant=constant)
+            values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant)
 
     @classmethod
@@ -188,7 +190,8 @@ class Spectrum(Stored):
         if is_free:
             features, means = centred(features)
             # What centring leaves of a feature that is constant: its rounding, which has a square too.
-            lost = n * (4.0 * epsilon(means) * float(xp.linalg.vector_norm(means))) ** 2
+            with np.errstate(over="ignore"):
+                lost = float(n * np.float64(4.0 * epsilon(means) * _length(means)) ** 2)
             features = to_complement(features)
         vectors, roots, rows = svd(features)
         with np.errstate(over="ignore", under="ignore"):
@@ -199,8 +202,9 @@ class Spectrum(Stored):
         values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
         if not is_free:
             return cls(values, n, components, vectors, None, constant)
-        values, n, _, vectors = _and_constant(values, from_complement(vectors))
-        return cls(values, n, _framed(components, xp.zeros_like(values[:-1])), vectors, None, constant)
+        components = _framed(components, xp.zeros_like(values))
+        values = xp.concat([values, zeros((1,), values)])
+        return cls(values, n, components, with_constant(vectors), None, constant)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
@@ -674,11 +678,11 @@ class Smoother:
         return product_like(self.spectrum.matrix(weights), labels)
 
 
-def _and_constant(values: Array, vectors: Array) -> tuple[Array, int, None, Array]:
-    """Return eigenvalues, number of rows, no components and eigenvectors with a free constant as last direction."""
-    xp, n = namespace(values), int(vectors.shape[0])
-    ones = zeros((n, 1), vectors) + 1.0 / math.sqrt(n)
-    return xp.concat([values, zeros((1,), values)]), n, None, xp.concat([vectors, ones], axis=1)
+def _length(vector: Array) -> float:
+    """Return the Euclidean norm of a vector (n,) whose squares may leave the range of the dtype."""
+    xp = namespace(vector)
+    size = largest(xp.abs(vector))
+    return size * float(xp.linalg.vector_norm(vector / size)) if 0 < size < math.inf else size
 
 
 def _framed(components: Array, last: Array) -> Array:

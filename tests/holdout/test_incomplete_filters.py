@@ -135,6 +135,7 @@ def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
     """Iterated ridge, left out, is a ridge of one on the kernel (I − H)⁻¹ − I that is really fitted again."""
     weights = np.random.default_rng(3).uniform(0.3, 3.0, size=(M, Q)) if weighted else None
     options = {"kernel": "rbf", "task_kernel": "rbf", "filter": IteratedTikhonov(2), "task_filter": IteratedTikhonov(2)}
+    options["fit_intercept"] = False
     model = TwoStepRidge(0.5, 0.2, tol=1e-12, **options).fit(X, HOLES, tasks=T, sample_weight=weights)
     problem, kernels = model._problem(), []
     for spectrum, alpha in zip(problem.pairing.spectra, (0.5, 0.2), strict=True):
@@ -145,7 +146,8 @@ def test_a_filter_is_ridge_regression_with_its_own_kernel(weighted):
         for task_group in range(2):
             i, j = ~np.equal(GROUPS, group), ~np.equal(TASK_GROUPS, task_group)
             K, G = kernels[0][np.ix_(i, i)], kernels[1][np.ix_(j, j)]
-            again = TwoStepRidge(1.0, 1.0, kernel="precomputed", task_kernel="precomputed", tol=1e-12)
+            kernel = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
+            again = TwoStepRidge(1.0, 1.0, tol=1e-12, **kernel)
             again.fit(K, HOLES[np.ix_(i, j)], tasks=G, sample_weight=None if weights is None else weights[np.ix_(i, j)])
             expected = again.predict(kernels[0][np.ix_(~i, i)], kernels[1][np.ix_(~j, j)])
             assert_allclose(found[np.ix_(~i, ~j)], expected, atol=1e-8)
@@ -171,7 +173,8 @@ def test_a_filter_that_refits_is_believed():
 def test_what_the_rest_does_not_determine_is_refused():
     """Four directions kept whole, and four rows that stay: any label of the others would be met."""
     labels = np.where(np.arange(M * Q).reshape(M, Q) % 9 == 0, np.nan, Y)
-    model = TwoStepRidge(1e-9, 1.0, task_kernel="rbf", filter=SpectralCutoff()).fit(X, labels, tasks=T)
+    options = {"task_kernel": "rbf", "filter": SpectralCutoff(), "fit_intercept": False}
+    model = TwoStepRidge(1e-9, 1.0, **options).fit(X, labels, tasks=T)
     with pytest.raises(LeverageError, match=r"4 of 7 rows are missing and have leverage 1 \(positions 3, 4, 5, 6\)"):
         model.holdout("B", groups=np.array([0, 0, 0, 1, 1, 1, 1]))
 

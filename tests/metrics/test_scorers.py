@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
 
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, metrics
@@ -30,7 +30,12 @@ STACK = RNG.normal(size=(2, 3, 6, 5))
         ("average_precision", metrics.average_precision),
         ("concordance_index", metrics.concordance_index),
         ("neg_mean_squared_error", lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options)),
+        ("neg_mean_absolute_error", lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options)),
+        ("neg_root_mean_squared_error", lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options)),
         ("r2", metrics.r2),
+        ("ic_index", metrics.ic_index),
+        ("pearson", metrics.pearson),
+        ("spearman", metrics.spearman),
         ("precision_at_2", lambda Y, F, **options: metrics.precision_at_k(Y, F, 2, **options)),
         ("recall_at_12", lambda Y, F, **options: metrics.recall_at_k(Y, F, 12, **options)),
         ("ndcg_at_2", lambda Y, F, **options: metrics.ndcg_at_k(Y, F, 2, **options)),
@@ -153,7 +158,7 @@ def test_unknown_names(name, hint):
 
 
 def test_bad_scoring():
-    with pytest.raises(ValueError, match=r"or a function\.$"):
+    with pytest.raises(ValueError, match=r"a name or scorer of scikit-learn for regression, or a function\.$"):
         scorer("zzz")
     with pytest.raises(TypeError, match=r"a name or a function of \(Y, F\), found None"):
         scorer(None)
@@ -163,9 +168,11 @@ def test_bad_scoring():
         scorer(largest_gap, k=3)
 
 
-def test_a_scorer_of_scikit_learn_is_refused_with_what_to_give_instead():
-    for bad in (make_scorer(mean_absolute_error, greater_is_better=False), get_scorer("r2"), lambda F: 0.0):
-        with pytest.raises(TypeError, match=r"^scoring must be a name, such as 'r2', or a function of labels and pred"):
+def test_functions_of_one_or_three_are_refused():
+    for bad in (lambda F: 0.0, lambda estimator, X, y: 0.0):
+        with pytest.raises(
+            TypeError, match=r"^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu"
+        ):
             scorer(bad)
     assert scorer(lambda Y, F, worst=True: 0.0)(Y, STACK).tolist() == [[0.0] * 3] * 2
     assert scorer(lambda *grids: 1.0)(Y, STACK[0, 0]) == 1.0

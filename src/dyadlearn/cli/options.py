@@ -25,6 +25,7 @@ __all__ = [
     "Force",
     "Instances",
     "InstancesSmiles",
+    "Intercept",
     "Json",
     "LabelOptions",
     "Labels",
@@ -62,6 +63,13 @@ ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model fi
 MODELS = ("two-step", "kronecker", "independent", "online")
 
 ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
+Intercept = Annotated[
+    bool,
+    typer.Option(
+        "--intercept/--no-intercept",
+        help="With an overall mean and main effects of instances and tasks, or only with products of both sides.",
+    ),
+]
 Scoring = Annotated[
     str | None,
     typer.Option(help="What is best, such as roc_auc or r2; by default roc_auc for two values, else squared error."),

@@ -227,8 +227,10 @@ class _Matrices:
         shrinkage, remainder = self._side.shrinkage, self._side.remainder  # f = 1 where λ vanishes
         if not self.has_constant:
             return shrinkage / remainder
-        xp = namespace(shrinkage)
-        return xp.concat([shrinkage[:-1] / remainder[:-1], xp.zeros_like(shrinkage[:1])])
+        xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
+        # Any value will do, for dual parameters sum to zero; with one, the kernel of all rows needs no ridge.
+        own = 0.0 if self.ridge else largest(weights, 1.0)
+        return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + own])
 
     @cached_property
     def _kernel(self) -> Array:

@@ -21,7 +21,7 @@ from dyadlearn._checks import (
 )
 from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels, symmetric_grid
@@ -339,8 +339,8 @@ class PairwiseRidge(PairModel, stored=False):
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
         return grid.restore(held_out)
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
-        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None
 
     def _held_out(self, setting: Setting, **labels: Any) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
 
@@ -241,7 +242,7 @@ class TwoStepRidge(PairwiseRidge):
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
-class KroneckerRidge(PairwiseRidge):
+class KroneckerRidge(ProcessRidge):
     r"""Kernel ridge regression on pairs, with the product of both kernels.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -285,6 +286,8 @@ class KroneckerRidge(PairwiseRidge):
         Iterations of the solver; 1 for a closed form.
     residual_ : float
         Relative residual of the solved system; 0 for a closed form.
+    scale_ : float
+        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)

@@ -41,6 +41,7 @@ from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotate
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
 from dyadlearn.pairing.leaving import Members, nothing_left
+from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
@@ -100,6 +101,11 @@ class Pairing(ABC):
     def pair_spectrum(self) -> tuple[Array, ...]:
         """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
         return ()
+
+    @property
+    def process(self) -> Process | None:
+        """The Gaussian process whose mean, given the labels, is what the model predicts; None where there is none."""
+        return None
 
     @property
     @abstractmethod

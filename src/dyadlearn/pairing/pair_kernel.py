@@ -174,9 +174,9 @@ class PairKernel(PairOperators):
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
         if not self.free_mean:
-            return _Labels(self.spectra, Y)
+            return _Labels(self.grid_spectra, Y)
         offset = float(namespace(Y).mean(Y))
-        return _Labels(self.spectra, Y - offset, offset)
+        return _Labels(self.grid_spectra, Y - offset, offset)
 
     def _rotated(self, Y: Array) -> Array:
         return self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
@@ -246,7 +246,7 @@ class PairKernel(PairOperators):
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.spectra)
+        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
         dual = sandwich(U, working._phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
@@ -282,13 +282,18 @@ class PairKernel(PairOperators):
         grid, total, _, factor = self._constant
         left = grid / slack
         left *= factor
+        leaving = grid * self._n_leaving(Y)
         sums = Y - held_out
-        sums *= -grid
+        sums *= -leaving
         sums += float(namespace(Y).sum(grid * Y))
-        weights = total - grid * left
+        weights = total - leaving * left
         left *= mean_of_others(sums, weights, _least(Y, total), "cells")
         held_out += left
         return held_out
+
+    def _n_leaving(self, Y: Array) -> Array | float:
+        """Return how many cells, all alike, leave with each in setting A."""
+        return 1.0
 
     def _check_mean(self) -> None:
         if self.free_mean and self._working()._mean_is_null:
@@ -301,7 +306,7 @@ class PairKernel(PairOperators):
         self, Y: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
     ) -> Array:
         """Return setting D for each of some regularisations, shape (n, m, q)."""
-        sides, groups = self.spectra, (members, task_members)
+        sides, groups = self.grid_spectra, (members, task_members)
         return new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:

@@ -173,9 +173,9 @@ def scored(
 
 
 def refined_alphas(
-    problem: Problem, setting: Setting, free: Sequence[bool], left_out: LeftOut
+    problem: Problem, setting: Setting, scoring: Any, free: Sequence[bool], left_out: LeftOut
 ) -> tuple[dict[str, float], float]:
-    """Minimise the mean squared error over the logarithms of the free regularisations.
+    """Maximise a score over the logarithms of the free regularisations.
 
     The simplex of Nelder and Mead starts at the regularisations of `problem` and needs no derivatives. Where nothing
     better than the start is found, but for rounding, the start is returned: it is the most regularised of its equals.
@@ -184,6 +184,8 @@ def refined_alphas(
     ----------
     problem : Problem
     setting : Setting
+    scoring : str, callable or Scorer
+        That changes little where the predictions do, as errors do and ranks do not.
     free : (bool, bool)
         Which of `alpha` and `task_alpha` may move.
     left_out : (groups, task_groups, cv)
@@ -204,15 +206,15 @@ def refined_alphas(
         values[moving] = np.exp(np.clip(logarithms, -50.0, 50.0))
         return values
 
-    def error(logarithms: np.ndarray) -> float:
+    def loss(logarithms: np.ndarray) -> float:
         alpha, task_alpha = [*point(logarithms), 1.0][:2]
-        given = ([alpha], [task_alpha], [setting], "neg_mean_squared_error", left_out)
+        given = ([alpha], [task_alpha], [setting], scoring, left_out)
         return -float(scored(problem, *given, progress=False)[setting.value].squeeze())
 
     begin = np.log(start[moving])
-    best, score = start, -error(begin)
+    best, score = start, -loss(begin)
     if moving.size:
-        found = minimize(error, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
+        found = minimize(loss, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
         if not as_good(np.asarray(score), -float(found.fun)):
             best, score = point(found.x), -float(found.fun)
     return dict(zip(names, best.tolist(), strict=True)), score
@@ -234,16 +236,21 @@ def _swept(
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
-    squared = scoring == "neg_mean_squared_error"
-    problem.pairing.sweep(Y, alphas, task_alphas, *members).check_memory(settings, per_stack, squared=squared)
+    # Where squared errors tell the score, they may be known without predictions.
+    told = {setting: scorers[setting].of_squared_errors for setting in settings}
+    closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
+    whole = problem.pairing.sweep(Y, alphas, task_alphas, *members)
+    for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
+        if some:
+            whole.check_memory(some, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(
             wanted: Sequence[Setting], rows: Sequence[float], columns: Sequence[float]
         ) -> dict[Setting, np.ndarray]:
             sweep = problem.pairing.sweep(Y, rows, columns, *members)
-            errors = sweep.squared_errors(wanted, per_stack) if squared else {}
-            scores = {setting: -found for setting, found in errors.items()}
+            errors = sweep.squared_errors([setting for setting in wanted if setting in closed], per_stack)
+            scores = {setting: closed[setting](found) for setting, found in errors.items()}
             bar.advance(len(rows) * len(columns) * len(scores))
             left = [setting for setting in wanted if setting not in scores]
             scores |= {setting: np.empty((len(rows), len(columns))) for setting in left}

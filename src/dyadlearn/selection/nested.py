@@ -24,6 +24,8 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
+from dyadlearn.holdout import Units
+from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
@@ -31,6 +33,7 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.selection.baselines import scored_means
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -54,6 +57,8 @@ class NestedScore:
         The same for the tasks, where the model has such a regularisation.
     predictions : array or frame of shape (m, q)
         Every cell as predicted by the fold that left it out, in the form the labels came in.
+    baselines : dict of str to float
+        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
     """
 
     score: float
@@ -62,6 +67,7 @@ class NestedScore:
     alphas: np.ndarray
     task_alphas: np.ndarray | None
     predictions: Any
+    baselines: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,8 @@ def nested_score(
     _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
     labels = scored_labels(replace(inner._problem(), Y=Y, weights=None), F, setting)
-    score = float(judge(labels, F, setting=setting, tie_tolerance=None))
+    prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
@@ -213,6 +220,7 @@ def nested_score(
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
         predictions=grid.restore(F),
+        baselines=scored_means(means, prepared),
     )
 
 
@@ -284,22 +292,24 @@ def bootstrap_interval(
             raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
     judge = scorer(scoring)
     prepared = judge.prepare(labels, average=where, tie_tolerance=None)
-    score, each = float(prepared(predicted)), None
-    if isinstance(prepared, Metric) and (where, over) in (("instance", "instances"), ("task", "tasks")):
-        # The score of a row does not depend on the other rows: it is computed once.
-        each = np.full(m if over == "instances" else q, np.nan)
-        each[prepared.rows] = to_numpy(prepared.each(predicted))
+    score, by_row = float(prepared(predicted)), None
+    if (where, over) in (("instance", "instances"), ("task", "tasks")):
+        # Where the score of a row does not depend on the other rows, it is computed once.
+        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
+    each = np.full(m if over == "instances" else q, np.nan)
+    if by_row is not None:
+        each[by_row.rows] = to_numpy(by_row.each(predicted))
     random, scores = check_random_state(random_state), np.empty(int(n_resamples))
     for resample in range(len(scores)):
         rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
         columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
-        if each is None:
+        if by_row is None:
             drawn = take_block(labels, rows, columns), take_block(predicted, rows, columns)
             scores[resample] = _score_or_nan(judge, *drawn, average=where)
         else:
             own = each[rows if over == "instances" else columns]
             defined = own[~np.isnan(own)]
-            scores[resample] = defined.mean() if defined.size else np.nan
+            scores[resample] = by_row.combined(defined) if defined.size else np.nan
     scores = scores[~np.isnan(scores)]
     if not scores.size:
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,15 +21,17 @@ from dyadlearn._tables import Table, in_order
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, plan
 from dyadlearn.holdout.lone import scored_labels
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
+from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
@@ -61,6 +63,8 @@ class Result:
         Why there is no score.
     labels : array of shape (m, q) or None
         What the predictions are compared with.
+    baselines : dict of str to float
+        What simple means reach, held out alike, by their names; none where there are no predictions.
     """
 
     setting: Setting
@@ -71,6 +75,7 @@ class Result:
     method: str
     trouble: str | None = None
     labels: np.ndarray | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,32 +171,30 @@ class Evaluation:
     def _result(self, setting: Setting) -> Result:
         try:
             if self.is_as_searched:
-                predictions, method = model_holdout(self.model, setting)
+                found = model_holdout(self.model, setting)
             else:
-                predictions, method = planned_holdout(self.model, self._plan(setting))
+                found = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
             return Result(setting, None, float("nan"), {}, 0, "none", str(error))
+        problem = self.model._problem()
         try:
-            scored = scored_labels(self.model._problem(), predictions, setting)
+            scored = scored_labels(problem, found.predictions, setting)
         except ValueError as error:
-            return Result(setting, None, float("nan"), {}, 0, method, str(error))
-        held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (predictions, scored))
+            return Result(setting, None, float("nan"), {}, 0, found.method, str(error))
+        held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (found.predictions, scored))
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
-        given = (setting, labels, held_out)
-        others = {name: self._score(scorer(name), *given)[0] for name in names if name != self.judge.name}
-        score, n_undefined, trouble = self._score(self.judge, *given)
-        return Result(setting, held_out, score, others, n_undefined, method, trouble, labels)
-
-    def _score(
-        self, judge: Scorer, setting: Setting, labels: np.ndarray, held_out: np.ndarray
-    ) -> tuple[float, int, str | None]:
-        """Return a score, how many instances or tasks it leaves out, and why there is none."""
-        try:
-            prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
-        except ValueError as error:  # undefined for these labels
-            return float("nan"), 0, str(error)
-        return float(prepared(held_out)), prepared.n_undefined, None
+        others = {}
+        for name in names:
+            if name != self.judge.name:
+                prepared, _ = _prepared(scorer(name), setting, labels)
+                others[name] = float("nan") if prepared is None else float(prepared(held_out))
+        prepared, trouble = _prepared(self.judge, setting, labels)
+        if prepared is None:
+            return Result(setting, held_out, float("nan"), others, 0, found.method, trouble, labels)
+        means = baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F)))
+        given = (others, prepared.n_undefined, found.method, None, labels, means)
+        return Result(setting, held_out, float(prepared(held_out)), *given)
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""
@@ -424,6 +427,8 @@ def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
                 f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
                 f"{of}: their labels are all alike, or missing. The score is the mean of the others."
             )
+        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines)
+        found += [] if said is None else [said]
     return found
 
 
@@ -442,7 +447,7 @@ def _zeros(model: PairwiseRidge) -> list[str]:
     """Tell of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
     for name, side in zip(("instance", "task"), dict.fromkeys(model._sides()), strict=False):
-        zeros = int(np.count_nonzero(to_numpy(side.spectrum.values) <= 0))
+        zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
@@ -486,3 +491,11 @@ def _remarks(
         words = problem.pairing.words
         found.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return found
+
+
+def _prepared(judge: Scorer, setting: Setting, labels: np.ndarray) -> tuple[PreparedScorer | None, str | None]:
+    """Return a score made ready for labels, or none and why it is undefined for them."""
+    try:
+        return judge.prepare(labels, setting=setting, tie_tolerance=None), None
+    except ValueError as error:
+        return None, str(error)

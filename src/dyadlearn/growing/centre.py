@@ -1,0 +1,118 @@
+r"""Means that keep their digits, and features taken from them.
+
+An unpenalised constant needs features about their mean, and the mean moves with every row that comes or goes. A second
+moment about zero would lose as many digits as the mean is larger than the spread; moments about the mean, which are
+merged and taken apart again as
+
+.. math:: \mathbf{C} = \mathbf{C}_1 + \mathbf{C}_2 + \frac{n_1n_2}{n_1+n_2}\,(\bar{\boldsymbol\phi}_2 -
+          \bar{\boldsymbol\phi}_1)(\bar{\boldsymbol\phi}_2-\bar{\boldsymbol\phi}_1)^\top,
+
+lose none, and need no origin that all who merge must have agreed on. A mean is two numbers for each feature, the mean
+as rounded and what is missing to it: after any number of changes it is right to the rounding of the spread, not to
+that of an offset, however large.
+
+Sparse features stay as they are, since about their mean they would be dense: their moments are corrected afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, is_sparse, matmul, namespace, zeros
+from dyadlearn._centre import with_ones
+
+__all__ = ["centred", "difference", "mean_of", "moments", "moved", "no_mean", "outer", "value", "with_constants"]
+
+
+def no_mean(width: int, like: Array) -> Array:
+    """Return the mean (2, width) of no rows, which is taken for zero."""
+    return zeros((2, width), like)
+
+
+def mean_of(matrix: Array) -> Array:
+    """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
+
+    Of a feature that is the same in all rows it is that number, to the last bit: about it nothing is left.
+    """
+    if is_sparse(matrix):
+        rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / matrix.shape[0]
+        lowest, highest = (end(axis=0).toarray().reshape(-1) for end in (matrix.min, matrix.max))
+        rough = np.where(lowest == highest, lowest, rough)
+        return _exact_sum(rough, np.zeros_like(rough))
+    xp = namespace(matrix)
+    rough = xp.mean(matrix, axis=0)
+    rough = xp.where(xp.all(matrix == matrix[:1, :], axis=0), matrix[0, :], rough)
+    return _exact_sum(rough, xp.mean(matrix - rough, axis=0))
+
+
+def value(mean: Array) -> Array:
+    """Return a mean (2, d) as one number for each feature, shape (d,)."""
+    return mean[0, :] + mean[1, :]
+
+
+def difference(mean: Array, other: Array) -> Array:
+    """Return a mean less another one, shape (d,)."""
+    return (mean[0, :] - other[0, :]) + (mean[1, :] - other[1, :])
+
+
+def moved(mean: Array, step: Array) -> Array:
+    """Return a mean (2, d) moved by a step (d,)."""
+    return _exact_sum(mean[0, :], mean[1, :] + step)
+
+
+def centred(matrix: Array, mean: Array) -> Array:
+    """Return features (n, d) less their mean; sparse ones as they are."""
+    return matrix if is_sparse(matrix) else (matrix - mean[0, :]) - mean[1, :]
+
+
+def with_constants(matrix: Array, mean: Array) -> Array:
+    r"""Return rows that multiply coefficients (d + 2, p) of features about their mean.
+
+    Below those of the features stand the values :math:`\mathbf{b}` at the mean, and :math:`-\bar{\boldsymbol\phi}^\top`
+    times those of the features. Dense rows are :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1, 0]`, which keeps the
+    digits of large offsets, sparse ones :math:`[\boldsymbol\phi, 1, 1]`, which keeps their zeros.
+
+    Parameters
+    ----------
+    matrix : array or sparse matrix of shape (n, d)
+        In double precision.
+    mean : array of shape (2, d)
+
+    Returns
+    -------
+    array or sparse array of shape (n, d + 2)
+    """
+    if is_sparse(matrix):
+        return with_ones(with_ones(matrix))
+    rows = with_ones(centred(matrix, mean))
+    return namespace(rows).concat([rows, namespace(rows).zeros_like(rows[:, :1])], axis=1)
+
+
+def moments(matrix: Array) -> tuple[Array, Array, Array]:
+    r"""Return the mean (2, d) of rows, the Gram matrix (d, d) about it, and which features are not constant (d,)."""
+    mean = mean_of(matrix)
+    about = centred(matrix, mean)
+    gram = matmul(about.T, about)
+    xp = namespace(gram)
+    squares = xp.linalg.diagonal(gram)
+    if not is_sparse(matrix):
+        return mean, gram, squares > 0
+    # What a correction leaves of a feature that is the same in all rows is rounding, and must not be learnt from.
+    squares = squares.copy()
+    gram -= matrix.shape[0] * outer(mean[0, :], mean[0, :])
+    varies = np.diagonal(gram) > matrix.shape[0] * epsilon(gram) * squares
+    gram[~varies, :] = 0.0
+    gram[:, ~varies] = 0.0
+    return mean, gram, varies
+
+
+def outer(first: Array, second: Array) -> Array:
+    """Return the products (d, p) of two vectors."""
+    return first[:, None] * second[None, :]
+
+
+def _exact_sum(first: Array, second: Array) -> Array:
+    """Return sums as rounded and what rounding took of them, shape (2, d)."""
+    total = first + second
+    back = total - first
+    return namespace(total).stack([total, (first - (total - back)) + (second - back)], axis=0)
