@@ -23,7 +23,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, row_blocks, take_block, take_rows, with_diagonal, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    itemsize,
+    namespace,
+    row_blocks,
+    take_block,
+    take_rows,
+    with_diagonal,
+    zeros,
+)
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.filters import Tikhonov
