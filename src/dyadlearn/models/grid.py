@@ -332,4 +332,4 @@ class KroneckerRidge(PairwiseRidge):
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:
             return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        return Kronecker(side.spectrum, task_side.spectrum, alpha)
+        return Kronecker(side.spectrum, task_side.spectrum, alpha, free_mean=side.spec.constant is not None)
