@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 
 ESTIMATORS = [
     IndependentTaskRidge(),
     IndependentTaskRidge(kernel="precomputed"),
     KroneckerRidge(),
     KroneckerRidge(kernel="precomputed"),
+    PairKernelRidge(per_task=0.5, per_instance=0.5),
+    PairKernelRidge(kernel="precomputed"),
     TwoStepRidge(),
     TwoStepRidge(kernel="precomputed"),
 ]

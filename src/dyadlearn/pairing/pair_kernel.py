@@ -191,6 +191,23 @@ class PairKernel(PairOperators):
         rotated -= mean * rows.inside[:, None] * columns.inside[None, :]
         return rotated, mean + labels.offset
 
+    def _weighed(self, Y: Array) -> tuple[Array, float]:
+        """Return the dual parameters, rotated, and the free mean; no more arrays than it takes without one."""
+        if not self.free_mean or self._mean_is_null or self._outside_square:
+            rotated, mean = self._centred(Y)
+            rotated *= self._phi
+            return rotated, mean
+        labels = self._labels(Y)
+        rotated, offset, (rows, columns) = self._rotated(labels.Y), labels.offset, self._ones
+        del labels
+        phi = self._phi
+        rotated *= phi
+        mean = float(rows.inside @ (rotated @ columns.inside)) / float(rows.inside**2 @ (phi @ columns.inside**2))
+        phi *= (mean * rows.inside)[:, None]
+        phi *= columns.inside[None, :]
+        rotated -= phi
+        return rotated, mean + offset
+
     def grand_mean(self, Y: Array) -> float:
         """Return the mean that no penalty holds, for labels (m, q); zero where there is none."""
         return self._working()._centred(Y)[1] if self.free_mean else 0.0
@@ -204,9 +221,8 @@ class PairKernel(PairOperators):
         Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
-        working, (product, per_task, per_instance) = self._working(), self.shares
-        rotated, mean = working._centred(Y)
-        rotated *= working._phi
+        product, per_task, per_instance = self.shares
+        rotated, mean = self._working()._weighed(Y)
         if product not in (0.0, 1.0):
             rotated *= product
         xp = namespace(rotated)
@@ -424,7 +440,9 @@ class PairKernel(PairOperators):
         side, tasks = sides
         rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
         turning = rotated + max(rows * tasks.rank, side.rank * columns) + rows * columns
-        return side.basis + tasks.basis + max(side.rank * shape[1] + rotated, 4 * rotated, turning)
+        # Labels are copied without their average, where a mean is free.
+        turned = shape[0] * shape[1] + side.rank * shape[1] + rotated
+        return side.basis + tasks.basis + max(turned, 4 * rotated, turning)
 
     @classmethod
     def completion_numbers(
