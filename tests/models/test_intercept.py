@@ -504,3 +504,20 @@ def test_a_constant_costs_no_more_than_a_digit(name, setting, alphas):
             expected = exact_holdout(name, labels, setting, alphas, constant)
         lost[constant] = float(np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max())
     assert lost[True] <= 10 * max(lost[False], 2e-15), lost
+
+
+def test_rows_that_stand_alone_keep_their_digits_with_weights():
+    """Where all but one of their likes stand twice, so that leverage is 1 but for λ: 1 − h is no difference."""
+    rows = np.random.default_rng(7).normal(size=(4, 3))[[0, 0, 1, 2, 2, 3]]
+    K, labels = rows @ rows.T, np.random.default_rng(8).normal(size=6)
+    w, alpha = np.array([3.0, 1.0, 3.0, 1.0, 1.0, 2.0]), 3e-7
+    model = IndependentTaskRidge(alpha, kernel="precomputed").fit(K, labels, sample_weight=w)
+    with mpmath.workdps(40):
+        for i in range(6):
+            o = [a for a in range(6) if a != i]
+            system = mpmath.matrix(
+                [[K[a, b] + (alpha / w[a] if a == b else 0) for b in o] + [1] for a in o] + [[1] * 5 + [0]]
+            )
+            solved = list(mpmath.lu_solve(system, mpmath.matrix([*labels[o], 0])))
+            expected = float(mpmath.fdot(solved, [*K[i, o], 1]))
+            assert_allclose(model.holdout("B")[i], expected, rtol=1e-6)

@@ -146,8 +146,13 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             if matrices.has_constant:
                 inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
             own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
-            fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
-            held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
+            slack = own if column.weights is None else own / column.weights
+            if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
+                # What a border leaves of an inverse is a difference.
+                fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
+            else:
+                fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
+                held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
         else:
             coefficients, solver = found
             fitted = side.spectrum.vectors @ coefficients
@@ -228,8 +233,9 @@ class _Matrices:
         if not self.has_constant:
             return shrinkage / remainder
         xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
-        # Any value will do, for dual parameters sum to zero; with one, the kernel of all rows needs no ridge.
-        own = 0.0 if self.ridge else largest(weights, 1.0)
+        # Any value will do, for dual parameters sum to zero. That of the least direction leaves the system as regular
+        # as it is without a constant.
+        own = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
         return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + own])
 
     @cached_property

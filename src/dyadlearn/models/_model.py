@@ -157,7 +157,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         >>> from dyadlearn import IndependentTaskRidge
         >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
         >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
-        array([2., 3.])
+        array([5., 5.])
         """
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)

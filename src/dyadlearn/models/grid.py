@@ -162,7 +162,7 @@ class TwoStepRidge(PairwiseRidge):
     >>> kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
     >>> model = TwoStepRidge(alpha=1.0, task_alpha=1.0, **kernels).fit(K, np.array([[101.0, 100], [100, 101]]), tasks=G)
     >>> model.predict([[0.0, 1.0]], tasks=[[0.0, 1.0]])
-    array([[100.5625]])
+    array([[100.625]])
     """
 
     def __init__(

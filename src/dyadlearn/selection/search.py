@@ -507,7 +507,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20, 3))
     >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
-    >>> IndependentTaskRidgeCV(alphas=[0.1, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
+    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
     """
 

@@ -293,7 +293,7 @@ def recommend(
     >>> X, T = np.repeat(np.eye(2), 2, axis=0), np.repeat(np.eye(2), 2, axis=0)
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, Y, tasks=T)
     >>> recommend(model, instance=1, k=1)
-    Recommendations(1 task for 1: 1 (0.88))
+    Recommendations(1 task for 1: 1 (0.939))
     """
     if (instance is None) == (task is None):
         raise ValueError("Say what to recommend for: give either instance= or task=.")
