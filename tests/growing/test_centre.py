@@ -8,7 +8,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn.growing.centre import centred, difference, mean_of, moments, moved, value, with_constants
+from dyadlearn.growing.centre import about, centred, difference, mean_of, moments, moved, value, with_constants
 from sweeps import every, over
 
 
@@ -46,7 +46,7 @@ def test_a_mean_stays_right_however_often_it_moves():
 @over(every(wrap=[np.asarray, sparse.csr_array], number=[0.7, 1 / 3, -1e8 / 7]))
 def test_of_features_that_never_change_nothing_is_left(wrap, number):
     matrix = np.full((777, 2), number)
-    mean, gram, _ = moments(wrap(matrix))
+    mean, gram = moments(wrap(matrix))
     assert_array_equal(mean, [[number] * 2, [0.0] * 2])
     assert not gram.any()
 
@@ -55,11 +55,26 @@ def test_of_features_that_never_change_nothing_is_left(wrap, number):
 def test_moments(wrap):
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.5)
-    mean, gram, varies = moments(wrap(matrix))
-    about = matrix - matrix.mean(axis=0)
+    mean, gram = moments(wrap(matrix))
+    wanted = matrix - matrix.mean(axis=0)
     assert_allclose(value(mean), matrix.mean(axis=0), atol=1e-15)
-    assert_allclose(gram, about.T @ about, rtol=1e-12, atol=1e-13)
-    assert varies.all()
+    assert_allclose(gram, wanted.T @ wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_sparse_features_that_every_row_has_keep_their_digits():
+    rng = np.random.default_rng(0)
+    year, rare = 2000.0 + np.round(rng.normal(size=100) * 64) / 64, rng.normal(size=100) * (rng.random(100) < 0.2)
+    matrix = np.column_stack([year + 1e9, rare, np.full(100, 1 / 3)])
+    twice = sparse.csr_array(sparse.coo_array((np.ones(4), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2)))
+    mean, gram = moments(sparse.csr_array(matrix))
+    dense_mean, dense_gram = moments(matrix)
+    assert_allclose(gram, dense_gram, rtol=1e-12, atol=1e-13)
+    assert_allclose(difference(mean, dense_mean), 0.0, atol=1e-14)
+    rows, rest = about(sparse.csr_array(matrix), mean)
+    assert sparse.issparse(rows)
+    assert rows.nnz == 200 + (rare != 0).sum()
+    assert_allclose(rows.toarray() - rest, centred(matrix, dense_mean), atol=1e-13)
+    assert_allclose(moments(twice)[1], moments(twice.toarray())[1])  # entries that stand there twice
 
 
 def test_rows_with_constants():

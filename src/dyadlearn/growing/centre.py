@@ -11,17 +11,21 @@ lose none, and need no origin that all who merge must have agreed on. A mean is 
 as rounded and what is missing to it: after any number of changes it is right to the rounding of the spread, not to
 that of an offset, however large.
 
-Sparse features stay as they are, since about their mean they would be dense: their moments are corrected afterwards.
+Sparse features stay sparse. Those that every row has, such as a constant or a year, are brought about their mean in
+place, number by number; about theirs the others would be dense, and their moments are corrected afterwards, which costs
+no digits: with zeros among them, no feature has a mean that is large beside its spread.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
-from dyadlearn._array import Array, epsilon, is_sparse, is_transposed, matmul, namespace, zeros
+from dyadlearn._array import Array, is_sparse, is_transposed, matmul, namespace, zeros
 from dyadlearn._centre import with_ones
 
 __all__ = [
+    "about",
     "centred",
     "difference",
     "in_rows",
@@ -52,14 +56,15 @@ def no_mean(width: int, like: Array) -> Array:
 def mean_of(matrix: Array) -> Array:
     """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
 
-    Of a feature that is the same in all rows it is that number, to the last bit: about it nothing is left. (What
-    dense ones differ from a rough mean by are equal multiples of its last bit, and their mean has no rounding.)
+    Of a feature that is the same in all rows it is that number, to the last bit, and about it nothing is left: what it
+    differs from a rough mean by are equal multiples of the last bit, whose mean has no rounding.
     """
     if is_sparse(matrix):
-        rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / matrix.shape[0]
-        lowest, highest = (end(axis=0).toarray().reshape(-1) for end in (matrix.min, matrix.max))
-        rough = np.where(lowest == highest, lowest, rough)
-        return _exact_sum(rough, np.zeros_like(rough))
+        n, d = matrix.shape
+        rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / n
+        stored, full = _full_columns(matrix)
+        gaps = np.bincount(stored.indices, weights=stored.data - rough[stored.indices], minlength=d) / n
+        return _exact_sum(rough, np.where(full, gaps, 0.0))
     xp = namespace(matrix)
     rough = xp.mean(matrix, axis=0)
     return _exact_sum(rough, xp.mean(matrix - rough, axis=0))
@@ -81,8 +86,31 @@ def moved(mean: Array, step: Array) -> Array:
 
 
 def centred(matrix: Array, mean: Array) -> Array:
-    """Return features (n, d) less their mean; sparse ones as they are."""
-    return matrix if is_sparse(matrix) else (matrix - mean[0, :]) - mean[1, :]
+    """Return dense features (n, d) less their mean."""
+    return (matrix - mean[0, :]) - mean[1, :]
+
+
+def about(matrix: Array, mean: Array) -> tuple[Array, Array | None]:
+    """Return features (n, d) less their mean, as far as they stay sparse, and what is still to be subtracted (d,).
+
+    Of dense ones nothing is: None.
+    """
+    if not is_sparse(matrix):
+        return centred(matrix, mean), None
+    stored, full = _full_columns(matrix)
+    places = stored.indices
+    data = np.where(full[places], (stored.data - mean[0, places]) - mean[1, places], stored.data)
+    thin = sparse.csr_array((data, places, stored.indptr), shape=matrix.shape)
+    return thin, np.where(full, 0.0, value(mean))
+
+
+def _full_columns(matrix: Array) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return a sparse matrix (n, d) row by row, each entry once, and which columns have one in every row (d,)."""
+    stored = sparse.csr_array(matrix)
+    if not stored.has_canonical_format:
+        stored = stored.copy()
+        stored.sum_duplicates()
+    return stored, np.bincount(stored.indices, minlength=stored.shape[1]) == stored.shape[0]
 
 
 def with_constants(matrix: Array, mean: Array) -> Array:
@@ -108,22 +136,14 @@ def with_constants(matrix: Array, mean: Array) -> Array:
     return namespace(rows).concat([rows, namespace(rows).zeros_like(rows[:, :1])], axis=1)
 
 
-def moments(matrix: Array) -> tuple[Array, Array, Array]:
-    r"""Return the mean (2, d) of rows, the Gram matrix (d, d) about it, and which features are not constant (d,)."""
+def moments(matrix: Array) -> tuple[Array, Array]:
+    """Return the mean (2, d) of rows, and the Gram matrix (d, d) about it."""
     mean = mean_of(matrix)
-    about = centred(matrix, mean)
-    gram = matmul(about.T, about)
-    xp = namespace(gram)
-    squares = xp.linalg.diagonal(gram)
-    if not is_sparse(matrix):
-        return mean, gram, squares > 0
-    # What a correction leaves of a feature that is the same in all rows is rounding, and must not be learnt from.
-    squares = squares.copy()
-    gram -= matrix.shape[0] * outer(mean[0, :], mean[0, :])
-    varies = np.diagonal(gram) > matrix.shape[0] * epsilon(gram) * squares
-    gram[~varies, :] = 0.0
-    gram[:, ~varies] = 0.0
-    return mean, gram, varies
+    rows, rest = about(matrix, mean)
+    gram = matmul(rows.T, rows)
+    if rest is not None:
+        gram -= matrix.shape[0] * outer(rest, rest)
+    return mean, gram
 
 
 def outer(first: Array, second: Array) -> Array:

@@ -35,7 +35,7 @@ import numpy as np
 
 from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.centre import centred, value
+from dyadlearn.growing.centre import about
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
@@ -173,8 +173,9 @@ class _LeftOut:
         mean, vectors = self.statistics.mean, self.eigen.vectors
         if mean is None:
             return matmul(Phi, vectors)
-        product = matmul(centred(Phi, mean), vectors)
-        return product - value(mean) @ vectors if is_sparse(Phi) else product
+        rows, rest = about(Phi, mean)
+        product = matmul(rows, vectors)
+        return product if rest is None else product - rest @ vectors
 
     @cached_property
     def projected_tasks(self) -> Array:

@@ -49,7 +49,7 @@ from dyadlearn._array import (
 from dyadlearn._centre import with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._state import Stored
-from dyadlearn.growing.centre import centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
+from dyadlearn.growing.centre import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 
 __all__ = [
     "Statistics",
@@ -235,7 +235,7 @@ def collect(
         if tasks is not None and task_gram is None:
             if constant:
                 tasks = in_rows(tasks)
-                task_mean, task_gram, _ = moments(tasks)
+                task_mean, task_gram = moments(tasks)
             else:
                 task_gram = matmul(tasks.T, tasks)
         right = tasks if tasks is None or not constant else _bordered(tasks, task_mean)
@@ -340,9 +340,9 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
             fits = fits and state.n_rows * float(xp.sum(step**2)) <= 1e-8 * (size + offset)
         rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
     else:
-        # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows are about their
-        # mean not quite zero, and about that of sparse ones there is the rounding of what was subtracted.
-        slack = 1e-9 * (size + offset) if is_sparse(Phi) else 1e-9 * size + 1e-24 * offset
+        # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
+        # zero about their mean.
+        slack = 1e-9 * size + 1e-24 * offset
         fits = _is_gram(rest.gram, max(slack, float(xp.finfo(state.gram.dtype).smallest_normal)))
     if not fits:
         raise ValueError(
@@ -412,7 +412,7 @@ def add_tasks(state: Statistics, tasks: Array | None, cross: Array, label_mean: 
     everything = xp.concat([state.tasks, tasks], axis=0)
     if state.task_mean is None:
         return replace(more, tasks=everything, task_gram=state.task_gram + matmul(tasks.T, tasks))
-    mean, gram, _ = moments(tasks)
+    mean, gram = moments(tasks)
     step, share = difference(mean, state.task_mean), tasks.shape[0] / everything.shape[0]
     gram = state.task_gram + gram + state.n_tasks * share * outer(step, step)
     return replace(more, tasks=everything, task_gram=gram, task_mean=moved(state.task_mean, share * step))
@@ -449,7 +449,7 @@ def remove_tasks(
     # The features are all there, so nothing of the forgotten ones need stay by rounding.
     if state.task_mean is None:
         return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
-    mean, gram, _ = moments(tasks)
+    mean, gram = moments(tasks)
     return replace(less, tasks=tasks, task_gram=gram, task_mean=mean)
 
 
@@ -496,9 +496,9 @@ def same_rows(first: Statistics, second: Statistics) -> bool:
     norm, xp = namespace(first.gram).linalg.matrix_norm, namespace(first.gram)
     step, n = difference(first.mean, second.mean), max(second.n_rows, 1)
     spread, offset = math.sqrt(float(xp.linalg.trace(second.gram)) / n), math.sqrt(_offset(second) / n)
-    # An offset is known to its rounding, which is what it leaves in moments of sparse features.
+    # Equal rows need not be quite zero about their mean, and an offset is known to its rounding.
     return bool(
-        norm(first.gram - second.gram) <= SAME_GRAM * norm(second.gram) + 1e-15 * n * offset**2
+        norm(first.gram - second.gram) <= SAME_GRAM * norm(second.gram) + 1e-24 * n * offset**2
         and math.sqrt(float(xp.sum(step**2))) <= SAME_GRAM * spread + 1e-14 * offset
     )
 
@@ -590,15 +590,12 @@ def _block(Phi: Array, Y: Array, right: Array | None) -> Statistics:
 def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Statistics:
     """Return the statistics of rows about their mean; `right` are the features of the tasks with a constant."""
     Phi, Y = in_rows(Phi), in_rows(Y)
-    n, (mean, gram, varies) = int(Phi.shape[0]), moments(Phi)
-    label_mean = mean_of(Y)
-    cross = cross_product(centred(Phi, mean), centred(Y, label_mean), right)
+    n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
+    (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
+    cross = cross_product(rows, labels, right)
+    if rest is not None and label_rest is not None:  # where one factor is about its mean, the other need not be
+        cross -= n * outer(rest, label_rest if right is None else label_rest @ right)
     level = value(label_mean) if right is None else value(label_mean) @ right
-    if is_sparse(Phi):
-        # Products of which one factor is about its mean need no correction.
-        if is_sparse(Y):
-            cross -= n * outer(mean[0, :], level)
-        cross[~varies, :] = 0.0
     return Statistics(n, gram, cross, mean=mean, label_mean=level)
 
 

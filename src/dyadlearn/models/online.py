@@ -56,7 +56,7 @@ class OnlineTwoStepRidge(GrowingModel):
               \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
               (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
 
-    with means that move with the data. Digits are kept whatever the offset of dense features and of labels.
+    with means that move with the data. Offsets of features and of labels, however large, cost no digits.
 
     Parameters
     ----------
