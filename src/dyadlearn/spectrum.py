@@ -638,7 +638,7 @@ class Smoother:
         if kept.all():
             return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
         values = to_numpy(self.spectrum.penalised)
-        gap = values[kept].min() - values[~kept].max()
+        gap = float(values[kept].min() - values[~kept].max())
         return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
 
     @cached_property
