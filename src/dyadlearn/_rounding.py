@@ -138,7 +138,7 @@ def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
 
 def digits_left(like: Array) -> float:
     """Return how far above rounding an eigenvalue must lie where directions are kept whole."""
-    return min(1e7, epsilon(like) ** -0.5)
+    return min(1e7, 1.0 / math.sqrt(epsilon(like)))
 
 
 def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal: Callable[[], Exception]) -> Array:
