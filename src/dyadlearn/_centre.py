@@ -19,7 +19,7 @@ from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, zeros
 
-__all__ = ["centred", "to_complement", "with_constant", "with_ones"]
+__all__ = ["centred", "framed", "to_complement", "with_constant", "with_ones"]
 
 
 def centred(features: Array) -> tuple[Array, Array]:
@@ -54,3 +54,10 @@ def with_ones(rows: Array) -> Any:
         return sparse.hstack([sparse.csr_array(rows), ones], format="csr")
     xp = namespace(rows)
     return xp.concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
+
+
+def framed(components: Array, last: Array) -> Array:
+    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
+    xp = namespace(components)
+    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
+    return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)

@@ -21,7 +21,6 @@ Either way rows to predict for have a last entry of one, and the coefficients a 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,16 +45,15 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import centred, to_complement, with_constant, with_ones
+from dyadlearn._centre import centred, framed, to_complement, with_constant, with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
-from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
-    definiteness_tolerance,
+    announced_repair,
     rank_threshold,
-    repaired_values,
     symmetrized,
     symmetry_tolerance,
 )
@@ -133,27 +131,7 @@ class Spectrum(Stored):
         size = largest(xp.abs(raw))
         # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
         _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
-        values, lowest = repaired_values(raw, repair, n, name, beside)
-        flaws = []
-        if gap > symmetry_tolerance(gram):
-            flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
-        if lowest < -definiteness_tolerance(raw, n, beside):
-            if largest(values) == 0:
-                raise KernelError(
-                    f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(raw):.3g}, and clipping "
-                    "them leaves nothing of it. Entities that are alike have large values in a kernel: give minus the "
-                    "matrix, or exp(-D) for distances D."
-                )
-            verb = "clipped to zero" if repair == "clip" else "shifted up to zero"
-            word = "indefinite" if largest(raw) > 0 else "negative"
-            flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
-        if flaws:
-            warnings.warn(
-                f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
-                "too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it.",
-                KernelRepairWarning,
-                stacklevel=2,
-            )
+        values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant)
@@ -184,7 +162,7 @@ class Spectrum(Stored):
             values, components = values[kept], components[:, kept]
             if means is None:
                 return cls(values, n, components, None, features, constant)
-            components = _framed(components, -(means @ components))
+            components = framed(components, -(means @ components))
             return cls(np.append(values, values.dtype.type(0)), n, components, None, with_ones(features), constant)
         xp, lost = namespace(features), 0.0
         if is_free:
@@ -202,7 +180,7 @@ class Spectrum(Stored):
         values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
         if not is_free:
             return cls(values, n, components, vectors, None, constant)
-        components = _framed(components, xp.zeros_like(values))
+        components = framed(components, xp.zeros_like(values))
         values = xp.concat([values, zeros((1,), values)])
         return cls(values, n, components, with_constant(vectors), None, constant)
 
@@ -683,13 +661,6 @@ def _length(vector: Array) -> float:
     xp = namespace(vector)
     size = largest(xp.abs(vector))
     return size * float(xp.linalg.vector_norm(vector / size)) if 0 < size < math.inf else size
-
-
-def _framed(components: Array, last: Array) -> Array:
-    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
-    xp = namespace(components)
-    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
-    return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import TwoStepRidge, TwoStepRidgeCV, cli, load, save
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, cli, load, save
 from dyadlearn import evaluate as evaluated
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
@@ -36,6 +36,29 @@ def test_tables_with_given_regularisation(tables, run):
     expected = evaluated(twin, "DB", "roc_auc")
     assert_allclose(list(scores(ran).values()), expected["roc_auc"].to_numpy())
     assert list(scores(ran)) == ["D", "B"]
+
+
+def test_tables_without_an_intercept(tables, model, run):
+    pytest.importorskip("pandas")
+    for kind, cls in (("two-step", TwoStepRidge), ("kronecker", KroneckerRidge), ("independent", IndependentTaskRidge)):
+        words = [
+            "evaluate",
+            tables.labels,
+            *tables.sides,
+            "--model",
+            kind,
+            "--settings",
+            "B",
+            "--scoring",
+            "r2",
+            "--json",
+        ]
+        for option, fit_intercept in (("--intercept", True), ("--no-intercept", False)):
+            twin = cls(fit_intercept=fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
+            assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"].to_numpy()[0])
+    refused = run("evaluate", model, "--no-intercept")
+    assert refused.code == 2
+    assert "A model in a file has its intercept or has none: --no-intercept goes with labels" in refused.err
 
 
 def test_verify_refits(model, run):

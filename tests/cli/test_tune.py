@@ -46,6 +46,20 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert ran.json["observed"] == 96
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
+def test_a_model_without_an_intercept(tables, run, kind):
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", kind, "--alphas", "0.1,1,10", "-o", path, "--json"]
+    ran = run(*words, "--no-intercept", "--scoring", "r2")
+    assert ran.code == 0, ran.err
+    found = load(path)
+    twin = type(found)(**found.get_params() | {"fit_intercept": False}).fit(tables.X, tables.Y, tasks=tables.T)
+    assert found.fit_intercept is False
+    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    assert_allclose(ran.json["score"], twin.best_score_)
+
+
 def test_what_people_see(tables, run):
     ran = run("tune", tables.labels, *tables.sides, "--alphas", "0.1,1", "-o", tables.folder / "m.dyad")
     assert ran.code == 0

@@ -166,6 +166,8 @@ def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     assert not empty.gram.any()
     assert not empty.cross.any()
     assert_same(add_rows(empty, X, Y), collect(X, Y, T, constant=constant))
+    if constant:
+        assert_array_equal(add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean)
 
 
 def test_about_its_mean_nothing_is_left_of_a_single_row(data):

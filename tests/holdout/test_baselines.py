@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from sweeps import covering, every, lines, over
@@ -184,8 +187,20 @@ def test_weights_of_any_size(setting, holes):
     found, scaled = (baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
     for name in BASELINES:
         assert_allclose(scaled[name], found[name], rtol=1e-12)
-    weights[2, 3] *= 1e24
-    assert all(np.isfinite(values).all() for values in baselines(Y, setting, weights=weights).values())
+
+
+@over(every(decades=[4.0, 7.5, 40.0, 300.0], seed=range(3)))
+def test_weights_that_are_very_unlike(decades, seed):
+    """As long as there are digits to tell effects apart, they are; beyond that means stand in."""
+    Y, _ = make_labels((6, 5), 0.3, seed=seed)
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
+    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    for units in (Units(), Units(cells=cells)):
+        found, expected = (make(Y, "A", units, weights=weights) for make in (baselines, taken_again))
+        if decades > 8:
+            expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
+        for name in BASELINES:
+            assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
 
 
 @over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))
@@ -244,3 +259,32 @@ def test_array_libraries(library):
 def test_nothing_is_left(shape, setting, units):
     with pytest.raises(ValueError, match="leaves no observed label to learn from"):
         baselines(np.ones(shape), setting, units)
+
+
+@over(
+    covering(
+        setting=list("ABCD"),
+        kind=["complete", "holes", "weights", "cells"],
+        shape=[(500, 250), (350, 350)],
+        where=lambda setting, kind, shape: setting == "A" or kind != "cells",
+    )
+)
+def test_memory_is_what_is_asked_for(setting, kind, shape):
+    Y, weights = make_labels(shape, 0.0 if kind == "complete" else 0.3)
+    units = Units(cells=np.random.default_rng(0).integers(3, size=shape)) if kind == "cells" else None
+    given = {"weights": weights} if kind == "weights" else {}
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers))
+        baselines(Y, setting, units, **given)  # whatever is imported on the way
+        tracemalloc.start()
+        baselines(Y, setting, units, **given)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert 0.4 * asked[1] < peak < 1.05 * asked[1]
+
+
+def test_too_large_a_grid_is_refused(monkeypatch):
+    monkeypatch.setattr("dyadlearn._array.host_memory", lambda: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
+        baselines(np.zeros((40, 30)), "B")

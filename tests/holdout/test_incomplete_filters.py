@@ -181,10 +181,18 @@ def test_what_the_rest_does_not_determine_is_refused():
 
 def test_every_library_leaves_out_alike(library):
     options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "task_filter": Landweber(4)}
-    own = TwoStepRidge(0.5, 0.2, filter=IteratedTikhonov(2), **options).fit(X, HOLES, tasks=T)
-    other = TwoStepRidge(0.5, 0.2, filter=IteratedTikhonov(2), **options)
-    other.fit(library.asarray(X), library.asarray(HOLES), tasks=library.asarray(T))
-    found = other.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-    assert type(found) is type(library.asarray(Y))
-    expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
-    assert_allclose(library.to_numpy(found), expected, atol=1e3 * library.rtol)
+    for fit_intercept in (False, True):
+        own = TwoStepRidge(0.5, 0.2, filter=IteratedTikhonov(2), fit_intercept=fit_intercept, **options)
+        other = TwoStepRidge(**own.get_params())
+        own.fit(X, HOLES, tasks=T)
+        given = library.asarray(X), library.asarray(HOLES), library.asarray(T)
+        if fit_intercept and library.dtype == "float32":
+            # Landweber keeps one direction whole, and beside a constant that is one without any residual.
+            with pytest.raises(LeverageError, match="leverage 1"):
+                other.fit(*given[:2], tasks=given[2])
+            return
+        other.fit(*given[:2], tasks=given[2])
+        found = other.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
+        assert type(found) is type(library.asarray(Y))
+        expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
+        assert_allclose(library.to_numpy(found), expected, atol=1e3 * library.rtol)

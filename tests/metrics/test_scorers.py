@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
 
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, metrics
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import Scorer, scorer, scorer_names
 from dyadlearn.metrics.cells import METRICS, Metric
 from sweeps import every, lines, over
 
@@ -52,6 +53,20 @@ def test_names(name, function):
         prepared = score.prepare(Y, **options)
         assert_array_equal(prepared(STACK), expected)
         assert prepared(STACK[1, 2]) == expected[1, 2]
+
+
+def test_every_name_is_in_the_pages_and_in_the_help():
+    pytest.importorskip("typer")
+    from dyadlearn.cli.options import SCORES
+
+    pages = Path(__file__).resolve().parents[2] / "docs"
+    table, reference = ((pages / name).read_text(encoding="utf-8") for name in ("selection.md", "api.md"))
+    for name in scorer_names():
+        numbered = name.replace("_at_k", "_at_10")
+        assert f'| `"{numbered}"` | {{func}}`~dyadlearn.metrics.{name.removeprefix("neg_")}`' in table
+        assert f"   {name.removeprefix('neg_')}\n" in reference
+        assert numbered in SCORES.split(", ")
+        assert name.removeprefix("neg_") in metrics.__all__
 
 
 def test_a_metric_is_found_once_its_class_is_declared():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, TwoStepRidge
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, PairKernelRidgeCV, TwoStepRidge
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
 from dyadlearn.pairing import expansion
@@ -221,11 +221,20 @@ def test_arrays_of_other_libraries(library):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_search_has_the_deviations_of_what_it_chose():
-    search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0], kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
-    model = KroneckerRidge(search.alpha_, kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
-    for found, expected in zip(search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
-        assert_allclose(found, expected, rtol=1e-12)
-    assert search.log_marginal_likelihood() == model.log_marginal_likelihood()
+    alphas = [0.01, 0.1, 1.0, 10.0]
+    searches = [
+        KroneckerRidgeCV(alphas, kernel="rbf"),
+        PairKernelRidgeCV(alphas, shares=[(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.1, 0.9, 0.0)], kernel="rbf"),
+    ]
+    for search in searches:
+        search.fit(X[:M], Y, tasks=T[:Q])
+        shares = search.shares_ if isinstance(search, PairKernelRidgeCV) else (1.0, 0.0, 0.0)
+        names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
+        model = PairKernelRidge(search.alpha_, kernel="rbf", fit_intercept=search._has_constant, **names)
+        model.fit(X[:M], Y, tasks=T[:Q])
+        for found, expected in zip(search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
+            assert_allclose(found, expected, rtol=1e-9)
+        assert_allclose(search.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -251,7 +260,11 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
         "fit ask message",
         ({"y": HOLES, "tasks": T[:Q]}, {}, "complete labels that weigh the same, and some of these are missing"),
         ({"y": Y, "tasks": T[:Q], "sample_weight": np.arange(1.0, M + 1)}, {}, "missing or weighted: fit the rows"),
-        ({"y": Y}, {}, "was fitted without tasks, and regresses on each column of Y by itself: fit it with tasks="),
+        (
+            {"y": Y},
+            {},
+            "is .* ridge regression here, and has no deviations or likelihood: fit it with tasks=",
+        ),
         ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal goes with rows of X from a precomputed"),
         (
             {"y": Y, "tasks": T[:Q]},
@@ -261,7 +274,7 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
     )
 )
 def test_what_has_no_deviations_is_refused(fit, ask, message):
-    model = KroneckerRidge().fit(X[:M], **fit)
+    model = KroneckerRidge(fit_intercept=False).fit(X[:M], **fit)
     with pytest.raises(ValueError, match=message):
         model.predict(X, return_std=True, **ask)
     if not ask:

@@ -21,6 +21,7 @@ from dyadlearn import (
     load,
     save,
 )
+from dyadlearn.exceptions import ModelFileError
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.metrics import Scorer, scorer
@@ -442,3 +443,14 @@ def test_popularity_beats_guessing():
     assert table.loc["B", "task_means"] > 0.8
     assert table.loc["B", "grand_mean"] == 0.5
     assert table.loc["B", "additive"] == table.loc["B", "task_means"]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_units_of_another_grid_are_no_part_of_a_model():
+    X, Y, T = make_data()
+    search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
+    state = search.state()
+    for wrong in (Units(np.arange(8)), Units(np.linspace(0, 1, 9)), Units(cells=np.zeros((9, 6), dtype=int))):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            TwoStepRidgeCV.from_state({**state, "units": wrong}, "model")
+    assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_

@@ -238,6 +238,8 @@ def test_settings_that_a_model_does_not_know_are_refused(real):
     with pytest.raises(ValueError, match="Unknown setting"):
         Evaluation(TwoStepRidge().fit(X, Y), wanted=["E"]).results()
     with pytest.raises(ValueError, match="Unknown scoring"):
+        Evaluation(TwoStepRidge().fit(X, Y), scoring="correctness").results()
+    with pytest.raises(ValueError, match="'accuracy' of scikit-learn judges the classes"):
         Evaluation(TwoStepRidge().fit(X, Y), scoring="accuracy").results()
 
 

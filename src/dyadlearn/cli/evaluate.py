@@ -34,7 +34,9 @@ def evaluate(
     alpha: Annotated[float | None, typer.Option(help="Regularisation of the instances; 1 where not given.")] = None,
     task_alpha: Annotated[float | None, typer.Option(help="Regularisation of the tasks; 1 where not given.")] = None,
     settings: Annotated[str, typer.Option(help="Which settings.")] = "ABCD",
-    scoring: Annotated[list[str] | None, typer.Option(help="A score, such as roc_auc; may be repeated.")] = None,
+    scoring: Annotated[
+        list[str] | None, typer.Option(help=f"A score, which may be repeated. One of {options.SCORES}.")
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,

@@ -11,7 +11,7 @@ import typer
 from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target, settings_of
+from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.views.grid import grid_of_model
 
@@ -91,7 +91,9 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
     settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
-    scoring: Annotated[str | None, typer.Option(help="What is best; by default what the model was tuned for.")] = None,
+    scoring: Annotated[
+        str | None, typer.Option(help=f"What is best; by default what the model was tuned for. One of {SCORES}.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

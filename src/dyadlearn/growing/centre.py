@@ -18,10 +18,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_sparse, matmul, namespace, zeros
+from dyadlearn._array import Array, epsilon, is_sparse, is_transposed, matmul, namespace, zeros
 from dyadlearn._centre import with_ones
 
-__all__ = ["centred", "difference", "mean_of", "moments", "moved", "no_mean", "outer", "value", "with_constants"]
+__all__ = [
+    "centred",
+    "difference",
+    "in_rows",
+    "mean_of",
+    "moments",
+    "moved",
+    "no_mean",
+    "outer",
+    "value",
+    "with_constants",
+]
+
+
+def in_rows(matrix: Array) -> Array:
+    """Return a matrix row by row in memory, so that sums over its rows do not depend on how it came."""
+    if is_sparse(matrix) or not is_transposed(matrix):
+        return matrix
+    result = zeros(matrix.shape, matrix)
+    result[...] = matrix
+    return result
 
 
 def no_mean(width: int, like: Array) -> Array:
@@ -32,7 +52,8 @@ def no_mean(width: int, like: Array) -> Array:
 def mean_of(matrix: Array) -> Array:
     """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
 
-    Of a feature that is the same in all rows it is that number, to the last bit: about it nothing is left.
+    Of a feature that is the same in all rows it is that number, to the last bit: about it nothing is left. (What
+    dense ones differ from a rough mean by are equal multiples of its last bit, and their mean has no rounding.)
     """
     if is_sparse(matrix):
         rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / matrix.shape[0]
@@ -41,7 +62,6 @@ def mean_of(matrix: Array) -> Array:
         return _exact_sum(rough, np.zeros_like(rough))
     xp = namespace(matrix)
     rough = xp.mean(matrix, axis=0)
-    rough = xp.where(xp.all(matrix == matrix[:1, :], axis=0), matrix[0, :], rough)
     return _exact_sum(rough, xp.mean(matrix - rough, axis=0))
 
 

@@ -49,7 +49,7 @@ from dyadlearn._array import (
 from dyadlearn._centre import with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._state import Stored
-from dyadlearn.growing.centre import centred, difference, mean_of, moments, moved, no_mean, outer, value
+from dyadlearn.growing.centre import centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 
 __all__ = [
     "Statistics",
@@ -234,6 +234,7 @@ def collect(
     with np.errstate(over="ignore", invalid="ignore"):
         if tasks is not None and task_gram is None:
             if constant:
+                tasks = in_rows(tasks)
                 task_mean, task_gram, _ = moments(tasks)
             else:
                 task_gram = matmul(tasks.T, tasks)
@@ -588,6 +589,7 @@ def _block(Phi: Array, Y: Array, right: Array | None) -> Statistics:
 
 def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Statistics:
     """Return the statistics of rows about their mean; `right` are the features of the tasks with a constant."""
+    Phi, Y = in_rows(Phi), in_rows(Y)
     n, (mean, gram, varies) = int(Phi.shape[0]), moments(Phi)
     label_mean = mean_of(Y)
     cross = cross_product(centred(Phi, mean), centred(Y, label_mean), right)

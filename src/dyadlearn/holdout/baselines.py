@@ -13,10 +13,10 @@ A mean of nothing is the grand mean: in B nothing is left of an instance, in C n
 are weighted as the loss of the model is.
 
 Least squares tell the effects apart wherever some chain of labels leads from the instance to the task: a label,
-another of the same task, one more of that instance, and so on. Elsewhere, and wherever a side is new, the additive
-prediction is the instance mean plus the task mean minus the grand mean, which least squares give on a complete grid.
-With m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out a single cell of such a grid is a
-division,
+another of the same task, one more of that instance, and so on. Elsewhere, where a side is new, and where weights differ
+by more than eight decades, the additive prediction is the instance mean plus the task mean minus the grand mean, which
+least squares give on a complete grid. With m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out
+a single cell of such a grid is a division,
 
 .. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
 
@@ -27,7 +27,6 @@ that alone connects them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +34,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
 from dyadlearn.holdout.units import Units
-from dyadlearn.pairing.leaving import nothing_left
+from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["BASELINES", "baselines"]
@@ -43,8 +42,11 @@ __all__ = ["BASELINES", "baselines"]
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 
-# Weights so unlike each other that fewer digits than this are left tell no effects apart.
-_LEAST_SLACK = 1e-8
+# Weights that differ by more than this leave too few digits to tell effects apart.
+_WIDEST = 1e8
+
+# How many grids means take at most, and least squares of labels that are missing or weighted.
+_MEAN_GRIDS, _FIT_GRIDS = 9.0, 20.0
 
 _Means = dict[str, np.ndarray]
 
@@ -82,6 +84,8 @@ def baselines(
     ------
     ValueError
         If no label is left to take the mean of.
+    NotEnoughMemoryError
+        If the grids that are needed on the way do not fit.
 
     Examples
     --------
@@ -99,6 +103,8 @@ def baselines(
     # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
     labels = np.asarray(to_numpy(Y), dtype=np.float64)
     observed = ~np.isnan(labels)
+    is_fitted = setting is Setting.A and not (weights is None and units.cells is None and observed.all())
+    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * labels.size, labels, setting, " by simple means")
     W = observed.astype(np.float64)
     if weights is not None:
         W = np.where(observed, np.asarray(to_numpy(weights), dtype=np.float64), 0.0)
@@ -127,6 +133,11 @@ class _Grid:
     def is_complete(self) -> bool:
         """Whether every cell is observed and weighs the same."""
         return not self.is_weighted and bool(self.W.all())
+
+    @cached_property
+    def tells_effects(self) -> bool:
+        """Whether weights are alike enough for effects to be told apart."""
+        return float(self.W.max()) <= _WIDEST * float(np.min(self.W, where=self.W > 0, initial=np.inf))
 
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -228,23 +239,22 @@ def _without_each_cell(grid: _Grid) -> _Means:
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
     found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
+    if not grid.tells_effects:
+        return {**found, "additive": rows + columns - grand}
     if grid.is_complete:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
         fit = _Fit(grid.Y, grid.W)
-        fitted, slack = fit.fitted, fit.slack(grid.symmetry)
-        determined = fit.connects & (slack > _LEAST_SLACK)
+        fitted, (alone, twins) = fit.fitted, fit.slack(is_network=bool(grid.symmetry))
+        slack = alone - grid.symmetry * twins
+        determined = fit.connects & (slack > 0)
         # Whether a cell alone connects its ends is a matter of the graph, and not of the weights.
-        plain = fit if not grid.is_weighted else _Fit(grid.Y, (weight > 0).astype(np.float64))
-        sure = plain.slack(0)
-        if grid.symmetry:
-            sure = np.minimum(plain.slack(1), plain.slack(-1))
+        if grid.is_weighted:
+            alone, twins = _Fit(grid.Y, np.sign(weight)).slack(is_network=bool(grid.symmetry))
         # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
-        determined &= sure > 0.25 / sum(grid.Y.shape)
+        determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
-    if not grid.is_complete:
-        additive = np.where(weight > 0, additive, fitted)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
     return {**found, "additive": additive}
@@ -257,7 +267,7 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
     if grid.symmetry:  # (i, j) and (j, i) leave together
         twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
-        slack = np.where(np.eye(m, dtype=bool), slack, twins if m > 2 else 0.0)
+        slack = np.where(np.eye(m, dtype=bool), slack, twins)
     return fitted, slack
 
 
@@ -271,8 +281,10 @@ def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
         grand = np.full(grid.Y.shape, _mean(total.sum(), W.sum()))
         rows = _mean(total.sum(axis=1, keepdims=True), W.sum(axis=1, keepdims=True), grand)
         columns = _mean(total.sum(axis=0), W.sum(axis=0), grand)
-        fit = _Fit(grid.Y, W)
-        additive = np.where(fit.connects, fit.fitted, rows + columns - grand)
+        additive = rows + columns - grand
+        if grid.tells_effects:
+            fit = _Fit(grid.Y, W)
+            additive = np.where(fit.connects, fit.fitted, additive)
         for name, values in zip(BASELINES, (grand, rows, columns, additive), strict=True):
             found[name][inside] = np.broadcast_to(values, inside.shape)[inside]
     return found
@@ -281,10 +293,16 @@ def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
 class _Fit:
     r"""Effects of rows and columns by weighted least squares on the cells that have a weight.
 
-    With W the weights, D and D' the diagonal matrices of their sums over rows and columns, and :math:`\mathbf{P} =
-    \mathbf{D}^{-1}\mathbf{W}`, the effects of the columns solve :math:`(\mathbf{D}' - \mathbf{W}^\top\mathbf{P})
-    \mathbf{b} = \mathbf{W}'^\top\mathbf{y} - \mathbf{P}^\top\mathbf{y}'`; in each connected part of the graph a
-    constant can move between rows and columns, and is fixed by a term of rank one, which changes no sum of both.
+    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
+    rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
+    \mathbf{D}^{-1}\mathbf{W}`, the effects of columns and rows are
+
+    .. math::
+       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
+       \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
+
+    In each connected part of the graph a constant can move between rows and columns. It is fixed by a term of rank one,
+    which changes no sum of both.
 
     Parameters
     ----------
@@ -307,7 +325,7 @@ class _Fit:
         part = self._parts[1]
         each = np.bincount(part, own)[part]
         system += np.where(part[:, None] == part, np.outer(own, own / each), 0.0)
-        self._solve = _solver(system)
+        self._solve = positive_solver(system)
         effects = self._solve(residual.sum(axis=0) - self._P.T @ residual.sum(axis=1))
         self._rows = centre + (residual.sum(axis=1) - self._W @ effects) / self._weights
         self._columns = effects
@@ -322,29 +340,21 @@ class _Fit:
         """Whether a chain of cells leads from the row to the column, shape (m, q)."""
         return self._turned(self._parts[0][:, None] == self._parts[1])
 
-    def slack(self, symmetry: int) -> np.ndarray:
-        """Return what a residual is divided by to leave its cell out, in a network with its other direction."""
+    def slack(self, is_network: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return 1 − h of each cell (m, q), and in a network h between it and its other direction, else 0."""
         G = self._solve(np.eye(len(self._columns)))
         between = self._P @ G
         own = (between * self._P).sum(axis=1) + 1.0 / self._weights
-        slack = 1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G))
-        if symmetry:
-            middle = np.diag(between)
-            twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
-            np.fill_diagonal(twins, 0.0)
-            slack -= symmetry * twins
-        return self._turned(slack)
+        alone = self._turned(1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G)))
+        if not is_network:
+            return alone, np.zeros(())
+        middle = np.diag(between)
+        twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
+        np.fill_diagonal(twins, 0.0)
+        return alone, twins
 
     def _turned(self, values: np.ndarray) -> np.ndarray:
         return values.T if self._is_turned else values
-
-
-def _solver(system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that solves with a matrix; it is positive definite unless weights of unlike size round it."""
-    try:
-        return positive_solver(system.copy())
-    except np.linalg.LinAlgError:
-        return np.linalg.pinv(system, hermitian=True).__matmul__
 
 
 def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -354,7 +364,7 @@ def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     near = W @ (np.arange(q) == np.argmax(np.count_nonzero(W, axis=0))) > 0
     reached = near @ W > 0
     known, known_columns = W.any(axis=1), W.any(axis=0)
-    if np.array_equal(reached, known_columns) and np.array_equal(W @ reached > 0, known):
+    if np.array_equal(reached, known_columns):
         # What has no label is a part of its own.
         return np.where(known, 0, np.arange(1, m + 1)), np.where(known_columns, 0, np.arange(m + 1, m + q + 1))
     from scipy.sparse import coo_array

@@ -19,7 +19,7 @@ from dyadlearn._array import Array, to_numpy
 from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
 from dyadlearn.metrics.ranks import positives
 
-__all__ = ["Borrowed", "is_borrowable", "judged", "name_of", "names", "title_of"]
+__all__ = ["Borrowed", "is_borrowable", "judged", "judges_numbers", "name_of", "names", "title_of"]
 
 # On these every score of numbers is defined: both labels occur, all is positive, and no prediction is right.
 _LABELS = np.array([1.0, 2.0, 1.0, 2.0, 2.0, 1.0, 2.0, 1.0])
@@ -109,6 +109,15 @@ def names() -> list[str]:
 def is_borrowable(scoring: Any) -> bool:
     """Tell whether something is a scorer of scikit-learn, as `sklearn.metrics.make_scorer` returns one."""
     return callable(scoring) and hasattr(scoring, "get_metadata_routing")
+
+
+def judges_numbers(scoring: Any) -> bool:
+    """Tell whether a scorer of scikit-learn, or its name, is of any use here."""
+    try:
+        judged(scoring)
+    except ValueError:
+        return False
+    return True
 
 
 def name_of(scoring: Any) -> str | None:

@@ -292,8 +292,9 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if known not in METRICS:
         names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
-        close = difflib.get_close_matches(name, [*names, *numbered, *borrowed.names()], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        close = difflib.get_close_matches(name, list(dict.fromkeys([*names, *numbered, *borrowed.names()])))
+        meant = next((each for each in close if each not in borrowed.names() or borrowed.judges_numbers(each)), None)
+        hint = "" if meant is None else f" Did you mean {meant!r}?"
         raise ValueError(
             f"Unknown scoring {name!r}: expected one of {', '.join(names)}, a name or scorer of scikit-learn for "
             f"regression, or a function.{hint}"

@@ -146,10 +146,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         problem, name = self._problem(), type(self).__name__
         process = problem.pairing.process
         if process is None:
-            raise ValueError(
-                f"This {name} was fitted without tasks, and regresses on each column of Y by itself: fit it with "
-                "tasks= for deviations and a likelihood."
-            )
+            remedy = "judge its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
+            raise ValueError(f"{name} is {problem.pairing.words} here, and has no deviations or likelihood: {remedy}.")
         if not problem.is_complete:
             raise ValueError(
                 f"Deviations and likelihoods of {name} are those of complete labels that weigh the same, and some of "

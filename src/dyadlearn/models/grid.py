@@ -9,7 +9,7 @@ from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import Side
-from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
+from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairNetwork, TwoStep
 
 __all__ = ["IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge"]
 
@@ -271,6 +271,11 @@ class KroneckerRidge(ProcessRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
         iterations after which they give up with a `ConvergenceWarning`.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, whose nodes are instances and tasks at once: Y is square and equal to its transpose, or to minus
+        its transpose. `X` describes the nodes, `tasks` is not given, and the kernel between edges is
+        :math:`[k(u,u')k(v,v') \pm k(u,v')k(v,u')]/2`. Hold-out takes edges (A) and vertices (B and C) out of both
+        sides; D is refused, and so are groups and folds.
 
     Attributes
     ----------
@@ -305,6 +310,7 @@ class KroneckerRidge(ProcessRidge):
     """
 
     _coupled = Kronecker
+    _network = PairNetwork
 
     def __init__(
         self,
@@ -318,6 +324,7 @@ class KroneckerRidge(ProcessRidge):
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        symmetry: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -328,12 +335,12 @@ class KroneckerRidge(ProcessRidge):
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
-
-    def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
-        # The model of pairs does not know a constant yet.
-        return {} if has_tasks else super()._wanted_of_sides(has_tasks)
+        self.symmetry = symmetry
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:
             return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        return Kronecker(side.spectrum, task_side.spectrum, alpha)
+        free_mean = side.spec.constant is not None
+        if self.symmetry is not None:
+            return PairNetwork.of(side.spectrum, alpha, self._sign, free_mean=free_mean)
+        return Kronecker(side.spectrum, task_side.spectrum, alpha, free_mean=free_mean)

@@ -29,7 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, largest, namespace, to_numpy, zeros
+from dyadlearn._array import Array, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.spectrum import Spectrum, leverage_error
 
 __all__ = ["ConstantColumns", "Ones", "mean_of_others", "ones_of"]
@@ -78,98 +78,108 @@ class ConstantColumns:
 
     Attributes
     ----------
-    inverse : array of shape (m, n c)
-        :math:`\mathbf{M}_c^{-1}\mathbf{1}`, for each of n regularisations.
-    unit : array of shape (n c,)
-        What takes that to :math:`\mathbf{R1}`, with the residual operator as `dyadlearn.pairing.leaving` scales it.
-    weights : array of shape (k, n c)
-        :math:`\mathbf{U}^\top\mathbf{M}_c^{-1}\mathbf{1}`.
-    ones : Ones
-        Of the side.
-    ridges : array of shape (n, c)
+    residuals : array of shape (m, n c)
+        What the residual operator of each column makes of ones, for each of n regularisations, as
+        `dyadlearn.pairing.leaving` scales it. Where it leaves nothing of them, for want of a ridge beside a singular
+        kernel, it stands for what the pseudo-inverse makes of ones.
+    inverse : array of shape (n, c)
+        What takes that to :math:`\mathbf{M}_c^{-1}\mathbf{1}`.
+    sign : array of shape (n, c)
+        What takes the residuals, once rows are left out, to what is left of ones.
     """
 
+    residuals: Array
     inverse: Array
-    unit: Array
-    weights: Array
-    ones: Ones
-    ridges: Array
+    sign: Array
 
     @classmethod
-    def of(cls, spectrum: Spectrum, ones: Ones, values: Array, ridges: Array) -> ConstantColumns:
-        r"""Return it for columns with kernels :math:`\kappa\mathbf{K}`, (c,), and ridges :math:`\nu`, (n, c).
+    def of(
+        cls, spectrum: Spectrum, ones: Ones, values: Array, ridges: Array, filters: tuple[Array, Array]
+    ) -> ConstantColumns:
+        r"""Return it for columns with kernels :math:`\kappa\mathbf{K}` and ridges :math:`\nu`.
 
-        Where a ridge is zero the inverse is the pseudo-inverse: ones must have no part in its null space.
+        Parameters
+        ----------
+        spectrum : Spectrum
+        ones : Ones
+            Of this side. Where a ridge is zero, they must have no part in a null space.
+        values : array of shape (c,)
+        ridges : array of shape (n, c)
+        filters : (weights, direct)
+            Of the columns, see `dyadlearn.pairing.leaving.column_weights`.
         """
-        xp = namespace(values)
-        n, c = ridges.shape
-        weights = spectrum.values[:, None, None] * values[None, None, :] + ridges[None, :, :]
-        unit = ridges
+        xp, (weights, direct) = namespace(values), filters
+        sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape)
         if bool(xp.any(ridges == 0)):
-            positive = weights > 0
-            weights = xp.where(positive, weights, xp.ones_like(weights))
-            weights = xp.where(positive, ones.inside[:, None, None] / weights, xp.zeros_like(weights))
-            scale = xp.zeros_like(values) if spectrum.is_singular else values
-            unit = xp.where(ridges == 0, scale[None, :], ridges)
+            return cls._without_ridge(spectrum, ones, values, ridges, sign)
+        if spectrum.is_truncated:
+            # What a hat that keeps ones almost whole leaves of them is lost in it.
+            weights = spectrum.values[:, None] * xp.reshape(values[None, :] / ridges, (1, -1)) + 1.0
+            residuals = spectrum.vectors @ (ones.inside[:, None] / weights)
+            if ones.outside is not None:
+                residuals += ones.outside[:, None]
         else:
-            weights = ones.inside[:, None, None] / weights
-        weights = xp.reshape(weights, (-1, n * c))
-        inverse = spectrum.vectors @ weights
-        if ones.outside is not None:
-            inverse += ones.outside[:, None] / xp.reshape(ridges, (1, -1))
-        return cls(inverse, xp.reshape(unit, (-1,)), weights, ones, ridges)
+            residuals = spectrum.vectors @ (weights * ones.inside[:, None])
+            if bool(xp.any(direct > 0)):  # hats, which keep no more than half
+                residuals *= 1.0 - 2.0 * direct
+                residuals += direct
+        return cls(residuals, 1.0 / ridges, sign)
 
-    @property
-    def residuals(self) -> Array:
-        r"""What the residual operator of each column makes of ones, shape (m, n c)."""
-        return self.inverse * self.unit
+    @classmethod
+    def _without_ridge(
+        cls, spectrum: Spectrum, ones: Ones, values: Array, ridges: Array, sign: Array
+    ) -> ConstantColumns:
+        """Return it for one regularisation that leaves some columns without a ridge."""
+        xp = namespace(values)
+        total = spectrum.values[:, None] * values[None, :] + ridges
+        weights = xp.where(total > 0, ones.inside[:, None] / xp.where(total > 0, total, 1.0), 0.0)
+        # The residual operator is the ridge times the inverse, and without one the inverse of K alone.
+        unit = xp.where(ridges > 0, ridges, values[None, :])
+        is_left = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
+        unit = xp.where(unit > 0, unit, xp.ones_like(unit))
+        return cls((spectrum.vectors @ weights) * unit, 1.0 / unit, sign * xp.astype(is_left, sign.dtype))
 
-    def whole(self, share: Array, columns: Array, rotated: Array) -> tuple[Array, Array]:
-        r"""Return :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}`, and the same of ones for labels.
+    def sums(self, share: Array, columns: Array, held_out: Array, left: Array) -> tuple[Array, Array, Array, Array]:
+        r"""Return the sums of which the mean is made, of all rows and of each.
 
         Parameters
         ----------
         share : array of shape (c,)
             What ones of the other side have of each column.
         columns : array of shape (m, c)
-        rotated : array of shape (k, c)
-            Labels, and those turned on this side too.
-
-        Returns
-        -------
-        two arrays of shape (n,)
-        """
-        xp = namespace(share)
-        n, c = self.ridges.shape
-        weights = xp.reshape(self.weights, (-1, n, c))
-        labels = xp.sum(weights * (rotated * share)[:, None, :], axis=(0, 2))
-        ones = xp.reshape(self.ones.inside @ self.weights, (n, c)) @ share**2
-        if self.ones.outside is not None:
-            labels = labels + (1.0 / self.ridges) @ (share * (self.ones.outside @ columns))
-            ones = ones + self.ones.outside_square * ((1.0 / self.ridges) @ share**2)
-        return labels, ones
-
-    def own(self, share: Array, columns: Array, held_out: Array, left: Array) -> tuple[Array, Array]:
-        r"""Return the part of each row in both, :math:`\mathbf{E}_i^\top(\mathbf{y}_i-\mathbf{p}_i)` and of ones.
-
-        Parameters
-        ----------
-        share, columns : as in `whole`
+            Labels.
         held_out, left : arrays of shape (m, n c)
-            What is predicted of labels, and what is left over of ones.
+            What is predicted of labels, and the residuals with rows left out.
 
         Returns
         -------
-        two arrays of shape (m, n)
+        labels, ones : arrays of shape (n, 1)
+            :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}`, and the same of ones for labels.
+        own, own_ones : arrays of shape (n, m)
+            :math:`\mathbf{E}_i^\top(\mathbf{y}_i-\mathbf{p}_i)`, and the same of ones.
         """
-        xp = namespace(share)
-        shape = (columns.shape[0], *self.ridges.shape)
-        residuals = columns[:, None, :] - xp.reshape(held_out, shape)
-        residuals *= xp.reshape(self.inverse, shape)
-        return residuals @ share, xp.reshape(self.inverse * left, shape) @ share**2
+        xp, (n, c) = namespace(share), self.inverse.shape
+        m = columns.shape[0]
+        labels, ones, own, own_ones = (zeros((n, m), columns) for _ in range(4))
+        scale = (share * self.inverse)[:, :, None]
+        square = (share**2 * self.inverse)[:, :, None]
+        signed = square * self.sign[:, :, None]
+
+        def cut(grid: Array, rows: slice) -> Array:
+            """Return some rows for each regularisation, shape (n, a, c)."""
+            return xp.permute_dims(xp.reshape(grid[rows, :], (-1, n, c)), (1, 0, 2))
+
+        # In blocks that stay in the cache of a processor.
+        for rows in row_blocks(m, n * c * itemsize(columns), 2**28 if is_foreign(columns) else 2**18):
+            residuals = cut(self.residuals, rows)
+            labels[:, rows] = ((residuals * columns[None, rows, :]) @ scale)[:, :, 0]
+            own[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
+            ones[:, rows] = (residuals @ square)[:, :, 0]
+            own_ones[:, rows] = ((residuals * cut(left, rows)) @ signed)[:, :, 0]
+        return xp.sum(labels, axis=1, keepdims=True), xp.sum(ones, axis=1, keepdims=True), own, own_ones
 
 
-def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array:
+def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: tuple[int, int] | None = None) -> Array:
     """Return the mean that the labels left in determine, where they do.
 
     Parameters
@@ -180,6 +190,8 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array
         What the latter must exceed.
     what : {"rows", "cells", "pairs"}
         What is left out, for the message.
+    among : (int, int), default=None
+        Where the first of them stands and how many there are, where these are some of many.
 
     Raises
     ------
@@ -188,5 +200,6 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array
     """
     tight = to_numpy(ones <= least)
     if tight.any():
-        raise leverage_error(np.flatnonzero(tight), tight.size, what)
+        first, total = among or (0, tight.size)
+        raise leverage_error(first + np.flatnonzero(tight), total, what)
     return labels / ones

@@ -287,14 +287,14 @@ def leave_out_beside(
     ----------
     spectrum, weights, direct, columns, rotated, members, floor, squares : as in `leave_out_columns`
     residuals : array of shape (m, n c), default=None
-        What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`; it may be overwritten.
+        What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`.
 
     Returns
     -------
     held_out : array of shape (m, n c)
     left : array of shape (m, n c)
         By how much other labels differ from what is predicted of them,
-        :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`; None without `residuals`.
+        :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with a minus in direct columns; None without `residuals`.
     """
     xp = namespace(columns)
     (m, c), (k, width) = columns.shape, weights.shape
@@ -320,9 +320,7 @@ def leave_out_beside(
         if tight.any():
             raise leverage_error(tight.nonzero()[0], m, "rows")
     held_out /= diagonal
-    if residuals is not None:
-        residuals /= xp.abs(diagonal)  # that of direct columns is negative
-    return held_out, residuals
+    return held_out, None if residuals is None else residuals / diagonal
 
 
 def _tops(weights: Array) -> Array:
@@ -359,9 +357,8 @@ def _leave_groups_out_columns(
             right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
             matrix = inner - direct[here][:, None, None] * eye
             right = settle(right, level[here][:, None])[:, :, None]
-            if beside is not None:  # of direct columns the matrix is negative
-                sign = 1.0 - 2.0 * direct[here][:, None]
-                right = xp.concat([right, (sign * beside[:, here].T)[:, :, None]], axis=2)
+            if beside is not None:
+                right = xp.concat([right, beside[:, here].T[:, :, None]], axis=2)
             refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
             solved.append(solve_block(matrix, right, floor, graded, refusal))
         together = xp.concat(solved, axis=0)

@@ -118,13 +118,15 @@ def new_both(
                 ridges = noise + as_array_of([alphas[index] for index in block], Y, Y.dtype)[:, None]
                 weights, direct = column_weights(spectrum, scales, ridges)
                 floor = _floor(spectrum, alphas[block[0]], scales, ridges)
-                constant = None if mean is None else ConstantColumns.of(spectrum, mean.ones, scales, ridges)
+                constant = None
+                if mean is not None:
+                    constant = ConstantColumns.of(spectrum, mean.ones, scales, ridges, (weights, direct))
                 beside = None if constant is None else constant.residuals
                 part, left = leave_out_beside(
                     spectrum, weights, direct, columns, turned, members, floor, squares, beside
                 )
                 if mean is not None and constant is not None:
-                    mean.add(block, chunk, constant, (columns, turned, part, left), ending, members)
+                    mean.add(block, chunk, constant, (columns, part, left), ending, members)
                 part = xp.reshape(xp.reshape(part, (m * len(block), columns.shape[1])) @ ending, (m, len(block), -1))
                 predicted[block[0] : block[-1] + 1, ...] += xp.permute_dims(part, (1, 0, 2))
         if mean is not None:
@@ -181,21 +183,19 @@ class _Mean:
         block: list[int],
         chunk: slice,
         constant: ConstantColumns,
-        grids: tuple[Array, Array, Array, Array],
+        grids: tuple[Array, Array, Array],
         ending: Array,
         members: Members,
     ) -> None:
-        """Add some columns for some regularisations: labels, turned labels, what is predicted and left of ones."""
-        columns, turned, held_out, left = grids
+        """Add some columns for some regularisations: labels, what is predicted of them, what is left of ones."""
+        columns, held_out, left = grids
         xp, share, here = namespace(columns), self.share[chunk], slice(block[0], block[-1] + 1)
-        labels, weights = constant.whole(share, columns, turned)
-        own, own_weights = constant.own(share, columns, held_out, left)
-        self.labels[here, :] += labels[:, None] - summed(own, members).T
-        self.weights[here, :] += weights[:, None] - summed(own_weights, members).T
-        self.whole[here, :] += weights[:, None]
-        m, n = columns.shape[0], len(block)
-        known = xp.reshape(1.0 - left, (m * n, -1)) @ (share[:, None] * ending)
-        self.predicted[here, ...] += xp.permute_dims(xp.reshape(known, (m, n, -1)), (1, 0, 2))
+        labels, weights, own, own_weights = constant.sums(share, columns, held_out, left)
+        self.labels[here, :] += labels - summed(own.T, members).T
+        self.weights[here, :] += weights - summed(own_weights.T, members).T
+        self.whole[here, :] += weights
+        left = xp.permute_dims(xp.reshape(left, (columns.shape[0], len(block), -1)), (1, 0, 2))
+        self.predicted[here, ...] += share @ ending - left @ ((share * constant.sign)[:, :, None] * ending)
 
     def finish(self, alphas: Sequence[float], Y: Array, members: Members) -> Array:
         """Return what the mean adds to the predictions, shape (n, m, left out)."""

@@ -45,7 +45,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, zeros
+from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, zeros
 from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
@@ -224,8 +224,8 @@ class PairKernel(PairOperators):
 
     @property
     def _has_corner(self) -> bool:
-        """Whether a free mean has a place in the coefficients."""
-        return self.free_mean and all(spectrum.constant is not None for spectrum in self.spectra)
+        """Whether constants of both sides, and so a free mean, have a place in the coefficients."""
+        return all(spectrum.constant is not None for spectrum in self.spectra)
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
@@ -280,20 +280,20 @@ class PairKernel(PairOperators):
         if not self.free_mean:
             return held_out
         grid, total, _, factor = self._constant
-        left = grid / slack
-        left *= factor
-        leaving = grid * self._n_leaving(Y)
-        sums = Y - held_out
-        sums *= -leaving
-        sums += float(namespace(Y).sum(grid * Y))
-        weights = total - leaving * left
-        left *= mean_of_others(sums, weights, _least(Y, total), "cells")
-        held_out += left
+        whole = self._mean_of(Y) * total
+        for here in row_blocks(Y.shape[0], Y.shape[1] * itemsize(Y), 2**28 if is_foreign(Y) else 2**18):
+            own, predicted = grid[here, :], held_out[here, :]
+            left = own * (factor / slack[here, :])
+            leaving = self._leaving(own, here)
+            sums, weights = whole - leaving * (Y[here, :] - predicted), total - leaving * left
+            among = (here.start * Y.shape[1], Y.shape[0] * Y.shape[1])
+            left *= mean_of_others(sums, weights, _least(Y, total), "cells", among)
+            held_out[here, :] = predicted + left
         return held_out
 
-    def _n_leaving(self, Y: Array) -> Array | float:
-        """Return how many cells, all alike, leave with each in setting A."""
-        return 1.0
+    def _leaving(self, weights: Array, rows: slice) -> Array:
+        """Return what leaves of some rows of weights (r, q) with each cell in setting A."""
+        return weights
 
     def _check_mean(self) -> None:
         if self.free_mean and self._working()._mean_is_null:
@@ -333,18 +333,18 @@ class PairKernel(PairOperators):
         if not self.free_mean:
             return leave_out_columns(*given), None
         rows, columns = self._ones
-        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges)
+        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters)
         held_out, left = leave_out_beside(*given, residuals=constant.residuals)
-        whole, whole_weights = constant.whole(share, labels.columns, labels.both)
-        own, own_weights = constant.own(share, labels.columns, held_out, left)
+        whole, whole_ones, own, own_ones = constant.sums(share, labels.columns, held_out, left)
         if columns.outside is not None:
-            beside, square = (labels.Y @ columns.outside)[:, None] / self.alpha, columns.outside_square / self.alpha
-            own, own_weights = own + beside, own_weights + square
-            whole, whole_weights = whole + namespace(s).sum(beside), whole_weights + square * spectrum.n_rows
-        sums, weights = whole - summed(own, members), whole_weights - summed(own_weights, members)
-        mean = mean_of_others(sums, weights, _least(labels.Y, whole_weights), "rows")
-        left *= mean * share
-        held_out += left
+            beside, square = (labels.Y @ columns.outside)[None, :] / self.alpha, columns.outside_square / self.alpha
+            own, own_ones = own + beside, own_ones + square
+            whole, whole_ones = whole + namespace(s).sum(beside), whole_ones + square * spectrum.n_rows
+        sums, weights = whole - summed(own.T, members).T, whole_ones - summed(own_ones.T, members).T
+        mean = mean_of_others(sums, weights, _least(labels.Y, whole_ones), "rows").T
+        share = share * constant.sign[0, :]
+        for here in row_blocks(spectrum.n_rows, left.shape[1] * itemsize(left), 2**18):
+            held_out[here, :] += left[here, :] * share * mean[here, :]
         return held_out, mean
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:

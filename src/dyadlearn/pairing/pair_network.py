@@ -23,10 +23,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, row_blocks, take_block, take_rows, with_diagonal, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    itemsize,
+    namespace,
+    row_blocks,
+    take_block,
+    take_rows,
+    with_diagonal,
+    zeros,
+)
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.filters import Tikhonov
+from dyadlearn.pairing.expansion import Folded, Part
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.network import OneNodeSet
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -53,6 +64,16 @@ class PairNetwork(OneNodeSet, PairKernel):
     def nodes(self) -> Spectrum:
         """Spectrum of the nodes."""
         return self.spectrum
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """How rows of each side multiply the coefficients."""
+        return Folded(self.nodes), Folded(self.nodes)
+
+    @property
+    def process(self) -> None:
+        """None: an edge and its transpose are one draw, not two."""
+        return
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -94,8 +115,10 @@ class PairNetwork(OneNodeSet, PairKernel):
             linked[rows, :] = xp.reshape(xp.sum((both @ weights) * both, axis=1), (-1, n))
         return with_diagonal(alone + self.symmetry * linked, xp.linalg.diagonal(alone))
 
-    def _n_leaving(self, Y: Array) -> Array:
-        return with_diagonal(zeros(tuple(Y.shape), Y) + 2.0, 1.0)
+    def _leaving(self, weights: Array, rows: slice) -> Array:
+        """Return twice the weights: an edge leaves with its transpose, but for one of a vertex with itself."""
+        own = np.arange(rows.start, rows.stop)[:, None] == np.arange(weights.shape[1])[None, :]
+        return weights * as_array_of(2.0 - own, weights, weights.dtype)
 
     def _new_vertices(self, Y: Array) -> Array:
         """Return setting B: what a model without a vertex predicts for its edges, and for its edge with itself."""

@@ -92,7 +92,7 @@ class PairOperators(Coupled):
         return {"alpha": self.alpha}
 
     @property
-    def process(self) -> Process:
+    def process(self) -> Process | None:
         """The process with this kernel between pairs."""
         return Process(self.spectrum, self.task_spectrum, self.alpha, self.shares, self.free_mean)
 

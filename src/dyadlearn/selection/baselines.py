@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyadlearn._array import Array
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout import Problem, Units
-from dyadlearn.holdout.baselines import baselines
+from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.settings import Setting
 
 __all__ = ["baseline_scores", "best_baseline", "scored_means"]
@@ -32,10 +33,14 @@ def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Cal
     -------
     dict of str to float
         By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
-        a constant may be.
+        a constant may be, or memory does not suffice.
     """
     sign = problem.pairing.symmetry
-    return scored_means(baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign), score)
+    try:
+        predictions = baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign)
+    except NotEnoughMemoryError:  # the score of the model is there all the same
+        return dict.fromkeys(BASELINES, float("nan"))
+    return scored_means(predictions, score)
 
 
 def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:

@@ -117,6 +117,9 @@ class Search(KeptHoldout, stored=False):
         as_setting(self.setting)
         judge = scorer(self.scoring)
         super()._check_params()
+        for name in ("task_alphas", "task_kernel_grid"):
+            if self.symmetry is not None and getattr(self, name) is not None:
+                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
         if self.cv is not None:
             as_splitter(self.cv, as_setting(self.setting))
         if any(self._is_free()):
@@ -332,13 +335,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         return None if self._task_side is None else self._task_side.spec.params
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
-        alphas = grid_of(self.alphas, "alphas")
-        if self.symmetry is None:
-            return alphas, grid_of(self.task_alphas, "task_alphas")
-        for name in ("task_alphas", "task_kernel_grid"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
-        return alphas, None
+        task_alphas = None if self.symmetry is not None else grid_of(self.task_alphas, "task_alphas")
+        return grid_of(self.alphas, "alphas"), task_alphas
 
 
 class KroneckerRidgeCV(Search, KroneckerRidge):
@@ -368,6 +366,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         As in `KroneckerRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, as in `KroneckerRidge`: edges and vertices are left out of both sides, one at a time.
 
     Attributes
     ----------
@@ -423,6 +423,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         progress: bool | None = None,
+        symmetry: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -439,6 +440,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
+        self.symmetry = symmetry
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 
