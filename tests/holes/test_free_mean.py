@@ -335,3 +335,39 @@ def test_a_block_is_moved_with_its_labels(offset):
     one, other = (given.operators.complete(labels).labels for labels in (Y, Y + offset))
     assert_allclose(other, one + offset, rtol=0, atol=1e-7 * max(1.0, abs(offset)))
     assert_array_equal(other[given.observed & ~np.isnan(Y)], (Y + offset)[~np.isnan(Y)])
+
+
+# --- main effects that are almost free -------------------------------------------------------------------------
+
+
+@over(every(alphas=[(1e-10, 1.0), (1.0, 1e-10), (1e-10, 1e10), (1e10, 1e-10), (1e-10, 1e-10)]))
+def test_a_regularisation_that_vanishes_on_one_side(alphas):
+    """Its main effects outweigh all else in the kernel by 1e10, and leave all digits of the others nevertheless."""
+    given = grids.holes("two-step + 1", (7, 6), "5%", alpha=alphas[0], task_alpha=alphas[1])
+    Y = given.Y.copy()
+    Y[[0, 2, 3, 5], [1, 0, 4, 2]] = np.nan
+    filled = complete(given.operators, Y).labels
+    held_out, expected = given.operators.leave_one_out(Y, None, Setting.A, lambda: filled), filled.copy()
+    for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True):
+        hidden = Y.copy()
+        hidden[cell] = np.nan
+        expected[cell] = complete(given.operators, hidden).labels[cell]
+    grids.close(held_out, expected, 1e-10)
+    # Iterations know the kernel up to rounding of its largest value.
+    for rank in (0, 5, 10**6):
+        for weights in (None, np.ones_like(Y)):
+            found = complete(given.operators, Y, weights, form="observed", rank=rank, tol=1e-12)
+            grids.close(given.operators.hat(found.labels), given.operators.hat(filled), 1e-4, f"{rank}")
+
+
+def test_fewer_cells_than_main_effects():
+    """A border that is wider than the system would tell nothing apart: only the mean is one."""
+    given = grids.holes("two-step + 1", (7, 6), "95%", alpha=1e-4, task_alpha=1e3)
+    _, border, penalties = given.operators.split_kernel(*np.nonzero(given.observed))
+    assert border.shape == (given.observed.sum(), 1)
+    assert_array_equal(penalties, 0.0)
+    held_out = given.operators.leave_one_out(given.Y, None, Setting.A, lambda: given.completed())
+    for cell in zip(*np.nonzero(given.observed), strict=True):
+        hidden = given.Y.copy()
+        hidden[cell] = np.nan
+        assert_allclose(held_out[cell], replace(given, Y=hidden).fitted()[cell], rtol=1e-8)

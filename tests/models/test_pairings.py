@@ -19,6 +19,10 @@ class TestKroneckerRidge(PairingCase):
         return np.kron(K + self.constant, G + self.constant), alpha
 
 
+class TestKroneckerRidgeWithConstants(TestKroneckerRidge):
+    constant = True
+
+
 class TestIndependentTaskRidge(PairingCase):
     settings = settings_with_holes = "AB"
     knows_tasks = False

@@ -241,3 +241,11 @@ def test_advice_is_given_of_what_is_predicted():
     assert 4 not in tasks
     with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, for want of labels of the tasks"):
         recommend(model, task=4)
+
+
+def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
+    model, new = fitted(), np.random.default_rng(4).normal(size=(M, X.shape[1]))
+    labels = np.random.default_rng(5).normal(size=(M, Q)) + 50.0
+    others = np.delete(np.arange(Q), 4)
+    again = fitted(Y[:, others])
+    assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)

@@ -323,7 +323,7 @@ def _solve_observed(
         if precondition is None and weights is not None:
             # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
             precondition = partial(_divided, operators.ridge + _mean_kernel(operators) * cells.root**2)
-        product, precondition = border.around(product), precondition and border.beside(precondition)
+        product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
         begin = None if begin is None else border.project(begin)
     found = conjugate_gradients(
         product,

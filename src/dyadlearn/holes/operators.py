@@ -23,7 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_block, take_rows, to_numpy
+from dyadlearn._array import Array, namespace, take_block, take_rows, to_numpy, with_diagonal
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
 from dyadlearn.vectrick import sandwich
 
@@ -106,6 +106,9 @@ class GridOperators(Protocol):
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
 
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return a part of the kernel between some cells (n, n), and a border of it, see `inverse_with_border`."""
+
 
 class SideProduct:
     r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
@@ -167,11 +170,28 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     return take_block(block(distinct), place, place)
 
 
-def inverse_with_border(inverse: Array) -> Array:
-    """Return the inverse (n, n) of a system with a border of ones, but for that, given the inverse without it."""
+def inverse_with_border(inverse: Array, border: Array | None = None, penalties: Array | None = None) -> Array:
+    r"""Return the inverse (n, n) of a system with a border, but for that, given the inverse without it.
+
+    .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
+              \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}
+
+    Parameters
+    ----------
+    inverse : array of shape (n, n)
+        Q.
+    border : array of shape (n, r), default=None
+        Directions Φ that are no part of the system; None is ones.
+    penalties : array of shape (r,), default=None
+        d, what holds each of them; None is nothing.
+    """
     xp = namespace(inverse)
-    ones = xp.sum(inverse, axis=1)
-    return inverse - ones[:, None] * (ones / xp.sum(ones))[None, :]
+    border = xp.ones_like(inverse[:, :1]) if border is None else border
+    along = inverse @ border
+    system = border.T @ along
+    if penalties is not None:
+        system = with_diagonal(system, xp.linalg.diagonal(system) + penalties)
+    return inverse - along @ xp.linalg.solve(system, along.T)
 
 
 def common_floor(*sides: Smoother) -> float:

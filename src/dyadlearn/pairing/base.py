@@ -510,6 +510,10 @@ class Coupled(Pairing):
         """Return the pairwise kernel between some cells, shape (n, n)."""
         return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
 
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return a part of the kernel between some cells (n, n), and a border of it: ones without a penalty."""
+        return self.kernel_block(rows, columns), None, None
+
     def _new_pairs(self, Y: Array) -> Array:
         """Return setting A."""
         return self._divided_pairs(Y)
@@ -600,14 +604,14 @@ class Coupled(Pairing):
         xp = namespace(Y)
         flat = np.flatnonzero(observed)
         y = take_rows(xp.reshape(Y, (-1,)), flat)
-        system = working.kernel_block(*np.nonzero(observed))
+        system, border, penalties = working.split_kernel(*np.nonzero(observed))
         ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
         eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
         refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
         inverse = solve_block(system + working.ridge * eye / ones, eye, 0.0, working.is_graded, refusal)
         shift = zeros((), y)
         if working.free_mean:
-            inverse, shift = inverse_with_border(inverse), xp.mean(y)
+            inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
         held_out = self._without_each(inverse, y - shift, observed) + shift
         everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
