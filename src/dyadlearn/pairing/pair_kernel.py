@@ -45,7 +45,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, zeros
+from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, row_major, zeros
 from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
@@ -159,7 +159,8 @@ class _Labels:
     @cached_property
     def transposed(self) -> _Labels:
         """Labels of the tasks."""
-        return _Labels(self.spectra[::-1], self.Y.T, self.offset, self.is_kept)
+        # Grids that lie alike are worked on several times faster than such as lie across each other.
+        return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset, self.is_kept)
 
 
 @dataclass(frozen=True, eq=False)
