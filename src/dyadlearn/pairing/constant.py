@@ -94,7 +94,13 @@ class ConstantColumns:
 
     @classmethod
     def of(
-        cls, spectrum: Spectrum, ones: Ones, values: Array, ridges: Array, filters: tuple[Array, Array]
+        cls,
+        spectrum: Spectrum,
+        ones: Ones,
+        values: Array,
+        ridges: Array,
+        filters: tuple[Array, Array],
+        along: Array | None = None,
     ) -> ConstantColumns:
         r"""Return it for columns with kernels :math:`\kappa\mathbf{K}` and ridges :math:`\nu`.
 
@@ -107,6 +113,8 @@ class ConstantColumns:
         ridges : array of shape (n, c)
         filters : (weights, direct)
             Of the columns, see `dyadlearn.pairing.leaving.column_weights`.
+        along : array of shape (m, k), default=None
+            Eigenvectors times what ones have of each, where that is known already.
         """
         xp, (weights, direct) = namespace(values), filters
         sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape)
@@ -119,7 +127,7 @@ class ConstantColumns:
             if ones.outside is not None:
                 residuals += ones.outside[:, None]
         else:
-            residuals = spectrum.vectors @ (weights * ones.inside[:, None])
+            residuals = spectrum.vectors @ (weights * ones.inside[:, None]) if along is None else along @ weights
             if bool(xp.any(direct > 0)):  # hats, which keep no more than half
                 residuals *= 1.0 - 2.0 * direct
                 residuals += direct

@@ -94,6 +94,7 @@ def new_both(
     blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
     width = max(192, _BLOCK_NUMBERS // m)
     squares = spectrum.vectors**2
+    along = None if ones is None else spectrum.vectors * ones.inside
     # Of directions without eigenvalue no task knows anything, but a function of each task's own tells of the mean.
     keeps_null = free_mean and per_task > 0
 
@@ -120,7 +121,7 @@ def new_both(
                 floor = _floor(spectrum, alphas[block[0]], scales, ridges)
                 constant = None
                 if mean is not None:
-                    constant = ConstantColumns.of(spectrum, mean.ones, scales, ridges, (weights, direct))
+                    constant = ConstantColumns.of(spectrum, mean.ones, scales, ridges, (weights, direct), along)
                 beside = None if constant is None else constant.residuals
                 part, left = leave_out_beside(
                     spectrum, weights, direct, columns, turned, members, floor, squares, beside
@@ -261,5 +262,5 @@ def new_both_numbers(Y: Array, sides: Sequence[SideSize], n_alphas: int, *, free
     # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
     columns = many.n_rows * max(192, 2**16 // many.n_rows)
     thread = 7 * few.n_rows**2 + (13 if free_mean else 8) * columns
-    centred = m * q if free_mean else 0
+    centred = m * q + many.n_rows * many.rank if free_mean else 0
     return float(m * q * (n_alphas + 1) + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

@@ -51,7 +51,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.holes.reduced import without
-from dyadlearn.pairing.constant import ConstantColumns, mean_of_others
+from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
@@ -153,8 +153,19 @@ class _Labels:
     @cached_property
     def squares(self) -> Array | None:
         """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
-        vectors = self.spectra[0].vectors
-        return vectors**2 if self.is_kept and vectors.shape[0] * vectors.shape[1] <= _MAX_SQUARES else None
+        return self.spectra[0].vectors ** 2 if self._keeps_vectors else None
+
+    @cached_property
+    def along(self) -> Array | None:
+        """Eigenvectors of the instances times what ones have of each, (m, k), likewise."""
+        if not self._keeps_vectors:
+            return None
+        return self.spectra[0].vectors * ones_of(self.spectra[0]).inside
+
+    @property
+    def _keeps_vectors(self) -> bool:
+        m, k = self.spectra[0].vectors.shape
+        return self.is_kept and bool(m * k <= _MAX_SQUARES)
 
     @cached_property
     def transposed(self) -> _Labels:
@@ -350,7 +361,7 @@ class PairKernel(PairOperators):
         if not self.free_mean:
             return leave_out_columns(*given), None
         rows, columns = self._ones
-        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters)
+        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
         held_out, left = leave_out_beside(*given, residuals=constant.residuals)
         whole, whole_ones, own, own_ones = constant.sums(share, labels.columns, held_out, left)
         if columns.outside is not None:
