@@ -21,7 +21,7 @@ from drawing import (
 )
 from refits import SLACK, Model, UndefinedError
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 
 __all__ = ["Drawn", "agree", "draw_problem", "left_out_sets"]
@@ -90,10 +90,11 @@ class Drawn:
             left = [(s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0 for s in sides]
             least = left[0] if len(left) == 1 else left[0] + (1 - left[0]) * left[1]
             return min(eps / least, 1.0) if least > 0 else 0.0
-        if not any(is_singular(side.seen) for side in sides):
+        if not any(is_singular(side.seen) or is_singular(side.K) for side in sides):
             return 0.0
         if self.model.kind == "kronecker":
-            top = float(np.prod([top_value(side.K) for side in sides]))
+            one = float(self.model.constant)  # the constant feature of each side
+            top = float(np.prod([top_value(side.K + one) for side in sides]))
             return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
         powers = [side.n_iter or 1 if side.filter == "iterated" else 1 for side in sides]
         return max(
@@ -243,7 +244,7 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
             side.alpha, task_side.alpha, filter=filter, task_filter=task_filter, **sides, **stopping
         )
     elif kind == "kronecker":
-        estimator = (PairKernelRidge if constant else KroneckerRidge)(side.alpha, **sides, **stopping)
+        estimator = KroneckerRidge(side.alpha, **sides, **stopping)
     else:
         symmetry = "symmetric" if sign > 0 else "antisymmetric"
         estimator = TwoStepRidge(side.alpha, side.alpha, filter=filter, symmetry=symmetry, **sides, **stopping)

@@ -57,7 +57,7 @@ def searches(case: Case) -> None:
     sides: dict[str, Any] = {"kernel": rows.kernel, "kernel_params": rows.params}
     if columns is not None:
         sides |= {"task_kernel": columns.kernel, "task_kernel_params": columns.params}
-    constant = kind != "kronecker" and case.chance(0.5)
+    constant = case.chance(0.5)
     options = {"setting": setting, "scoring": scoring, "progress": False, "fit_intercept": constant, **sides}
     search: Any
     if kind == "independent":
