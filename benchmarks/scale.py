@@ -188,7 +188,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
         if n_new:
             tell(f"{name}: updates by {options.batch}", time.perf_counter() - begin, n_new)
         begin = time.perf_counter()
-        assert model.coef_.shape[0] == found + 1
+        assert model.coef_.shape[0] == found
         tell(f"{name}: coefficients", time.perf_counter() - begin)
         seconds, auc = measure_predictions(model, test)
         tell(f"{name}: predictions", seconds, options.test, f", instance-wise AUC {auc:.3f}")

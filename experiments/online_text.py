@@ -126,8 +126,9 @@ def stream(
     labels = data.Y[:, known]
     is_labelled = np.diff(labels.indptr) > 0
     tasks = None if approach == "independent" else data.tasks[known]
-    # To leave labels out the model must tell them apart.
-    model = OnlineTwoStepRidge(keep_tasks=approach == "zero_shot")
+    # The paper's model has no constants of its own, but one among the features of the documents. To leave labels out
+    # the model must tell them apart.
+    model = OnlineTwoStepRidge(fit_intercept=False, keep_tasks=approach == "zero_shot")
     learnt, bounds = np.empty(0, dtype=int), sorted({0, *range(data.first, len(order), data.first), *data.sizes})
     for start, stop in pairwise(bounds):
         rows = order[start:stop]

@@ -33,7 +33,7 @@ class Data:
     name : str
         Of `SETS`.
     X, X_test : arrays of shape (m, d), (t, d)
-        Documents for learning and for testing; the last feature is constant, for an intercept.
+        Documents for learning and for testing; the last feature is constant, an intercept that is regularised.
     Y, Y_test : sparse arrays of shape (m, q), (t, q)
         Their labels, 0 or 1.
     tasks : array of shape (q, r)
@@ -105,7 +105,7 @@ def document_features(
         directions = TruncatedSVD(width, n_iter=2, random_state=0).fit(X)
     else:
         known = slice(first if compression == "canonical-first" else None)
-        directions = CanonicalProjection(width, intercept=False, random_state=0).fit(X[known], labels[known])
+        directions = CanonicalProjection(width, random_state=0).fit(X[known], labels[known])
     return with_constant(directions.transform(X)), with_constant(directions.transform(X_test))
 
 

@@ -40,7 +40,8 @@ from transfer_models import (
 
 from dyadlearn.datasets import fetch_davis
 from dyadlearn.kernels import repair
-from dyadlearn.metrics.ranks import ConcordanceIndex, RocAuc
+from dyadlearn.metrics.concordance import ConcordanceIndex
+from dyadlearn.metrics.ranks import RocAuc
 
 SETS = {"e": "enzymes", "davis": "kinases"}
 APPROACHES = {

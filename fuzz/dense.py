@@ -9,10 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-__all__ = ["LONG", "Operators", "Side", "eigenvalues", "is_singular", "least_squares", "solve", "top_value"]
+__all__ = [
+    "LONG",
+    "Operators",
+    "Side",
+    "complement",
+    "eigenvalues",
+    "is_singular",
+    "least_squares",
+    "solve",
+    "top_value",
+]
 
 LONG = np.longdouble
 
@@ -81,6 +92,21 @@ def least_squares(K: np.ndarray, alpha: float) -> np.ndarray:
     return pseudo_inverse(K)
 
 
+def complement(c: np.ndarray) -> np.ndarray:
+    """Return orthonormal columns (n, n − 1) that are orthogonal to a vector (n,), each made of the ones before it.
+
+    With sᵢ = c₀² + … + cᵢ², column i is proportional to (c₀cᵢ₊₁, …, cᵢcᵢ₊₁, −sᵢ, 0, …).
+    """
+    n = len(c)
+    found = np.zeros((n, max(n - 1, 0)), dtype=LONG)
+    squares = np.cumsum(c.astype(LONG) ** 2)
+    for i in range(n - 1):
+        found[: i + 1, i] = c[: i + 1] * c[i + 1]
+        found[i + 1, i] = -squares[i]
+        found[:, i] /= np.sqrt(squares[i] * squares[i + 1])
+    return found
+
+
 def power(B: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return Bⁿ and I + B + … + Bⁿ⁻¹ by doubling."""
     eye = np.eye(len(B), dtype=LONG)
@@ -123,12 +149,29 @@ class Side:
     alpha : float
     n_iter : int or None
         Rounds of the iterated filter, or steps of gradient descent where they do not follow from alpha.
+    constant : bool
+        Whether there is a constant without penalty. The kernel is then seen on all that sums to zero, `seen`.
     """
 
     K: np.ndarray
     filter: str
     alpha: float
     n_iter: int | None = None
+    constant: bool = False
+
+    @cached_property
+    def _basis(self) -> np.ndarray:
+        return complement(np.ones(len(self.K))) if self.constant else self._eye
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """The kernel that the filter works on."""
+        return self._basis.T @ self.K @ self._basis
+
+    @property
+    def _mean(self) -> Any:
+        """What takes labels to their mean, of every row."""
+        return np.full_like(self._eye, LONG(1) / len(self.K)) if self.constant else np.zeros_like(self._eye)
 
     @property
     def _eye(self) -> np.ndarray:
@@ -142,12 +185,20 @@ class Side:
     @property
     def vanishes(self) -> bool:
         """Whether the residual operator is zero but has a limit up to its scale, as λ → 0 does."""
-        return self.interpolates and self.filter in ("tikhonov", "iterated") and not is_singular(self.K)
+        return self.interpolates and self.filter in ("tikhonov", "iterated") and not is_singular(self.seen)
 
     @cached_property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
-        """φ(K) and R = I − Kφ(K), neither from the other where digits would be lost."""
-        K, eye = self.K, self._eye
+        """φ(K) and R = I − H, neither from the other where digits would be lost."""
+        phi, R = self._filtered
+        return self._basis @ phi @ self._basis.T, self._basis @ R @ self._basis.T
+
+    @property
+    def _filtered(self) -> tuple[np.ndarray, np.ndarray]:
+        K = self.seen
+        eye = np.eye(len(K), dtype=LONG)
+        if not len(K):
+            return K, K
         if self.interpolates:
             phi = least_squares(K, 0.0)
             return phi, (eye - K @ phi if is_singular(K) else np.zeros_like(K))
@@ -183,12 +234,20 @@ class Side:
     @cached_property
     def H(self) -> np.ndarray:
         """Hat matrix."""
-        return self._eye if self.vanishes else self.K @ self.phi
+        return self._eye if self.vanishes else self._mean + self._basis @ (self._basis.T @ self.K @ self.phi)
+
+    def predictor(self, rows: np.ndarray) -> np.ndarray:
+        """Return what takes labels to predictions for rows of the kernel, shape (a, n)."""
+        if not self.constant:
+            return rows @ self.phi
+        n = len(self.K)
+        return LONG(1) / n + (rows - self.K.sum(axis=0) / n) @ self.phi
 
     @cached_property
     def limit(self) -> np.ndarray:
         """What R is proportional to where it vanishes."""
-        return power(least_squares(self.K, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2)[0]
+        found = power(least_squares(self.seen, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2)[0]
+        return self._basis @ found @ self._basis.T
 
     @property
     def definite(self) -> bool:
@@ -225,8 +284,8 @@ class Side:
         kept = np.setdiff1d(np.arange(len(self.K)), left_out)
         within, between = np.ix_(kept, kept), np.ix_(left_out, kept)
         if self.filter == "tikhonov":
-            rest = Side(self.K[within], "tikhonov", self.alpha)
-            return kept, rest.operators, self.K[between] @ rest.phi
+            rest = Side(self.K[within], "tikhonov", self.alpha, constant=self.constant and bool(len(kept)))
+            return kept, rest.operators, rest.predictor(self.K[between])
         if not len(left_out):
             return kept, self.operators, np.zeros((0, len(kept)), dtype=LONG)
         R = self.limit if self.vanishes else self.R

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,15 @@ class Drawn:
         return any(side.alpha <= 1e-13 * top_value(side.K) for side in sides)
 
     @property
+    def may_lack_a_constant(self) -> bool:
+        """Whether a task may have no label to take its constant from."""
+        return self.model.kind == "independent" and self.model.constant
+
+    @property
     def reach(self) -> float:
         """How much of a label a prediction can hold at most: little where the regularisation is large."""
+        if self.model.constant:
+            return 1.0
         sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
         tops = [top_value(side.K) for side in sides]
         if self.model.kind == "kronecker":
@@ -83,10 +90,11 @@ class Drawn:
             left = [(s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0 for s in sides]
             least = left[0] if len(left) == 1 else left[0] + (1 - left[0]) * left[1]
             return min(eps / least, 1.0) if least > 0 else 0.0
-        if not any(is_singular(side.K) for side in sides):
+        if not any(is_singular(side.seen) or is_singular(side.K) for side in sides):
             return 0.0
         if self.model.kind == "kronecker":
-            top = float(np.prod([top_value(side.K) for side in sides]))
+            one = float(self.model.constant)  # the constant feature of each side
+            top = float(np.prod([top_value(side.K + one) for side in sides]))
             return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
         powers = [side.n_iter or 1 if side.filter == "iterated" else 1 for side in sides]
         return max(
@@ -132,10 +140,6 @@ def agree(
     """
     model = drawn.model
     where = np.ones(found.shape, dtype=bool) if where is None else where
-    if not np.isfinite(found).all():
-        raise WrongAnswerError(
-            f"{words}: {np.count_nonzero(~np.isfinite(found))} of {found.size} values are not finite"
-        )
     size = float(np.finfo(drawn.dtype).eps)
     with np.errstate(all="ignore"):
         try:
@@ -143,6 +147,14 @@ def agree(
             others = [refer(model.perturbed(case.rng, size)) for _ in range(2)]
         except ZeroDivisionError as error:
             raise RefusedError(str(error)) from None
+    # Nothing is known of a task without a label to take its constant from.
+    unknown = np.isnan(expected) if drawn.may_lack_a_constant else np.zeros(expected.shape, dtype=bool)
+    wrong = ~np.where(unknown, np.isnan(found), np.isfinite(found)) & where
+    if wrong.any():
+        raise WrongAnswerError(
+            f"{words}: {np.count_nonzero(wrong)} of {found.size} values are not finite, or should not be"
+        )
+    found, expected, *others = (np.where(unknown | np.isnan(found), 0.0, part) for part in (found, expected, *others))
     noise = max(float(np.abs(other - expected)[where].max(initial=0.0)) for other in others)
     scale = float(np.abs(expected).max(initial=0.0))
     labels = float(np.nanmax(np.abs(model.Y)))
@@ -187,6 +199,7 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
             Y[0, 0] = float(sign > 0)
     given, weights, weights_word = (None, None, "") if is_network else draw_weights(case, Y)
     Y = Y.astype(dtype)
+    constant = case.chance(0.5)
     filter, side = draw_filter(case, rows.K, 0.0 if kind == "kronecker" else filters)
     task_filter, task_side = None, side if is_network else None
     if columns is not None:
@@ -205,7 +218,12 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         assert columns is not None
         if case.chance(0.5) or dtype == np.float32:
             side = Side(rows.K, "tikhonov", side.alpha * (top_value(columns.K) or 1.0))
+        if constant and side.alpha == 0:
+            side = Side(rows.K, "tikhonov", 1.0)
         task_side = Side(columns.K, "tikhonov", side.alpha)
+    if constant:
+        side = _about_its_mean(case, side)
+        task_side = side if is_network else task_side and _about_its_mean(case, task_side)
     model = Model(kind, side, task_side, Y.astype(np.float64), weights, sign)
     sides = {"kernel": rows.kernel, "kernel_params": rows.params}
     if columns is not None:
@@ -214,8 +232,9 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
     case.what = (
         f"{kind} {m}×{q} {dtype} K={rows.what} G={columns.what if columns else None} λ={side.alpha:.3g} "
         f"μ={task_side.alpha if task_side else 0:.3g} filters={side.filter},{task_side and task_side.filter} "
-        f"{holes_word} {weights_word}"
+        f"{holes_word} {weights_word}{' intercept' if constant else ''}"
     )
+    sides["fit_intercept"] = constant
     estimator: Any
     if kind == "independent":
         estimator = _without_tasks(case, side.alpha, filter, sides)
@@ -235,6 +254,17 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         extra = {} if given is None else {"sample_weight": given}
         estimator.fit(rows.rows, Y, tasks=tasks, **extra)
     return drawn
+
+
+def _about_its_mean(case: Case, side: Side) -> Side:
+    """Return the side with a constant; cut-offs and steps of gradient descent belong to the kernel without it."""
+    found = replace(side, constant=True)
+    if side.filter in ("cutoff", "landweber") and len(side.K) > 1:
+        _, drawn = draw_filter(case, found.seen, 1.0)
+        while drawn.filter != side.filter or (drawn.n_iter is None) != (side.n_iter is None):
+            _, drawn = draw_filter(case, found.seen, 1.0)
+        found = replace(found, alpha=drawn.alpha, n_iter=side.n_iter)
+    return found
 
 
 def _without_tasks(case: Case, alpha: float, filter: Any, sides: dict[str, Any]) -> Any:
@@ -313,7 +343,7 @@ def _check_holdout(case: Case, drawn: Drawn) -> None:
     )
     with refusing(lambda error: _why_not_held_out(drawn, setting, sets, error)):
         found = np.asarray(drawn.estimator.holdout(setting, **arguments), dtype=np.float64).reshape(model.Y.shape)
-    if not np.isfinite(found).all():
+    if not (np.isfinite(found).all() or drawn.may_lack_a_constant):
         raise WrongAnswerError(f"holdout {setting}: {np.count_nonzero(~np.isfinite(found))} values are not finite")
     chosen = rng.choice(len(sets), min(N_SETS, len(sets)), replace=False)
     digits, undefined = 0, 0
@@ -339,14 +369,16 @@ def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Ex
     zero = drawn.has_zero or not drawn.is_ridge
     if model.kind == "network" and not drawn.is_complete and setting != "A":
         return "vertices of a network with holes"
+    emptied = any(not _anything_left(model, setting, left) for left in sets)
+    if isinstance(error, LeverageError) and model.constant and emptied:
+        return "no label is left to take a constant from"
     if isinstance(error, LeverageError) and zero:
         if min(_side_slack(model, setting, left) for left in sets) < SLACK:
             return "leverage 1"
-        emptied = any(not _anything_left(model, setting, left) for left in sets)
         return "leverage 1 of all that is left" if emptied else None
     if isinstance(error, LeverageError):
         return None
-    if any(not _anything_left(model, setting, left) for left in sets):
+    if emptied:
         return "a fold leaves no label to learn from"
     if zero and not drawn.is_complete:
         return "missing labels without regularisation"

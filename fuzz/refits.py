@@ -8,6 +8,10 @@ fits :math:`F = H g` where
 
 which says in one line that observed cells are met as far as the penalty lets them and that the others confirm
 themselves. Kronecker ridge regression and independent tasks have the textbook form on observed cells.
+
+With an intercept every side of a two-step model has a constant without penalty, and so has every independent task;
+Kronecker ridge regression has the kernels K + 11ᵀ and G + 11ᵀ and one free mean, by which its dual parameters sum to
+zero.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from dense import LONG, Operators, Side, eigenvalues, is_singular, least_squares, solve
+from dense import LONG, Operators, Side, complement, eigenvalues, is_singular, least_squares, solve
 
 __all__ = ["Model", "UndefinedError"]
 
@@ -79,10 +83,17 @@ class Model:
         assert self.columns is not None
         right = self.columns.K if columns is None else columns
         if self.kind == "kronecker":
-            dual = _pairs(self.rows.K, self.columns.K, self.rows.alpha, Y, W, self.noise)
-            return rows @ dual @ right.T
+            one = LONG(self.constant)
+            kernels = self.rows.K + one, self.columns.K + one
+            dual, mean = _pairs(*kernels, self.rows.alpha, Y, W, self.noise, self.constant)
+            return (rows + one) @ dual @ (right + one).T + mean
         g = self.labels(W)
-        return rows @ self.rows.phi @ g @ self.columns.phi @ right.T
+        return self.rows.predictor(rows) @ g @ self.columns.predictor(right).T
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is an intercept."""
+        return self.rows.constant
 
     def left_out(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """Return predictions for the whole grid by a model that never saw some of it; meant for what was left out.
@@ -103,7 +114,7 @@ class Model:
             hidden[rows if setting in "BD" else []] = 0
             hidden[:, columns if setting in "CD" else []] = 0
         if not hidden.any() and self.kind != "network":
-            return np.zeros((m, q), dtype=LONG)
+            return np.full((m, q), np.nan if self.constant else 0.0, dtype=LONG)
         if self.kind in ("independent", "kronecker"):
             return self.predict(self.rows.K, None, hidden)
         assert self.columns is not None
@@ -140,7 +151,7 @@ class Model:
             found = []
             for j in range(q):
                 gone = (self.W[:, j] == 0) | (cells[:, j] if setting == "A" else np.isin(np.arange(m), rows))
-                # A task without labels is predicted 0.
+                # A task without labels is predicted 0, or has no constant.
                 found.append(1.0 if gone.all() else self.rows.slack(np.flatnonzero(gone)))
             return min(found)
         assert self.columns is not None
@@ -152,6 +163,8 @@ class Model:
         if setting in "CD":
             gone[:, columns] = True
         if self.kind == "kronecker":
+            if self.constant:
+                return 1.0
             if self.rows.alpha > 0:
                 alpha = LONG(self.rows.alpha)
                 R = alpha * least_squares(np.kron(self.rows.K, self.columns.K), self.rows.alpha)
@@ -185,7 +198,7 @@ def _perturbed(side: Side, rng: np.random.Generator, size: float) -> Side:
     n = len(side.K)
     noise = rng.standard_normal((n, n))
     noise = (noise + noise.T) / (2 * np.sqrt(max(n, 1)))
-    if side.filter == "cutoff" or (side.interpolates and is_singular(side.K)):
+    if side.filter == "cutoff" or (side.interpolates and is_singular(side.seen)):
         # The range stays what it is: the pseudo-inverse is not continuous.
         factor = np.eye(n, dtype=LONG) + LONG(size) * noise.astype(LONG)
         return replace(side, K=factor @ side.K @ factor.T)
@@ -197,40 +210,53 @@ def _column(side: Side, rows: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.nd
     if side.filter == "tikhonov":
         o = np.flatnonzero(w)
         if not o.size:
-            return np.zeros(len(rows), dtype=LONG)
-        kernel = side.K[np.ix_(o, o)]
-        root = _roots(kernel, side.alpha, w[o])
-        kernel = root[:, None] * kernel * root
-        return rows[:, o] @ (root * (least_squares(kernel, side.alpha) @ (root * y[o])))
+            return np.full(len(rows), np.nan if side.constant else 0.0, dtype=LONG)
+        dual, mean = _ridge(side.K[np.ix_(o, o)], side.alpha, y[o], w[o], side.constant)
+        return rows[:, o] @ dual + mean
     if not w.any():
-        return np.zeros(len(rows), dtype=LONG)
+        return np.full(len(rows), np.nan if side.constant else 0.0, dtype=LONG)
     g = _labels_of_fit(side, None, y[:, None], w[:, None])[:, 0]
-    if side.vanishes:
+    if side.vanishes and not side.constant:
         return rows @ solve(side.K, g)
-    return rows @ side.phi @ g
+    return side.predictor(rows) @ g
+
+
+def _ridge(
+    kernel: np.ndarray, alpha: float, y: np.ndarray, w: np.ndarray, constant: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return dual coefficients of weighted labels, and the constant beside them, 0 where there is none."""
+    if not constant:
+        root = _roots(kernel, alpha, w)
+        return root * (least_squares(root[:, None] * kernel * root, alpha) @ (root * y)), LONG(0)
+    basis = complement(np.ones(len(y)))
+    root = _roots(basis.T @ kernel @ basis, alpha, w)
+    basis = complement(root)
+    weighted = basis.T @ (root[:, None] * kernel * root) @ basis
+    dual = root * (basis @ (least_squares(weighted, alpha) @ (basis.T @ (root * y))))
+    return dual, (root**2 @ (y - kernel @ dual)) / (root**2).sum()
 
 
 def _roots(kernel: np.ndarray, alpha: float, w: np.ndarray) -> np.ndarray:
     """Return the roots of weights, which say nothing where all labels can be met, and would spoil the rank there."""
-    return np.ones_like(w) if alpha == 0 and not is_singular(kernel) else np.sqrt(w)
+    return np.ones(len(w), dtype=LONG) if alpha == 0 and not is_singular(kernel) else np.sqrt(w)
 
 
 def _pairs(
-    K: np.ndarray, G: np.ndarray, alpha: float, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None
-) -> np.ndarray:
-    """Return the dual coefficients of ridge regression on the observed pairs."""
-    dual = np.zeros(Y.size, dtype=LONG)
+    K: np.ndarray, G: np.ndarray, alpha: float, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None, constant: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dual coefficients of ridge regression on the observed pairs, and the mean beside it."""
+    dual, mean = np.zeros(Y.size, dtype=LONG), LONG(0)
     w = W.reshape(-1)
     o = np.flatnonzero(w)
     if o.size:
         i, j = np.unravel_index(o, Y.shape)
         kernel = K[np.ix_(i, i)] * G[np.ix_(j, j)]
-        root = _roots(kernel, alpha, w[o])
-        kernel = root[:, None] * kernel * root
         if noise is not None and alpha > 0:
-            kernel = kernel + noise[np.ix_(o, o)] * np.abs(kernel).max()
-        dual[o] = root * (least_squares(kernel, alpha) @ (root * Y.reshape(-1)[o]))
-    return dual.reshape(Y.shape)
+            root = np.sqrt(w[o])
+            size = np.abs(root[:, None] * kernel * root).max()
+            kernel = kernel + noise[np.ix_(o, o)] * size / (root[:, None] * root)
+        dual[o], mean = _ridge(kernel, alpha, Y.reshape(-1)[o], w[o], constant)
+    return dual.reshape(Y.shape), mean
 
 
 def _pair_residual(rows: tuple, columns: tuple) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -12,12 +13,17 @@ from dyadlearn.metrics import (
     average_precision,
     concordance_index,
     enrichment_factor,
+    ic_index,
+    mean_absolute_error,
     mean_squared_error,
     ndcg_at_k,
+    pearson,
     precision_at_k,
     r2,
     recall_at_k,
     roc_auc,
+    root_mean_squared_error,
+    spearman,
 )
 
 __all__ = ["AVERAGES", "between", "rows_of"]
@@ -85,6 +91,35 @@ def _squared(y: list[float], f: list[float]) -> float | None:
     return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y) if y else None
 
 
+def _absolute(y: list[float], f: list[float]) -> float | None:
+    return math.fsum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y) if y else None
+
+
+def _correlated(y: list[float], f: list[float]) -> float | None:
+    if len(set(y)) < 2:
+        return None
+    if len(set(f)) < 2:
+        return 0.0
+    a, b = ([value - math.fsum(row) / len(row) for value in row] for row in (y, f))
+    product = math.fsum(one * other for one, other in zip(a, b, strict=True))
+    return product / math.sqrt(math.fsum(one**2 for one in a) * math.fsum(one**2 for one in b))
+
+
+def _ranked(y: list[float], f: list[float]) -> float | None:
+    return _correlated(*([sum(b < a for b in row) + row.count(a) / 2 for a in row] for row in (y, f)))
+
+
+def _interactions(Y: np.ndarray, F: np.ndarray) -> float | None:
+    """Return the IC-index of a grid, over all pairs of rows and of columns."""
+    won = []
+    rows, columns = (itertools.combinations(range(size), 2) for size in Y.shape)
+    for (i, k), (j, l) in itertools.product(rows, columns):  # noqa: E741
+        a, b = (grid[i, j] + grid[k, l] - grid[i, l] - grid[k, j] for grid in (Y, F))
+        if abs(a) > 1e-9:  # NaN is not
+            won.append(0.5 if abs(b) < 1e-9 else float(a * b > 0))
+    return sum(won) / len(won) if won else None
+
+
 def _determined(y: list[float], f: list[float]) -> float | None:
     if len(set(y)) < 2:
         return None
@@ -144,12 +179,16 @@ def _enrichment(percent: int) -> RowScore:
     return score
 
 
+_NAMES = ("auc", "ap", "ci", "mse", "mae", "rmse", "r2", "pearson", "spearman", "ic")
+_NAMES += ("precision", "recall", "ndcg", "ef")
+
+
 @generator
 def metrics(case: Case) -> None:
     """Every metric, with ties, holes and constant rows, against counting pairs and places."""
     rng = case.rng
     shape = tuple(int(rng.integers(1, 7)) for _ in range(2))
-    name = str(case.pick("auc", "ap", "ci", "mse", "r2", "precision", "recall", "ndcg", "ef"))
+    name = str(case.pick(*_NAMES))
     binary = name in ("auc", "ap", "precision", "recall", "ef")
     Y = rng.integers(0, 2, shape).astype(float) if binary else rng.integers(0, 5, shape) / float(case.pick(1, 3))
     if case.chance(0.3):
@@ -170,7 +209,12 @@ def metrics(case: Case) -> None:
         "ap": (average_precision, _precision_curve, {}),
         "ci": (concordance_index, _concordance, {}),
         "mse": (mean_squared_error, _squared, {}),
+        "mae": (mean_absolute_error, _absolute, {}),
+        "rmse": (root_mean_squared_error, _squared, {}),
         "r2": (r2, _determined, {}),
+        "pearson": (pearson, _correlated, {}),
+        "spearman": (spearman, _ranked, {}),
+        "ic": (ic_index, None, {}),
         "precision": (precision_at_k, _precision_at(k), {"k": k}),
         "recall": (recall_at_k, _recall_at(k), {"k": k}),
         "ndcg": (ndcg_at_k, _gain_at(k if k < 6 else None), {"k": k if k < 6 else None}),
@@ -179,10 +223,13 @@ def metrics(case: Case) -> None:
     case.what = f"{name} {shape} {average} {options}, {np.isnan(Y).sum()} missing, stack of {depth}"
     expected, undefined = [], 0
     for grid in F:
+        if name == "ic":  # of the whole grid, whatever the average
+            expected.append(_interactions(Y, grid))
+            continue
         scores = [reference(y, f) for y, f in rows_of(Y, grid, average)]
         undefined = scores.count(None)
         kept = [score for score in scores if score is not None]
-        expected.append(sum(kept) / len(kept) if kept else None)
+        expected.append((sum(kept) / len(kept)) ** (0.5 if name == "rmse" else 1) if kept else None)
     try:
         found, left_out = function(Y, F if depth else F[0], average=average, return_undefined=True, **options)
     except ValueError as error:

@@ -1,20 +1,22 @@
 """One case for all models of pairs: give it an estimator and its dense twin, get its tests.
 
 The twin knows matrices alone: the pairwise kernel P of all cells of the grid (ravelled row by row, with Kronecker
-products written out) and its ridge c. What is hidden leaves the system (P_oo + c/w) a = y_o, and P a predicts it. A
-model whose kernel of pairs does not change when rows and columns leave needs no more than `pairs`; one that is fitted
-anew to those that stay writes its own `fitted`.
+products written out) and its ridge c. What is hidden leaves the system (P_oo + c/w) a = y_o, and P a predicts it; a
+free mean is a border of it. A model whose kernel of pairs does not change when rows and columns leave needs no more
+than `pairs`; one that is fitted anew to those that stay, centred anew too, writes its own `fitted`.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
+from dyadlearn.exceptions import NoLabelWarning
 from sweeps import covering, every, over
 
 M, Q, NEW = 6, 5, 3
@@ -41,6 +43,8 @@ class PairingCase:
         Whether labels may weigh more or less.
     knows_tasks : bool
         Whether it predicts for tasks it has not seen.
+    constant : bool
+        Whether it has an intercept: labels are then some way off zero.
     """
 
     settings = "ABCD"
@@ -48,6 +52,7 @@ class PairingCase:
     takes_groups = True
     takes_weights = True
     knows_tasks = True
+    constant = False
 
     # --- what a model has to give ------------------------------------------------------------------------------
 
@@ -75,15 +80,19 @@ class PairingCase:
         P, ridge = self.pairs(K, G, *alphas)
         at = np.flatnonzero(~np.isnan(np.where(np.outer(seen, known), Y, np.nan)))
         inverse = 1.0 if weights is None else 1.0 / weights.ravel()[at]
-        system = P[np.ix_(at, at)] + ridge * inverse * np.eye(at.size)
-        return (P[:, at] @ np.linalg.solve(system, Y.ravel()[at])).reshape(Y.shape)
+        dual, mean = self.solved(P[np.ix_(at, at)] + ridge * inverse * np.eye(at.size), Y.ravel()[at])
+        return (P[:, at] @ dual).reshape(Y.shape) + mean
+
+    def solved(self, system: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return dual parameters and a mean, which is free where there is one."""
+        return problems.bordered(system, labels) if self.constant else (np.linalg.solve(system, labels), 0.0)
 
     def of_training(self, model: Any, K: np.ndarray) -> np.ndarray:
         """Return predictions for the instances (m, m) and tasks of training."""
         return model.predict(K)
 
     def labels(self, rng: np.random.Generator, m: int, q: int) -> np.ndarray:
-        return rng.normal(size=(m, q))
+        return rng.normal(size=(m, q)) + 3.0 * self.constant
 
     def shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape
@@ -174,8 +183,12 @@ class PairingCase:
             return
         K, G, Y = self.sides((M, Q), kinds)
         Y, weights = self.with_holes(Y, missing), self.weights(Y.shape) if weighted and self.takes_weights else None
-        found = self.fit(K, G, Y, alphas, weights).holdout(letter, **self.grouping(letter))
+        model = self.fit(K, G, Y, alphas, weights)
+        with warnings.catch_warnings():  # a group may take all labels of a task
+            warnings.simplefilter("ignore", NoLabelWarning)
+            found = model.holdout(letter, **self.grouping(letter))
         expected = self.expected(letter, K, G, Y, alphas, weights, self.folds(letter, Y.shape))
+        assert_array_equal(np.isnan(found), np.isnan(expected))
         self.check(found, expected if not missing else np.where(np.isnan(Y), np.nan, expected), 1e-7)
 
     @over(covering(kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
@@ -236,6 +249,17 @@ class PairingCase:
             held_out = single.holdout(letter)
             assert held_out.dtype == single.predict(K[:, : len(Y)].astype(np.float32)).dtype == np.float32
             self.check(held_out, double.holdout(letter), 1e-3)
+
+    @over(covering(letter="ABCD", kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    def test_labels_and_a_constant_give_predictions_and_that_constant(self, letter, kinds, alphas, missing, weighted):
+        if not self.constant or letter not in (self.settings_with_holes if missing or weighted else self.settings):
+            return
+        K, G, Y = self.sides((M, Q), kinds)
+        Y, weights = self.with_holes(Y, missing), self.weights(Y.shape) if weighted and self.takes_weights else None
+        one, other = (self.fit(K, G, labels, alphas, weights) for labels in (Y, Y + 1e4))
+        predicted, moved = (model.predict(K[:, : len(Y)]) for model in (one, other))
+        assert_allclose(moved, predicted + 1e4, rtol=1e-12)
+        assert_allclose(other.holdout(letter), np.asarray(one.holdout(letter)) + 1e4, rtol=1e-11)
 
     @over(every(letter="ABCD"))
     def test_predictions_ignore_what_they_hold_out(self, letter):

@@ -24,6 +24,9 @@ PATTERNS = ["5%", "50%", "95%", "rows", "columns", "rows and columns", "one cell
 # The kernel of a side: well-conditioned; with a null space kept, or left out and then large or small.
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
 MODELS = ["two-step", "kronecker"]
+# The same with a constant on each side, the grand mean free.
+WITH_MEAN = ["two-step + 1", "kronecker + 1"]
+ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
 
 
@@ -45,17 +48,63 @@ def gram(n: int, rank: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def spectrum(
-    kind: str, given: np.ndarray, dtype: str = "float64", put: Callable[[np.ndarray], Any] = np.asarray
+    kind: str,
+    given: np.ndarray,
+    dtype: str = "float64",
+    put: Callable[[np.ndarray], Any] = np.asarray,
+    constant: str | None = None,
 ) -> Spectrum:
     """Return the spectrum of features (n, d), by the way that the kind of side takes."""
     if kind in ("full", "singular"):
-        return Spectrum.from_gram(put((given @ given.T).astype(dtype)))
+        return Spectrum.from_gram(put((given @ given.T).astype(dtype)), constant=constant)
     given = given.astype(dtype)
-    return Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given))
+    return Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given), constant=constant)
 
 
 def residual_of(K: np.ndarray, alpha: float) -> np.ndarray:
     return alpha * np.linalg.inv(K + alpha * np.eye(len(K)))
+
+
+def complement(n: int) -> np.ndarray:
+    """Return an orthonormal basis (n, n - 1) of all that sums to zero."""
+    return np.linalg.qr(np.c_[np.ones(n), np.eye(n)[:, : n - 1]])[0][:, 1:]
+
+
+def hat_and_residual(K: np.ndarray, alpha: float, constant: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ridge regression with a kernel does to its labels; a constant, if there is one, is not penalised."""
+    if not constant:
+        R = residual_of(K, alpha)
+        return K @ R / alpha, R
+    Z = complement(len(K))
+    H, R = hat_and_residual(Z.T @ K @ Z, alpha)
+    return Z @ H @ Z.T + 1.0 / len(K), Z @ R @ Z.T
+
+
+def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = False) -> np.ndarray:
+    """Return what takes the labels of some rows to predictions for all (n, n seen), centred anew if with a constant."""
+    own, rows = K[np.ix_(seen, seen)], K[:, seen]
+    if constant:
+        rows = rows - own.mean(axis=0)
+        rows, own = (kernel - kernel.mean(axis=1, keepdims=True) for kernel in (rows, own - own.mean(axis=0)))
+    return rows @ np.linalg.inv(own + alpha * np.eye(len(own))) + constant / len(own)
+
+
+def two_step_pairs(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float, constant: bool) -> np.ndarray:
+    """Return the pairwise kernel H/R of two-step ridge regression (mq, mq); a free mean has no value in it."""
+    (H, R), (task_H, task_R) = hat_and_residual(K, alpha, constant), hat_and_residual(G, task_alpha, constant)
+    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(len(G))) + np.kron(H, task_R)
+    if not constant:
+        return hat @ np.linalg.inv(residual)
+    Z = complement(len(residual))
+    return Z @ (Z.T @ hat @ Z) @ np.linalg.inv(Z.T @ residual @ Z) @ Z.T
+
+
+def bordered(system: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
+    """Solve for parameters that sum to zero beside a mean that is free."""
+    n = len(system)
+    border = np.block([[system, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    found = np.linalg.solve(border, np.append(labels, 0.0))
+    return found[:n], float(found[n])
 
 
 # --- features and labels -------------------------------------------------------------------------------------
@@ -116,6 +165,8 @@ class Holes:
         NaN where not observed.
     P : array of shape (mq, mq)
     ridge : float
+    free_mean : bool
+        Whether a mean stands beside the kernel, without a penalty.
     observed : bool array of shape (m, q)
     """
 
@@ -125,6 +176,7 @@ class Holes:
     Y: np.ndarray
     P: np.ndarray
     ridge: float
+    free_mean: bool = False
 
     @property
     def observed(self) -> np.ndarray:
@@ -140,15 +192,19 @@ class Holes:
         inverse = np.ones(at.size) if weights is None else 1.0 / weights.ravel()[at]
         return self.P[np.ix_(at, at)] + self.ridge * np.diag(inverse), self.Y.ravel()[at]
 
+    def solved(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+        """Return a as a grid, zero where nothing is observed, and the free mean."""
+        grid, system = np.zeros(self.Y.size), self.system(weights)
+        grid[self.observed.ravel()], mean = bordered(*system) if self.free_mean else (np.linalg.solve(*system), 0.0)
+        return grid.reshape(self.Y.shape), mean
+
     def dual(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return a as a grid, zero where nothing is observed."""
-        grid = np.zeros(self.Y.size)
-        grid[self.observed.ravel()] = np.linalg.solve(*self.system(weights))
-        return grid.reshape(self.Y.shape)
+        return self.solved(weights)[0]
 
     def fitted(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the predictions P_·o a for all cells."""
-        return (self.P @ self.dual(weights).ravel()).reshape(self.Y.shape)
+        """Return the predictions P_·o a, and the mean, for all cells."""
+        dual, mean = self.solved(weights)
+        return (self.P @ dual.ravel()).reshape(self.Y.shape) + mean
 
     def completed(self) -> np.ndarray:
         return np.where(self.observed, self.Y, self.fitted())
@@ -164,20 +220,24 @@ def holes(
     dtype: str = "float64",
     seed: int = 0,
 ) -> Holes:
-    """Return a two-step or Kronecker problem under Tikhonov's filter; Kronecker's λ is `alpha`."""
+    """Return a two-step or Kronecker problem under Tikhonov's filter; Kronecker's λ is `alpha`.
+
+    With a constant on each side (`WITH_MEAN`) labels are some way off zero.
+    """
+    constant, model = model.endswith(" + 1"), model.removesuffix(" + 1")
     rng = np.random.default_rng([seed, *shape])
     sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
-    spectra = [spectrum(kind, side, dtype) for kind, side in zip(kinds, sides, strict=True)]
+    kept = {"kronecker": "feature"}.get(model, "free") if constant else None
+    spectra = [spectrum(kind, side, dtype, constant=kept) for kind, side in zip(kinds, sides, strict=True)]
     K, G = (side @ side.T for side in sides)
-    Y = rng.normal(size=shape)
+    Y = rng.normal(size=shape) + 3.0 * constant
     Y[~pattern(missing, shape, rng)] = np.nan
     if model == "kronecker":
-        return Holes(Kronecker(*spectra, alpha), K, G, Y, np.kron(K, G), alpha)
+        P = np.kron(K + constant, G + constant)
+        return Holes(Kronecker(*spectra, alpha, free_mean=constant), K, G, Y, P, alpha, constant)
     smoothers = spectra[0].smoother(Tikhonov(), alpha), spectra[1].smoother(Tikhonov(), task_alpha)
-    R, task_R = residual_of(K, alpha), residual_of(G, task_alpha)
-    H, task_H = K @ R / alpha, G @ task_R / task_alpha
-    P = np.kron(H, task_H) @ np.linalg.inv(np.kron(R, np.eye(shape[1])) + np.kron(H, task_R))
-    return Holes(TwoStep(*smoothers), K, G, Y, P, 1.0)
+    P = two_step_pairs(K, G, alpha, task_alpha, constant)
+    return Holes(TwoStep(*smoothers), K, G, Y, P, 1.0, constant)
 
 
 # --- held out ----------------------------------------------------------------------------------------------------

@@ -85,12 +85,14 @@ def blocks(request, data):
 
 def test_fit_and_predict_equal_the_local_models(each, data, blocks):
     X, Y, T = data
-    batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
-    for keep_tasks in each([False, True]):
-        model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks), *blocks, tasks=T)
-        local = OnlineTwoStepRidge(0.3, 0.2, keep_tasks=keep_tasks).fit(X, Y, tasks=T)
+    for keep_tasks, fit_intercept in each([(False, True), (True, True), (False, False)]):
+        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+        options = {"keep_tasks": keep_tasks, "fit_intercept": fit_intercept}
+        model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, **options), *blocks, tasks=T)
+        local = OnlineTwoStepRidge(0.3, 0.2, **options).fit(X, Y, tasks=T)
         assert (model.n_seen_, model.n_tasks_, model.statistics_.per_task) == (M, Q, keep_tasks)
         assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
+        assert_allclose(model.intercept_, local.intercept_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
         predicted, zero_shot = distributed.predict(model, blocks[0]), distributed.predict(model, blocks[0], tasks=T[:2])
         assert (predicted.shape, predicted.chunks[0]) == ((M, Q), blocks[0].chunks[0])
@@ -100,11 +102,17 @@ def test_fit_and_predict_equal_the_local_models(each, data, blocks):
 
 def test_holdout_and_landscape_equal_the_local_models(each, data, blocks):
     X, Y, T = data
-    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
-    for setting in each("ABCD"):
+    models = {
+        fit_intercept: distributed.fit(OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept), *blocks, tasks=T)
+        for fit_intercept in (True, False)
+    }
+    for setting, fit_intercept in each(
+        [("A", True), ("B", True), ("C", True), ("D", True), ("B", False), ("D", False)]
+    ):
+        model = models[fit_intercept]
         held_out = distributed.holdout(model, *blocks, setting)
         assert held_out.chunks == (blocks[0].chunks[0], (Q,))
-        batch = TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
+        batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
         assert_allclose(held_out.compute(), batch.holdout(setting), rtol=1e-10, atol=1e-11)
         scores = distributed.landscape(model, *blocks, ALPHAS, TASK_ALPHAS, setting=setting)
         expected = [
@@ -155,11 +163,24 @@ def test_independent_tasks_and_a_vector_of_labels(threads, data, kind):
 
 def test_a_linear_two_step_ridge_becomes_the_online_model(client, data):
     X, Y, T = data
-    given = TwoStepRidge(0.3, 0.2)
-    model = distributed.fit(given, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
-    assert isinstance(model, OnlineTwoStepRidge)
-    assert not hasattr(given, "n_features_in_")
-    assert_allclose(model.predict(X), given.fit(X, Y, tasks=T).predict(X), rtol=1e-10, atol=1e-12)
+    for fit_intercept in (True, False):
+        given = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept)
+        model = distributed.fit(given, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
+        assert isinstance(model, OnlineTwoStepRidge)
+        assert not hasattr(given, "n_features_in_")
+        assert_allclose(model.predict(X), given.fit(X, Y, tasks=T).predict(X), rtol=1e-10, atol=1e-12)
+
+
+def test_blocks_far_from_zero_and_from_each_other(threads, data):
+    X, Y, T = (np.round(part * 2**12) / 2**12 for part in data)
+    apart = 10.0 * (np.arange(M) // 20)[:, None]
+    model = distributed.fit(
+        OnlineTwoStepRidge(0.3, 0.2), dense(X + apart + 2.0**20, 20, P), dense(Y + 1e6, 20, Q), tasks=T
+    )
+    local = OnlineTwoStepRidge(0.3, 0.2).fit(X + apart, Y, tasks=T)
+    assert_allclose(model.coef_, local.coef_, rtol=0, atol=1e-10 * np.abs(local.coef_).max())
+    found = distributed.predict(model, dense(X + apart + 2.0**20, 20, P)).compute()
+    assert_allclose(found - 1e6, local.predict(X + apart), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", [dense, as_csr])

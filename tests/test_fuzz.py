@@ -129,8 +129,8 @@ def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys
     assert "--only impatient --seed 1 --cases 1" in capsys.readouterr().out
 
 
-@over(every(kind=["independent", "two_step", "network"]))
-def test_the_two_readings_of_ridge_regression_agree(rooms, kind):
+@over(every(kind=["independent", "two_step", "network"], constant=[False, True]))
+def test_the_two_readings_of_ridge_regression_agree(rooms, kind, constant):
     """Refitting, and a fixed penalty with what is left out imputed, are the same for one round of iterated ridge."""
     dense, refits = rooms["dense"], rooms["refits"]
     rng = np.random.default_rng(0)
@@ -144,7 +144,9 @@ def test_the_two_readings_of_ridge_regression_agree(rooms, kind):
     weights = None if kind == "network" else rng.uniform(0.5, 2, Y.shape)
     models = []
     for name in ("tikhonov", "iterated"):
-        rows, columns = (dense.Side(M.astype(dense.LONG), name, alpha, 1) for M, alpha in ((K, 0.3), (G, 0.2)))
+        rows, columns = (
+            dense.Side(M.astype(dense.LONG), name, alpha, 1, constant) for M, alpha in ((K, 0.3), (G, 0.2))
+        )
         if kind == "network":
             columns = rows
         models.append(refits.Model(kind, rows, None if kind == "independent" else columns, Y, weights))

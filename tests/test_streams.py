@@ -75,11 +75,13 @@ def assert_same_bits(model, other):
     assert_array_equal(getattr(deepcopy(model), answer), getattr(deepcopy(other), answer))
 
 
-def test_a_stream_is_learnt_as_a_whole(batches, tasks):
+def test_a_stream_is_learnt_as_a_whole(each, batches, tasks):
     X, Y = whole(batches)
-    model = OnlineTwoStepRidge(0.3, 0.2)
-    assert fit_stream(model, iter(batches), tasks=tasks) is model
-    assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.2).fit(X, Y, tasks=tasks).predict(X), rtol=1e-10, atol=1e-12)
+    for fit_intercept in each([True, False]):
+        model = OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept)
+        assert fit_stream(model, iter(batches), tasks=tasks) is model
+        wanted = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=tasks)
+        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-10, atol=1e-12)
 
 
 def test_a_fitted_model_goes_on(batches, tasks):
@@ -93,6 +95,7 @@ MODELS = {
     "plain": OnlineTwoStepRidge,
     "cholesky": lambda: OnlineTwoStepRidge(solver="cholesky", prequential=True),
     "woodbury": lambda: OnlineTwoStepRidge(solver="woodbury", prequential=True),
+    "without constants": lambda: OnlineTwoStepRidge(fit_intercept=False, solver="woodbury"),
     "sample": lambda: OnlineTwoStepRidge(reservoir=5, random_state=0),
     "keeping": lambda: OnlineTwoStepRidge(keep_instances=True, keep_tasks=True),
     "projected": lambda: OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0)),
@@ -307,6 +310,8 @@ def test_a_checkpoint_that_does_not_say_how_far_it_came_is_refused(batches, chec
 def test_other_parameters_are_refused(batches, checkpoint):
     with pytest.raises(ValueError, match=r"was made with alpha=1.0, and the model has alpha=2.0: go on with the"):
         fit_stream(OnlineTwoStepRidge(2.0), batches, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=r"made with fit_intercept=True, and the model has fit_intercept=False"):
+        fit_stream(OnlineTwoStepRidge(fit_intercept=False), batches, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"made with feature_map=None, and the model has feature_map=Canonical"):
         fit_stream(OnlineTwoStepRidge(feature_map=CanonicalProjection(2)), batches, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="holds a OnlineTwoStepRidge, and the model is a CanonicalProjection"):

@@ -45,6 +45,7 @@ __all__ = [
     "product_like",
     "refuse_mask",
     "row_blocks",
+    "row_major",
     "solve",
     "svd",
     "take_block",
@@ -219,6 +220,13 @@ def is_transposed(array: Array) -> bool:
     if array_api_compat.is_torch_array(array):
         return bool(array.T.is_contiguous() and not array.is_contiguous())
     return False
+
+
+def row_major(array: Array) -> Array:
+    """Return a matrix that lies in memory row by row, a copy where it did not."""
+    if isinstance(array, np.ndarray):
+        return np.ascontiguousarray(array)
+    return array.contiguous() if array_api_compat.is_torch_array(array) else array
 
 
 def product_like(left: Array, right: Array) -> Array:

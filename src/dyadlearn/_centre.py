@@ -19,7 +19,7 @@ from scipy import sparse
 
 from dyadlearn._array import Array, is_sparse, namespace, zeros
 
-__all__ = ["centred", "from_complement", "to_complement", "with_ones"]
+__all__ = ["centred", "framed", "to_complement", "with_constant", "with_ones"]
 
 
 def centred(features: Array) -> tuple[Array, Array]:
@@ -35,11 +35,16 @@ def to_complement(rows: Array) -> Array:
     return rows[1:, :] - (rows[:1, :] + xp.sum(rows, axis=0, keepdims=True) / root) / (root + 1.0)
 
 
-def from_complement(vectors: Array) -> Array:
-    r"""Return :math:`\mathbf{ZV}` of shape (n, k) for vectors of shape (n - 1, k)."""
-    xp, root = namespace(vectors), math.sqrt(vectors.shape[0] + 1)
-    share = xp.sum(vectors, axis=0, keepdims=True) / root
-    return xp.concat([-share, vectors - share / (root + 1.0)], axis=0)
+def with_constant(vectors: Array) -> Array:
+    r"""Return :math:`(\mathbf{ZV}, \mathbf{1}/\sqrt n)` of shape (n, k + 1) for vectors of shape (n - 1, k)."""
+    n, k = vectors.shape[0] + 1, vectors.shape[1]
+    root, found = math.sqrt(n), zeros((n, k + 1), vectors)
+    share = namespace(vectors).sum(vectors, axis=0) / root
+    found[0, :k] = -share
+    found[1:, :k] = vectors
+    found[1:, :k] -= share / (root + 1.0)
+    found[:, k] = 1.0 / root
+    return found
 
 
 def with_ones(rows: Array) -> Any:
@@ -49,3 +54,10 @@ def with_ones(rows: Array) -> Any:
         return sparse.hstack([sparse.csr_array(rows), ones], format="csr")
     xp = namespace(rows)
     return xp.concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
+
+
+def framed(components: Array, last: Array) -> Array:
+    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
+    xp = namespace(components)
+    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
+    return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)

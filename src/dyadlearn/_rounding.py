@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
 
-__all__ = ["is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
+__all__ = ["digits_left", "is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
 
 # A sum of n products comes out wrong by about ε√n/2 times the largest of them; eight times that is never reached.
 _MARGIN = 4.0
@@ -136,11 +136,17 @@ def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
     return bool(xp.any(xp.min(remainders, axis=0) <= n_rows * epsilon(remainders) * top))
 
 
+def digits_left(like: Array) -> float:
+    """Return how far above rounding an eigenvalue must lie where directions are kept whole."""
+    return min(1e7, 1.0 / math.sqrt(epsilon(like)))
+
+
 def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal: Callable[[], Exception]) -> Array:
     r"""Solve systems of blocks of a residual operator, refusing those that cannot be told from singular ones.
 
     The entries of a block are rounded, so that its eigenvalues are known up to :math:`\varepsilon` times the largest.
-    Where directions are kept whole, six digits must be left beside that and the `floor` of slacks; elsewhere one.
+    Where directions are kept whole, six digits must be left beside that and the `floor` of slacks, or half of all in
+    single precision, which has no more; elsewhere one.
 
     Parameters
     ----------
@@ -161,7 +167,7 @@ def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal:
     xp = namespace(block)
     if graded:
         values = xp.abs(xp.linalg.eigvalsh(block))
-        digits = 1e7 if floor else 1e1
+        digits = digits_left(block) if floor else 1e1
         rounding = digits * block.shape[-1] * epsilon(block) * xp.max(values, axis=-1)
         least = xp.min(values, axis=-1)
         if bool(xp.any((least <= floor) | (least <= rounding))):

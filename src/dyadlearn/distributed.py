@@ -4,10 +4,10 @@ Everything the data say about `OnlineTwoStepRidge` are sums over rows. So every 
 
 .. math:: \boldsymbol\Phi_b^\top\boldsymbol\Phi_b, \qquad \boldsymbol\Phi_b^\top\mathbf{Y}_b\boldsymbol\Psi
 
-where it lies, and the sums meet in a tree, always in the same order: however the work was spread, and whichever workers
-were lost on the way, the bits of the result are the same. What is left to decompose is d × d and r × r, and with these
-decompositions every block can be predicted, held out and scored by itself. Nothing with a side of m comes to the caller
-but what is asked for, and that is a dask array again.
+where it lies, with an intercept about the means of the block, and the sums meet in a tree, always in the same order:
+however the work was spread, and whichever workers were lost on the way, the bits of the result are the same. What is
+left to decompose is d × d and r × r, and with these decompositions every block can be predicted, held out and scored by
+itself. Nothing with a side of m comes to the caller but what is asked for, and that is a dask array again.
 
 The model that comes out is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
 and it needs dask no more. Computations run on the `distributed.Client` that was made last, without one on the threads
@@ -32,7 +32,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import Statistics, collect, merge
-from dyadlearn.growing.two_step import OnlineRidge
+from dyadlearn.growing.two_step import OnlineRidge, instance_rows
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._inputs import check_n_features, check_sizes, is_fitted, mapped
@@ -136,7 +136,8 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
     coefficients = model._expansion().values
     _, known = model._task_rows(tasks)
     width = coefficients.shape[1] if known is None else known.size
-    parts = _shared(_map_of(model), coefficients, None if known is None else known.values)
+    mean = model._learnt.model.statistics.mean
+    parts = _shared(_map_of(model), mean, coefficients, None if known is None else known.values)
     found = _by_block(_block_predictions, [rows], parts, width, coefficients.dtype)
     return found[:, 0] if model._is_vector and tasks is None else found
 
@@ -167,8 +168,8 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     >>> from dyadlearn import OnlineTwoStepRidge, distributed
     >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
     >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
-    >>> distributed.holdout(model, X, Y).compute()[2].round(6)  # (1·1 + 2·2) / (1 + 4 + λ)
-    np.float64(0.833333)
+    >>> distributed.holdout(model, X, Y).compute()[2].round(6)  # 1.5 − 0.5 · 0.5 / (0.5 + λ)
+    np.float64(1.333333)
     """
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
     dtype = model._learnt.dtype
@@ -209,7 +210,7 @@ def landscape(
     >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
     >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
     >>> distributed.landscape(model, X, Y, alphas=[1.0, 100.0]).round(3)
-    array([-3.972, -6.697])
+    array([-4.269, -3.511])
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
@@ -240,7 +241,7 @@ def tune(
     >>> X, Y = da.from_array(np.array([[1.0], [2.0], [1.0]])), da.from_array(np.array([1.0, 2.0, 4.0]))
     >>> model = distributed.fit(OnlineTwoStepRidge(), X, Y)
     >>> distributed.tune(model, X, Y, alphas=[1.0, 100.0]).alpha
-    1.0
+    100.0
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     scores = landscape(model, X, y, values, task_values, setting=setting)
@@ -260,7 +261,8 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
                 "an OnlineTwoStepRidge with a feature map, such as Nystroem(kernel='rbf') of scikit-learn."
             )
-        return OnlineTwoStepRidge(filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha))
+        alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
+        return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
     _check_online(model)
     for name in ("keep_instances", "reservoir"):
         if getattr(model, name):
@@ -412,9 +414,10 @@ def _stacked(parts: list[Array]) -> Array:
 def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Statistics) -> Statistics:
     """Return the statistics of all rows, for the tasks of `like` and told apart as there."""
     # The tasks go to the workers but do not come back with every block.
-    sides = (None, None) if like.per_task else (like.tasks, like.task_gram)
-    total: Statistics = _summed(_block_statistics, _merged, rows, labels, _shared(_map_of(model), *sides))
-    return replace(total, tasks=like.tasks, task_gram=like.task_gram, per_task=like.per_task)
+    sides: dict[str, Any] = {"tasks": like.tasks, "task_gram": like.task_gram, "task_mean": like.task_mean}
+    sent = {"constant": like.has_constant, **({} if like.per_task else sides)}
+    total: Statistics = _summed(_block_statistics, _merged, rows, labels, _shared(_map_of(model), sent))
+    return replace(total, **sides, per_task=like.per_task)
 
 
 # What a worker does ------------------------------------------------------------------------------
@@ -443,9 +446,9 @@ def _features(block: Array, feature_map: Any) -> Array:
 
 
 def _block_statistics(block: Array, labels: Array, parts: tuple[Any, ...]) -> Statistics:
-    feature_map, tasks, task_gram = parts
+    feature_map, known = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
-    return replace(collect(Phi, Y, tasks, task_gram=task_gram), tasks=None, task_gram=None)
+    return replace(collect(Phi, Y, **known), tasks=None, task_gram=None, task_mean=None)
 
 
 def _merged(statistics: Sequence[Statistics]) -> Statistics:
@@ -467,5 +470,5 @@ def _block_holdout(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array
 
 
 def _block_predictions(block: Array, parts: tuple[Any, ...]) -> Array:
-    feature_map, coefficients, tasks = parts
-    return sandwich(cast(_features(block, feature_map), coefficients.dtype), coefficients, tasks)
+    feature_map, mean, coefficients, tasks = parts
+    return sandwich(instance_rows(_features(block, feature_map), mean, coefficients.dtype), coefficients, tasks)

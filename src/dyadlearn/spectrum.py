@@ -21,7 +21,6 @@ Either way rows to predict for have a last entry of one, and the coefficients a 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,16 +45,15 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import centred, from_complement, to_complement, with_ones
+from dyadlearn._centre import centred, framed, to_complement, with_constant, with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
-from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
-    definiteness_tolerance,
+    announced_repair,
     rank_threshold,
-    repaired_values,
     symmetrized,
     symmetry_tolerance,
 )
@@ -123,37 +121,19 @@ class Spectrum(Stored):
             symmetric = symmetric + 1.0
         elif constant == "free":
             # What leaves with the constant has left its rounding behind.
-            beside = float(xp.linalg.vector_norm(xp.mean(symmetric, axis=0))) * math.sqrt(n)
-            symmetric = to_complement(to_complement(symmetric).T)
+            beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
+            symmetric = to_complement(symmetric)
+            symmetric = to_complement(symmetric.T)
         if symmetric.shape[0] == 0:  # one row is all constant
             return cls(xp.zeros_like(gram[0, :]), 1, None, xp.ones_like(gram), None, constant)
         raw, vectors = eigh(symmetric)
+        del symmetric  # large
         size = largest(xp.abs(raw))
         # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
         _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
-        values, lowest = repaired_values(raw, repair, n, name, beside)
-        flaws = []
-        if gap > symmetry_tolerance(gram):
-            flaws.append(f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)")
-        if lowest < -definiteness_tolerance(raw, n, beside):
-            if largest(values) == 0:
-                raise KernelError(
-                    f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(raw):.3g}, and clipping "
-                    "them leaves nothing of it. Entities that are alike have large values in a kernel: give minus the "
-                    "matrix, or exp(-D) for distances D."
-                )
-            verb = "clipped to zero" if repair == "clip" else "shifted up to zero"
-            word = "indefinite" if largest(raw) > 0 else "negative"
-            flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(raw):.3g}; {verb})")
-        if flaws:
-            warnings.warn(
-                f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
-                "too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it.",
-                KernelRepairWarning,
-                stacklevel=2,
-            )
+        values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         if constant == "free":
-            return cls(*_and_constant(values, from_complement(vectors)), constant=constant)
+            values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant)
 
     @classmethod
@@ -182,13 +162,14 @@ class Spectrum(Stored):
             values, components = values[kept], components[:, kept]
             if means is None:
                 return cls(values, n, components, None, features, constant)
-            components = _framed(components, -(means @ components))
+            components = framed(components, -(means @ components))
             return cls(np.append(values, values.dtype.type(0)), n, components, None, with_ones(features), constant)
         xp, lost = namespace(features), 0.0
         if is_free:
             features, means = centred(features)
             # What centring leaves of a feature that is constant: its rounding, which has a square too.
-            lost = n * (4.0 * epsilon(means) * float(xp.linalg.vector_norm(means))) ** 2
+            with np.errstate(over="ignore"):
+                lost = float(n * np.float64(4.0 * epsilon(means) * _length(means)) ** 2)
             features = to_complement(features)
         vectors, roots, rows = svd(features)
         with np.errstate(over="ignore", under="ignore"):
@@ -199,8 +180,9 @@ class Spectrum(Stored):
         values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
         if not is_free:
             return cls(values, n, components, vectors, None, constant)
-        values, n, _, vectors = _and_constant(values, from_complement(vectors))
-        return cls(values, n, _framed(components, xp.zeros_like(values[:-1])), vectors, None, constant)
+        components = framed(components, xp.zeros_like(values))
+        values = xp.concat([values, zeros((1,), values)])
+        return cls(values, n, components, with_constant(vectors), None, constant)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
@@ -634,7 +616,7 @@ class Smoother:
         if kept.all():
             return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
         values = to_numpy(self.spectrum.penalised)
-        gap = values[kept].min() - values[~kept].max()
+        gap = float(values[kept].min() - values[~kept].max())
         return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
 
     @cached_property
@@ -674,18 +656,11 @@ class Smoother:
         return product_like(self.spectrum.matrix(weights), labels)
 
 
-def _and_constant(values: Array, vectors: Array) -> tuple[Array, int, None, Array]:
-    """Return eigenvalues, number of rows, no components and eigenvectors with a free constant as last direction."""
-    xp, n = namespace(values), int(vectors.shape[0])
-    ones = zeros((n, 1), vectors) + 1.0 / math.sqrt(n)
-    return xp.concat([values, zeros((1,), values)]), n, None, xp.concat([vectors, ones], axis=1)
-
-
-def _framed(components: Array, last: Array) -> Array:
-    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
-    xp = namespace(components)
-    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
-    return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
+def _length(vector: Array) -> float:
+    """Return the Euclidean norm of a vector (n,) whose squares may leave the range of the dtype."""
+    xp = namespace(vector)
+    size = largest(xp.abs(vector))
+    return size * float(xp.linalg.vector_norm(vector / size)) if 0 < size < math.inf else size
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:

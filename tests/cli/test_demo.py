@@ -46,6 +46,14 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
         assert setting in ran.out
     for name in ("independent", "kronecker", "two-step"):
         assert name in ran.out
+    assert "guess" not in ran.out
+    means = {line.split()[0]: line.split()[2:] for line in ran.out.splitlines() if " means " in line}
+    assert set(means) == {"tag", "package", "both"}
+    assert [["–" in cell for cell in cells] for cells in means.values()] == [
+        [False, False, True, True],
+        [False, True, False, True],
+        [False, True, True, True],
+    ]
     assert "The likeliest tags that nobody has given" in ran.out
     assert "Done in" in ran.out
     assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
@@ -68,6 +76,10 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
         ).fit(K, Y, tasks=G)
         assert_allclose(best[setting]["auc"], roc_auc_score(Y.ravel(), model.holdout(setting).ravel()), 1e-4)
     assert set(ran.json["models"]["independent"]) == {"A", "B"}
+    # Popularity of a tag among the other packages, package by package.
+    others = (Y.sum(axis=0) - Y) / (len(Y) - 1)
+    areas = [roc_auc_score(y, f) for y, f in zip(Y, others, strict=True) if 0 < y.sum() < y.size]
+    assert_allclose(ran.json["baselines"]["B"]["task_means"], np.mean(areas))
     # The likeliest missing tag is the highest zero of the model that is best for pairs.
     model.set_alpha(best["A"]["alpha"], best["A"]["task_alpha"])
     held_out = np.where(Y == 0, model.holdout("A"), -np.inf)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import TwoStepRidge, TwoStepRidgeCV, cli, load, save
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, cli, load, save
 from dyadlearn import evaluate as evaluated
+from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
 
 
@@ -22,6 +23,9 @@ def test_a_model_file(model, run):
     for name in ("roc_auc", "r2"):
         expected = evaluated(load(model), scoring=name)
         assert_allclose(list(scores(ran, name).values()), expected[name].to_numpy())
+        for mean in BASELINES:
+            found = [row["baselines"][name][mean] for row in ran.json["settings"]]
+            assert_allclose(found, expected[mean].to_numpy())
     assert list(scores(ran)) == ["A", "B", "C", "D"]
 
 
@@ -32,6 +36,29 @@ def test_tables_with_given_regularisation(tables, run):
     expected = evaluated(twin, "DB", "roc_auc")
     assert_allclose(list(scores(ran).values()), expected["roc_auc"].to_numpy())
     assert list(scores(ran)) == ["D", "B"]
+
+
+def test_tables_without_an_intercept(tables, model, run):
+    pytest.importorskip("pandas")
+    for kind, cls in (("two-step", TwoStepRidge), ("kronecker", KroneckerRidge), ("independent", IndependentTaskRidge)):
+        words = [
+            "evaluate",
+            tables.labels,
+            *tables.sides,
+            "--model",
+            kind,
+            "--settings",
+            "B",
+            "--scoring",
+            "r2",
+            "--json",
+        ]
+        for option, fit_intercept in (("--intercept", True), ("--no-intercept", False)):
+            twin = cls(fit_intercept=fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
+            assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"].to_numpy()[0])
+    refused = run("evaluate", model, "--no-intercept")
+    assert refused.code == 2
+    assert "A model in a file has its intercept or has none: --no-intercept goes with labels" in refused.err
 
 
 def test_verify_refits(model, run):
@@ -108,3 +135,22 @@ def test_what_is_no_model_file(tables, run):
     ran = run("evaluate", tables.labels)
     assert ran.code == 3
     assert ran.err == f"dyadlearn: {tables.labels} is not a model file of dyadlearn.\n"
+
+
+def test_the_best_mean_stands_beside_the_score(model, run):
+    rows = run("evaluate", model, "--json").json["settings"]
+    seen = run("evaluate", model).out
+    assert "best mean" in seen
+    assert max(map(len, seen.splitlines())) <= 80
+    for row in rows:
+        name, score = max(row["baselines"]["roc_auc"].items(), key=lambda mean: mean[1])
+        (line,) = [line for line in seen.splitlines() if line.split()[:1] == [row["setting"]]]
+        assert line.rstrip().endswith(f"{score:.4g} {name.partition('_')[0]}")
+
+
+def test_a_model_that_has_learnt_nothing_is_noted(tables, run, put):
+    rng = np.random.default_rng(0)
+    put(tables.labels, tables.users, tables.items, 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8)))
+    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 1e6, "--settings", "B")
+    assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
+    assert "no more than simple means do without any features" in ran.err

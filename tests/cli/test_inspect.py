@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import errno
+import re
 
 import pytest
 
-from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, __version__, load, save
+from dyadlearn import (
+    CanonicalProjection,
+    IndependentTaskRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    TwoStepRidge,
+    __version__,
+    load,
+    save,
+)
 from dyadlearn.store.container import read_container, write_container
 
 
@@ -18,7 +28,9 @@ def test_what_a_file_holds(tables, model, run):
     assert (found["alpha"], found["score"]) == (load(model).alpha_, load(model).best_score_)
     assert found["task_ids"] == tables.items
     assert found["versions"]["dyadlearn"] == __version__
+    assert (found["fit_intercept"], found["intercept"]) == (True, load(model).intercept_)
     seen = run("inspect", model)
+    assert re.search(rf"^intercept +{load(model).intercept_:.4g} *$", seen.out, re.MULTILINE)
     assert "'u0', 'u1', 'u2', …" in seen.out
     assert "features, linear kernel" in seen.out
 
@@ -30,8 +42,15 @@ def test_models_saved_in_python(tables, run):
     found = run("inspect", path, "--json").json
     assert (found["alpha"], found["scoring"], found["instance_ids"]) == (0.5, None, None)
     assert found["instance_side"] == "features, rbf (gamma=0.1) kernel"
+    save(IndependentTaskRidge().fit(tables.X, tables.Y), path)
+    found = run("inspect", path, "--json").json
+    assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
+    save(IndependentTaskRidge(fit_intercept=False).fit(tables.X, tables.Y), path)
+    found = run("inspect", path, "--json").json
+    assert (found["fit_intercept"], found["intercept"]) == (False, None)
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y), path)
     found = run("inspect", path, "--json").json
+    assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
     assert (found["instances"], found["tasks"], found["task_side"]) == (12, 8, None)
     save(PairRegressor(TwoStepRidge(), instances=tables.X, tasks=tables.T).fit([(0, 0), (1, 1)], [1.0, 2.0]), path)
     assert run("inspect", path, "--json").json["observed"] == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, OnlineTwoStepRidge, TwoStepRidgeCV, load
 from dyadlearn.cli import models
+from dyadlearn.exceptions import GridEdgeWarning
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0]
 
@@ -36,11 +38,26 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert found.alpha_ == twin.alpha_ == ran.json["alpha"]
     assert ran.json["task_alpha"] == getattr(twin, "task_alpha_", None)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
     assert found._grid.row_ids.labels == tuple(tables.users)
     assert found._grid.column_ids.labels == tuple(tables.items)
     assert ran.json["output"] == str(path)
     assert ran.json["observed"] == 96
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
+def test_a_model_without_an_intercept(tables, run, kind):
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", kind, "--alphas", "0.1,1,10", "-o", path, "--json"]
+    ran = run(*words, "--no-intercept", "--scoring", "r2")
+    assert ran.code == 0, ran.err
+    found = load(path)
+    twin = type(found)(**found.get_params() | {"fit_intercept": False}).fit(tables.X, tables.Y, tasks=tables.T)
+    assert found.fit_intercept is False
+    assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    assert_allclose(ran.json["score"], twin.best_score_)
 
 
 def test_what_people_see(tables, run):
@@ -70,6 +87,7 @@ def test_groups_are_left_out_together(tables, run):
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, groups=np.arange(12) // 4)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -81,6 +99,7 @@ def test_tasks_are_left_out_together(tables, run):
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="C", scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, task_groups=np.arange(8) // 3)
     assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
 
 
 def test_missing_labels(tables, run, put):
@@ -117,6 +136,13 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     assert (found.alpha, found.task_alpha) == (ran.json["alpha"], ran.json["task_alpha"])
     twin = TwoStepRidgeCV([found.alpha], [found.task_alpha]).fit(tables.X, tables.Y, tasks=tables.T)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
+    ran = run(*words, "--no-intercept", "-f")
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc", fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        twin.fit(tables.X, tables.Y, tasks=tables.T)
+    assert_allclose(ran.json["score"], twin.best_score_)
+    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
     tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
     refused = run("tune", tables.labels, *tables.sides, "--model", "online", "-o", path, "-f")
     assert (refused.code, "needs every label" in refused.err) == (2, True)
@@ -201,3 +227,16 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkey
     else:
         assert ran.code == 130
     assert names(tables.folder) == before
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_what_simple_means_reach_is_told_and_kept(tables, run):
+    words = ["tune", tables.labels, *tables.sides, "--alphas", "0.1,1,10", "--setting", "B", "--scoring", "roc_auc"]
+    for model in ("two-step", "online"):
+        path = tables.folder / f"{model}.dyad"
+        ran = run(*words, "--model", model, "-o", path)
+        assert ran.code == 0, ran.err
+        told = run("inspect", path, "--json").json["baselines"]
+        line = next(line for line in " ".join(ran.out.split()).split("simple means reach ")[1:])
+        assert line.startswith(f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,")
+        assert f"task_means {told['task_means']:.4g}" in run("inspect", path).out

@@ -43,7 +43,8 @@ def online(tables, parts, run):
 
 def check(path, tables):
     found = load(path)
-    twin = TwoStepRidge(found.alpha, found.task_alpha).fit(tables.X, tables.Y, tasks=tables.T)
+    alphas = found.alpha, found.task_alpha
+    twin = TwoStepRidge(*alphas, fit_intercept=found.fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     assert found._learnt.task_ids.labels == tuple(tables.items)
 
@@ -58,6 +59,17 @@ def test_instances_then_tasks(tables, parts, online, run):
     check(online, tables)
     predicted = run("predict", online, "--instances", tables.instances, "--json")
     assert predicted.json["columns"] == tables.items
+
+
+def test_a_model_without_constants_learns_on_without(tables, parts, run):
+    path = tables.folder / "plain.dyad"
+    words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "--no-intercept", "-q"]
+    assert run(*words, "-o", path).code == 0
+    assert run("update", path, "--instances", parts["more_users"], "--labels", parts["more_labels"], "-q").code == 0
+    words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"], "-q"]
+    assert run("update", path, *words).code == 0
+    assert load(path).fit_intercept is False
+    check(path, tables)
 
 
 def test_tasks_in_two_chunks_into_another_file(tables, parts, online, run):

@@ -22,6 +22,7 @@ from sweeps import covering, every, over
 SHAPES = [(30, 4, 9, 3), (25, 3, 5, 5), (5, 7, 4, 6)]
 shapes = {"shape": SHAPES}
 every_setting = {"setting": list(Setting)}
+constants = {"constant": {"no constant": False, "constant": True}}
 
 
 def problem(shape):
@@ -30,60 +31,84 @@ def problem(shape):
     return rng.normal(size=(m, d)), rng.normal(size=(m, q)) * (rng.random((m, q)) < 0.6), rng.normal(size=(q, r))
 
 
-def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True):
+def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True, constant=True):
     """Return a model that learnt the rows in two batches."""
     cut = len(X) // 2
-    model = OnlineRidge.start(collect(X[:cut], Y[:cut], T, per_task=per_task), alpha, task_alpha)
+    model = OnlineRidge.start(collect(X[:cut], Y[:cut], T, per_task=per_task, constant=constant), alpha, task_alpha)
     return model.with_rows(X[cut:], Y[cut:])
 
 
-@over(covering(**shapes, **every_setting, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
-def test_equals_the_batch_model(shape, setting, wrap, block, monkeypatch):
+@over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
+def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypatch):
     monkeypatch.setattr(holdout, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = problem(shape)
-    wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting)
-    found = online_holdout(streamed(X, Y, T), wrap(X), wrap(Y), setting)
+    wanted = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
+    found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X), wrap(Y), setting)
     assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
     some = [4, 1]
-    found = online_holdout(streamed(X, Y, T), wrap(X[some]), wrap(Y[some]), setting)
+    found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X[some]), wrap(Y[some]), setting)
     assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
     if not setting.new_task:
-        found = online_holdout(streamed(X, Y, T, per_task=False), wrap(X[some]), wrap(Y[some]), setting)
-        assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
+        model = streamed(X, Y, T, per_task=False, constant=constant)
+        assert_allclose(
+            online_holdout(model, wrap(X[some]), wrap(Y[some]), setting), wanted[some], rtol=1e-9, atol=1e-12
+        )
+
+
+def refitted(X, Y, T, new, new_task):
+    """Return the prediction of a dense model with a constant on each side, written as its definition reads."""
+
+    def side(rows, alpha, row):
+        about, own = rows - rows.mean(axis=0), row - rows.mean(axis=0)
+        return 1 / len(rows) + own @ np.linalg.solve(about.T @ about + alpha * np.eye(rows.shape[1]), about.T)
+
+    return side(X, 0.3, new) @ Y @ side(T, 0.7, new_task)
 
 
 # A is no refit: a two-step model has no grid with a hole.
-@over(every(setting=[Setting.B, Setting.C, Setting.D]))
-def test_equals_fitting_without(setting):
+@over(every(setting=[Setting.B, Setting.C, Setting.D], **constants, offset=[0.0, 1e4]))
+def test_equals_fitting_without(setting, constant, offset):
     X, Y, T = problem((20, 4, 6, 3))
+    if constant:
+        X, Y, T = (np.round(part * 2**20) / 2**20 + offset for part in (X, Y, T))
     i, j = 7, 2
     rows = np.delete(np.arange(20), i) if setting.new_instance else np.arange(20)
     columns = np.delete(np.arange(6), j) if setting.new_task else np.arange(6)
-    other = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
-    found = online_holdout(streamed(X, Y, T), X[[i]], Y[[i]], setting)
-    assert_allclose(found[0, j], other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
+    found = online_holdout(streamed(X, Y, T, constant=constant), X[[i]], Y[[i]], setting)[0, j]
+    if constant:
+        wanted = refitted(X[rows], Y[np.ix_(rows, columns)] - offset, T[columns], X[i], T[j])
+        assert_allclose(found - offset, wanted, rtol=0, atol=1e-10)
+    else:
+        other = TwoStepRidge(0.3, 0.7, fit_intercept=False).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
+        assert_allclose(found, other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
 
 
-@over(every(setting={"A": Setting.A, "B": Setting.B}))
-def test_independent_tasks(setting):
+@over(every(setting={"A": Setting.A, "B": Setting.B}, **constants))
+def test_independent_tasks(setting, constant):
     X, Y, _ = problem((20, 4, 6, 3))
-    model = OnlineRidge.start(collect(X, Y), 0.3)
-    wanted = TwoStepRidge(0.3).fit(X, Y).holdout("B")
+    model = OnlineRidge.start(collect(X, Y, constant=constant), 0.3)
+    wanted = TwoStepRidge(0.3, fit_intercept=constant).fit(X, Y).holdout("B")
     assert_allclose(online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10)
     errors = online_squared_errors(model, X, sparse.csr_array(Y), [0.1, 10], [1], setting)
     assert errors.shape == (2,)
     for alpha, error in zip([0.1, 10], errors, strict=True):
-        held_out = TwoStepRidge(alpha).fit(X, Y).holdout("B")
+        held_out = TwoStepRidge(alpha, fit_intercept=constant).fit(X, Y).holdout("B")
         assert_allclose(error, np.mean((held_out - Y) ** 2), rtol=1e-10)
 
 
-@over(covering(**shapes, **every_setting, wrap=[np.asarray, sparse.csr_array]))
-def test_squared_errors(shape, setting, wrap):
+@over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array]))
+def test_squared_errors(shape, setting, constant, wrap):
     X, Y, T = problem(shape)
     alphas, task_alphas = [1e-3, 0.1, 10], [0.01, 5]
-    wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas, task_alphas, [setting])[setting.value]
-    found = online_squared_errors(streamed(X, Y, T), wrap(X), wrap(Y), alphas, task_alphas, setting)
+    batch = TwoStepRidge(fit_intercept=constant).fit(X, Y, tasks=T)
+    wanted = landscape(batch, alphas, task_alphas, [setting])[setting.value]
+    model = streamed(X, Y, T, constant=constant)
+    found = online_squared_errors(model, wrap(X), wrap(Y), alphas, task_alphas, setting)
     assert_allclose(found, -wanted, rtol=1e-8)
+    if constant:  # of all labels alike
+        model = streamed(X, Y + 1e4, T)
+        found = online_squared_errors(model, wrap(X), Y + 1e4, alphas, task_alphas, setting)
+        assert_allclose(found, -wanted, rtol=1e-8)
 
 
 def test_squared_errors_of_a_model_that_is_almost_right():
@@ -96,12 +121,12 @@ def test_squared_errors_of_a_model_that_is_almost_right():
     assert_allclose(online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6)
 
 
-@over(every(alpha=[1e-8, 1e-3, 1e8]))
-def test_digits_at_extreme_regularisation(alpha):
+@over(every(alpha=[1e-8, 1e-3, 1e8], **constants))
+def test_digits_at_extreme_regularisation(alpha, constant):
     X, Y, T = problem((30, 4, 9, 3))
     for setting in Setting:
-        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout(setting)
-        found = online_holdout(streamed(X, Y, T, alpha, alpha), X, Y, setting)
+        wanted = TwoStepRidge(alpha, alpha, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
+        found = online_holdout(streamed(X, Y, T, alpha, alpha, constant=constant), X, Y, setting)
         assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
 
 
@@ -112,6 +137,13 @@ def test_digits_of_the_slack_of_few_rows():
     for alpha in (1e-3, 1e-10):
         exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
         assert_allclose(rows.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-9)
+    rows = holdout._LeftOut(OnlineRidge.start(collect(X, Y, constant=True), 1.0), X, Y).rows
+    about = X - X.mean(axis=0)
+    for alpha in (1e-3, 1e-10):
+        # Of the constant there is no slack: it is taken out where it stands in the inverse.
+        inverse = alpha * np.linalg.inv(about @ about.T + alpha * np.eye(30) + np.ones((30, 30)))
+        exact = np.diag(inverse) - inverse.sum(axis=1) ** 2 / inverse.sum()
+        assert_allclose(rows.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-8)
 
 
 def test_rows_that_are_interpolated():
@@ -124,21 +156,49 @@ def test_rows_that_are_interpolated():
         online_holdout(model, X, Y, Setting.A)
     # With more rows than features nothing is interpolated, and λ = 0 is least squares.
     X, Y, T = problem((30, 4, 9, 3))
-    found = online_holdout(streamed(X, Y, T, 0.0, 0.0), X, Y, Setting.D)
-    assert_allclose(found, TwoStepRidge(0.0, 0.0).fit(X, Y, tasks=T).holdout("D"), rtol=1e-7, atol=1e-10)
+    for constant in (False, True):
+        found = online_holdout(streamed(X, Y, T, 0.0, 0.0, constant=constant), X, Y, Setting.D)
+        wanted = TwoStepRidge(0.0, 0.0, fit_intercept=constant).fit(X, Y, tasks=T).holdout("D")
+        assert_allclose(found, wanted, rtol=1e-7, atol=1e-10)
+
+
+def test_a_row_or_a_task_that_alone_determines_the_constant():
+    X, Y, T = problem((6, 4, 3, 2))
+    single = OnlineRidge.start(collect(X[:1], Y[:1], T, per_task=True, constant=True), 1.0, 1.0)
+    for setting in (Setting.B, Setting.D):
+        with pytest.raises(LeverageError, match="1 of 1 rows"):
+            online_holdout(single, X[:1], Y[:1], setting)
+    with pytest.raises(LeverageError, match="1 of 1 rows"):
+        online_holdout(OnlineRidge.start(collect(X[:1], Y[:1], constant=True), 1.0), X[:1], Y[:1], Setting.B)
+    single = OnlineRidge.start(collect(X, Y[:, :1], T[:1], per_task=True, constant=True), 1.0, 1.0)
+    for setting in (Setting.C, Setting.D):
+        with pytest.raises(LeverageError, match="1 of 1 tasks"):
+            online_holdout(single, X, Y[:, :1], setting)
+    both = OnlineRidge.start(collect(X[:1], Y[:1, :1], T[:1], constant=True), 1.0, 1.0)
+    with pytest.raises(LeverageError, match="1 of 1 cells"):
+        online_holdout(both, X[:1], Y[:1, :1], Setting.A)
+    # Two rows determine it without each other: what one says of the other is its label.
+    two = OnlineRidge.start(collect(X[:2], Y[:2], constant=True), 1.0)
+    assert_allclose(online_holdout(two, X[:2], Y[:2], Setting.B), Y[1::-1], rtol=1e-10, atol=1e-12)
 
 
 def test_rows_that_were_not_learnt():
     X, Y, T = problem((30, 4, 9, 3))
-    with pytest.raises(ValueError, match="not learnt, among them row 1"):
-        online_holdout(streamed(X, Y, T), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
+    for constant in (False, True):
+        with pytest.raises(ValueError, match="learnt no instances, or forgotten all"):
+            online_holdout(streamed(X, Y, T, constant=constant).without_rows(X, Y), X[:1], Y[:1], Setting.B)
+    for constant in (False, True):
+        with pytest.raises(ValueError, match="not learnt, among them row 1"):
+            online_holdout(streamed(X, Y, T, constant=constant), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
 
 
-def test_other_libraries(library):
+@over(every(**constants))
+def test_other_libraries(constant, library):
     X, Y, T = problem((12, 4, 5, 3))
-    wanted = {setting: TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).holdout(setting) for setting in Setting}
+    batch = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T)
+    wanted = {setting: batch.holdout(setting) for setting in Setting}
     X, Y, T = (library.asarray(part) for part in (X, Y, T))
-    model = OnlineRidge.start(collect(X, Y, T, per_task=True), 0.3, 0.7)
+    model = OnlineRidge.start(collect(X, Y, T, per_task=True, constant=constant), 0.3, 0.7)
     for setting in Setting:
         found = online_holdout(model, X, Y, setting)
         assert type(found) is type(X)

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from dyadlearn.growing import inverse
+from dyadlearn.growing.centre import mean_of
 from dyadlearn.growing.inverse import SOLVERS, Cholesky, Eigen, Explicit, RidgeInverse
 from sweeps import covering, every, over
 
@@ -39,6 +40,32 @@ def test_rows_come_and_go(solver, asked, d):
         if asked:
             assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-9, atol=1e-12)
     assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-9, atol=1e-12)
+
+
+@over(covering(**every_solver, asked={"asked between": True, "asked at the end": False}, d=[3, 40]))
+def test_rows_about_a_mean_that_moves(solver, asked, d):
+    rng = np.random.default_rng(0)
+    rows, B = rng.normal(size=(50, d)) + 5, rng.normal(size=(d, 2))
+
+    def about(rows):
+        return rows - rows.mean(axis=0)
+
+    side = of(about(rows), solver=solver)
+    for step, size in enumerate([1, 2, d - 1, d + 5, 1, 3]):
+        mean, new = mean_of(rows), rng.normal(size=(size, d)) - 2
+        if step % 3 == 2:
+            new, rows = rows[:size], rows[size:]
+            side = side.with_rows(about(rows).T @ about(rows), new, -1, mean)
+        else:
+            rows = np.vstack([rows, new])
+            new = sparse.csr_array(new) if step % 2 else new
+            side = side.with_rows(about(rows).T @ about(rows), new, 1, mean)
+        assert side.n_rows == len(rows)
+        if asked:
+            assert_allclose(side.solve(B), wanted(about(rows), 0.5, B), rtol=1e-9, atol=1e-12)
+            if isinstance(side.settled, Explicit):
+                assert side.settled.n_refreshes == 0, "the inverse did not follow, and was made anew"
+    assert_allclose(side.solve(B), wanted(about(rows), 0.5, B), rtol=1e-9, atol=1e-12)
 
 
 def test_other_libraries(library):

@@ -22,11 +22,15 @@ from dyadlearn.growing.statistics import (
     remove_rows,
     remove_tasks,
     same_gram,
+    same_rows,
 )
 from sweeps import covering, every, lines, over
 
 N, D, Q, R = 11, 4, 6, 3
-forms = {"per_task": {"no tasks": None, "compressed": False, "per task": True}}
+forms = {
+    "per_task": {"no tasks": None, "compressed": False, "per task": True},
+    "constant": {"no constant": False, "constant": True},
+}
 
 
 @pytest.fixture
@@ -37,16 +41,26 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, Y, rng.normal(size=(Q, R))
 
 
-def collected(data: Any, per_task: bool | None, rows: slice = slice(None)) -> Statistics:
+def collected(data: Any, per_task: bool | None, constant: bool = False, rows: slice = slice(None)) -> Statistics:
     X, Y, T = data
-    return collect(X[rows], Y[rows], None if per_task is None else T, per_task=bool(per_task))
+    return collect(X[rows], Y[rows], None if per_task is None else T, per_task=bool(per_task), constant=constant)
+
+
+def about_means(matrix: np.ndarray, constant: bool) -> np.ndarray:
+    return matrix - matrix.mean(axis=0) if constant else matrix
+
+
+def with_ones(tasks: np.ndarray, constant: bool) -> np.ndarray:
+    return np.column_stack([about_means(tasks, True), np.ones(len(tasks))]) if constant else tasks
 
 
 def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> None:
     assert (found.n_rows, found.n_tasks, found.per_task) == (wanted.n_rows, wanted.n_tasks, wanted.per_task)
-    for name in ("gram", "cross", "tasks", "task_gram"):
+    for name in ("gram", "cross", "tasks", "task_gram", "mean", "task_mean", "label_mean"):
         first, second = getattr(found, name), getattr(wanted, name)
         assert (first is None) == (second is None)
+        if first is not None and name in ("mean", "task_mean"):
+            first, second = first.sum(axis=0), second.sum(axis=0)
         if first is not None:
             assert_allclose(first, second, rtol=rtol, atol=rtol)
 
@@ -59,13 +73,18 @@ def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> N
         block=[2, 100],
     )
 )
-def test_what_rows_say(data, per_task, wrap_X, wrap_Y, block, monkeypatch):
+def test_what_rows_say(data, per_task, constant, wrap_X, wrap_Y, block, monkeypatch):
     monkeypatch.setattr(statistics, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = data
-    found = collected((wrap_X(X), wrap_Y(Y), T), per_task)
+    found = collected((wrap_X(X), wrap_Y(Y), T), per_task, constant)
+    means, label_means, right = X.mean(axis=0), Y.mean(axis=0), with_ones(T, constant)
+    X, T = about_means(X, constant), about_means(T, constant)
     assert_allclose(found.gram, X.T @ X, atol=1e-12)
-    assert_allclose(found.cross, X.T @ Y @ T if per_task is False else X.T @ Y, atol=1e-12)
-    assert_allclose(found.target, X.T @ Y if per_task is None else X.T @ Y @ T, atol=1e-12)
+    assert_allclose(found.cross, X.T @ Y @ right if per_task is False else X.T @ Y, atol=1e-12)
+    assert_allclose(found.target, X.T @ Y if per_task is None else X.T @ Y @ right, atol=1e-12)
+    if constant:
+        assert_allclose(found.mean.sum(axis=0), means, rtol=1e-14)
+        assert_allclose(found.level, label_means if per_task is None else label_means @ right, atol=1e-13)
     assert isinstance(found.gram, np.ndarray)
     assert isinstance(found.cross, np.ndarray)
     if per_task is None:
@@ -106,9 +125,9 @@ def test_both_orders_of_the_product(n, d, q, r, wrap):
 
 
 @over(every(**forms))
-def test_rows_come_and_go(data, per_task):
+def test_rows_come_and_go(data, per_task, constant):
     X, Y, _ = data
-    whole, part = collected(data, per_task), collected(data, per_task, slice(7))
+    whole, part = collected(data, per_task, constant), collected(data, per_task, constant, slice(7))
     before = {name: array.copy() for name, array in part.to_arrays().items()}
     assert_same(add_rows(part, X[7:], Y[7:]), whole)
     assert_same(remove_rows(whole, X[7:], Y[7:]), part)
@@ -117,14 +136,14 @@ def test_rows_come_and_go(data, per_task):
 
 
 @over(every(**forms))
-def test_blocks_are_merged_in_a_tree(data, per_task):
-    blocks = [collected(data, per_task, slice(start, start + 3)) for start in range(0, N, 3)]
-    whole = collected(data, per_task)
+def test_blocks_are_merged_in_a_tree(data, per_task, constant):
+    blocks = [collected(data, per_task, constant, slice(start, start + 3)) for start in range(0, N, 3)]
+    whole = collected(data, per_task, constant)
     assert_same(reduce(merge, blocks), whole)
     assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
 
 
-@over(every(change=["features", "count", "none", "per task", "values"]))
+@over(every(change=["features", "count", "none", "per task", "values", "constant"]))
 def test_only_statistics_of_the_same_tasks_are_merged(data, change):
     X, Y, T = data
     other = {
@@ -133,23 +152,40 @@ def test_only_statistics_of_the_same_tasks_are_merged(data, change):
         "none": lambda: collect(X, Y),
         "per task": lambda: collect(X, Y, T, per_task=True),
         "values": lambda: collect(X, Y, T + 1),
+        "constant": lambda: collect(X, Y, T, constant=True),
     }[change]()
     with pytest.raises(ValueError, match="Only statistics of the same tasks can be added"):
         merge(collect(X, Y, T), other)
 
 
-def test_nothing_stays_of_rows_that_are_all_gone(data):
+@over(every(constant=[False, True]))
+def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     X, Y, T = data
-    empty = remove_rows(collect(X, Y, T), X[::-1], Y[::-1])
+    empty = remove_rows(collect(X, Y, T, constant=constant), X[::-1], Y[::-1])
     assert empty.n_rows == 0
     assert not empty.gram.any()
     assert not empty.cross.any()
-    assert_same(add_rows(empty, X, Y), collect(X, Y, T))
+    assert_same(add_rows(empty, X, Y), collect(X, Y, T, constant=constant))
+    if constant:
+        assert_array_equal(add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean)
 
 
-def test_rows_that_were_never_there_cannot_be_removed(data):
+def test_about_its_mean_nothing_is_left_of_a_single_row(data):
     X, Y, T = data
-    seen = collect(X, Y, T)
+    single = remove_rows(collect(X, Y, T, constant=True), X[1:], Y[1:])
+    assert not single.gram.any()
+    assert not single.cross.any()
+    assert_same(single, collect(X[:1], Y[:1], T, constant=True))
+
+
+@over(every(constant=[False, True]))
+def test_rows_that_were_never_there_cannot_be_removed(data, constant):
+    X, Y, T = data
+    seen = collect(X, Y, T, constant=constant)
+    if constant:  # what is the same about its mean is not the same
+        for shifted in (X + 1, X[:4] + 5):
+            with pytest.raises(ValueError, match="not learnt as they are given here"):
+                remove_rows(seen, shifted, Y[: len(shifted)])
     with pytest.raises(ValueError, match="12 instances to forget, but only 11 were learnt"):
         remove_rows(seen, np.vstack([X, X[:1]]), np.vstack([Y, Y[:1]]))
     with pytest.raises(ValueError, match="not learnt as they are given here"):
@@ -159,21 +195,26 @@ def test_rows_that_were_never_there_cannot_be_removed(data):
 
 
 @over(every(**forms))
-def test_tasks_come_and_go(data, per_task):
+def test_tasks_come_and_go(data, per_task, constant):
     X, Y, T = data
-    whole, part = collected(data, per_task), collected((X, Y[:, :4], T[:4]), per_task)
+    whole, part = (collected((X, Y[:, :q], T[:q]), per_task, constant) for q in (Q, 4))
     new = T[4:] if per_task is not None else None
-    cross = X.T @ Y[:, 4:] @ T[4:] if per_task is False else X.T @ Y[:, 4:]
-    assert_same(add_tasks(part, new, cross), whole)
+    about = about_means(X, constant)
+
+    def said_of(columns):
+        right = with_ones(T[columns], constant) if per_task is False else np.eye(len(columns))
+        return about.T @ Y[:, columns] @ right, Y[:, columns].mean(axis=0) @ right if constant else None
+
+    assert_same(add_tasks(part, new, *said_of([4, 5])), whole)
     gone = np.array([4, 1])
-    less = remove_tasks(whole, gone, X.T @ Y[:, gone] @ T[gone] if per_task is False else None)
+    less = remove_tasks(whole, gone, *(said_of(gone) if per_task is False else ()))
     kept = [0, 2, 3, 5]
-    assert_same(less, collected((X, Y[:, kept], T[kept]), per_task))
+    assert_same(less, collected((X, Y[:, kept], T[kept]), per_task, constant))
 
 
 @over(every(**forms))
-def test_stored_and_read_again(data, per_task, tmp_path):
-    seen = collected(data, per_task)
+def test_stored_and_read_again(data, per_task, constant, tmp_path):
+    seen = collected(data, per_task, constant)
     np.savez(tmp_path / "seen.npz", **seen.to_arrays())
     with np.load(tmp_path / "seen.npz") as arrays:
         again = Statistics.from_arrays(arrays)
@@ -194,3 +235,55 @@ def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
     assert_same(left, collect(X[1:], Y[1:]))
     with pytest.raises(ValueError, match="not learnt as they are given"):
         remove_rows(collect(X, Y), X[:1] + 1e-9, Y[:1])
+
+
+@over(every(constant=[False, True], wrap=[np.asarray, sparse.csr_array]))
+def test_statistics_of_the_same_rows(data, constant, wrap):
+    X, Y, T = data
+    seen = collect(wrap(X), Y, T, constant=constant)
+    again = merge(collect(X[4:], Y[4:, :1], constant=constant), collect(X[:4], Y[:4, :1], constant=constant))
+    assert same_rows(again, seen)
+    for others in (X * (1 + 1e-7), X + 1e-7, X[[0, *range(N - 1)]]):
+        assert not same_rows(collect(others, Y, T, constant=constant), seen)
+    ones = np.ones((N, 2))
+    assert same_rows(collect(wrap(ones), Y, T, constant=constant), collect(ones, Y, T, constant=constant))
+
+
+@over(every(per_task=[False, True], offset=[0.0, 2.0**20]))
+def test_large_offsets_take_no_digits(per_task, offset):
+    rng = np.random.default_rng(0)
+    # Numbers that the offset does not round.
+    near = [np.round(rng.normal(size=shape) * 2**12) / 2**12 for shape in ((400, D), (400, Q), (Q, R))]
+    X, Y, T = (part + offset for part in near)
+    options = {"per_task": per_task, "constant": True}
+    state = collect(X[:9], Y[:9, :4], T[:4], **options)
+    for start in range(9, 400, 17):
+        state = add_rows(state, X[start : start + 17], Y[start : start + 17, :4])
+    new = collect(X, Y[:, 4:], T[4:], **options)
+    state = add_tasks(state, T[4:], new.cross, new.label_mean)
+    for start in range(0, 200, 8):
+        state = remove_rows(state, X[start : start + 8], Y[start : start + 8])
+    wanted = collect(near[0][200:], near[1][200:], near[2], **options)
+    for name in ("gram", "cross", "task_gram"):
+        size = np.abs(getattr(wanted, name)).max()
+        # Means of labels are as large as their offset, and rounded so.
+        rounding = 1e-9 if name == "cross" and offset else 1e-12
+        assert_allclose(getattr(state, name), getattr(wanted, name), rtol=0, atol=rounding * size)
+    for found, expected in ((state.mean, wanted.mean), (state.task_mean, wanted.task_mean)):
+        assert_allclose((found[0] - offset) + found[1], expected.sum(axis=0), rtol=0, atol=1e-14)
+    assert_allclose(state.level[:-1], wanted.level[:-1], rtol=0, atol=1e-15 * max(offset, 10))
+    assert_allclose(state.level[-1] - Q * offset, wanted.level[-1], rtol=0, atol=1e-15 * Q * max(offset, 10))
+
+
+def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(300) < 0.3, np.full(300, 0.7), rng.random(300) < 0.1]).astype(float)
+    Y = rng.normal(size=(300, 2)) + 5
+    for labels in (Y, sparse.csr_array(Y)):
+        found = collect(sparse.csr_array(X), labels, constant=True)
+        assert not found.gram[1].any()
+        assert not found.gram[:, 1].any()
+        assert not found.cross[1].any()
+        about = X - X.mean(axis=0)
+        assert_allclose(found.gram[::2, ::2], (about.T @ about)[::2, ::2], rtol=1e-12)
+        assert_allclose(found.cross[::2], (about.T @ Y)[::2], rtol=1e-9)

@@ -12,26 +12,50 @@ from dyadlearn.growing.two_step import OnlineRidge
 from sweeps import every, lines, over
 
 
-def closed_form(X, Y, T, alpha, task_alpha):
-    W = np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T @ Y)
-    return W if T is None else W @ T @ np.linalg.inv(T.T @ T + task_alpha * np.eye(T.shape[1]))
+def side_form(X, alpha, constant):
+    """Return what takes labels to coefficients, with those of features as they come and of the constant."""
+    if not constant:
+        return np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T)
+    mean = X.mean(axis=0)
+    W = np.linalg.solve((X - mean).T @ (X - mean) + alpha * np.eye(X.shape[1]), (X - mean).T)
+    return np.vstack([W, 1 / len(X) - mean @ W])
 
 
-@over(every(solver=SOLVERS, per_task=[False, True]))
-def test_both_directions_alternate(solver, per_task):
+def closed_form(X, Y, T, alpha, task_alpha, constant=False):
+    W = side_form(X, alpha, constant) @ Y
+    return W if T is None else W @ side_form(T, task_alpha, constant).T
+
+
+def in_one(model):
+    """Return all coefficients of a model in one matrix, as `closed_form` does."""
+    interactions, instances, tasks, constants = model.effects
+    if constants is None:
+        return interactions
+    last = constants if tasks is None else np.append(tasks, constants)
+    left = interactions if instances is None else np.column_stack([interactions, instances])
+    return np.vstack([left, last])
+
+
+@over(every(solver=SOLVERS, per_task=[False, True], constant=[False, True]))
+def test_both_directions_alternate(solver, per_task, constant):
     rng = np.random.default_rng(0)
     X, Y, T = rng.normal(size=(40, 6)), rng.normal(size=(40, 9)), rng.normal(size=(9, 4))
+    X, Y, T = (part + 3 * constant for part in (X, Y, T))
 
-    def cross(rows, columns):
-        return X[rows].T @ Y[rows][:, columns] @ (np.eye(len(columns)) if per_task else T[columns])
+    def said(rows, columns):
+        seen = collect(X[rows], Y[rows][:, columns], T[columns], per_task=per_task, constant=constant)
+        return seen.cross, seen.label_mean
 
-    model = OnlineRidge.start(collect(X[:20], Y[:20, :5], T[:5], per_task=per_task), 0.3, 0.7, solver=solver)
+    start = collect(X[:20], Y[:20, :5], T[:5], per_task=per_task, constant=constant)
+    model = OnlineRidge.start(start, 0.3, 0.7, solver=solver)
     steps = [
-        (lambda m: m.with_rows(X[20:], Y[20:, :5]), slice(0, 40), range(5)),
-        (lambda m: m.with_tasks(T[5:], cross(slice(0, 40), range(5, 9))), slice(0, 40), range(9)),
-        (lambda m: m.without_rows(X[:10], Y[:10]), slice(10, 40), range(9)),
+        (lambda m: m.with_rows(X[20:21], Y[20:21, :5]), slice(0, 21), range(5)),
+        (lambda m: m.with_rows(X[21:], Y[21:, :5]), slice(0, 40), range(5)),
+        (lambda m: m.with_tasks(T[5:], *said(slice(0, 40), range(5, 9))), slice(0, 40), range(9)),
+        (lambda m: m.without_rows(X[:3], Y[:3]), slice(3, 40), range(9)),
+        (lambda m: m.without_rows(X[3:10], Y[3:10]), slice(10, 40), range(9)),
         (
-            lambda m: m.without_tasks(np.array([0, 1]), None if per_task else cross(slice(10, 40), [0, 1])),
+            lambda m: m.without_tasks(np.array([0, 1]), *(() if per_task else said(slice(10, 40), [0, 1]))),
             slice(10, 40),
             range(2, 9),
         ),
@@ -40,22 +64,29 @@ def test_both_directions_alternate(solver, per_task):
         before, expected_before = model, model.coefficients.copy()
         model = change(model)
         columns = list(columns)
-        assert_allclose(
-            model.coefficients, closed_form(X[rows], Y[rows][:, columns], T[columns], 0.3, 0.7), rtol=1e-9, atol=1e-12
-        )
+        wanted = closed_form(X[rows], Y[rows][:, columns], T[columns], 0.3, 0.7, constant)
+        assert_allclose(in_one(model), wanted, rtol=1e-9, atol=1e-12)
+        new, new_tasks = rng.normal(size=(3, 6)), rng.normal(size=(2, 4))
+        found = model.rows(new) @ model.coefficients @ model.statistics.rows_of_tasks(new_tasks).T
+        ones = [np.column_stack([part, np.ones(len(part))]) if constant else part for part in (new, new_tasks)]
+        assert_allclose(found, ones[0] @ wanted @ ones[1].T, rtol=1e-9, atol=1e-12)
+        found = model.rows(sparse.csr_array(new)) @ model.coefficients
+        assert_allclose(found, model.rows(new) @ model.coefficients, rtol=1e-9, atol=1e-12)
         assert_allclose(before.coefficients, expected_before, rtol=0)
     again = model.with_alphas(2.0, 0.1)
-    assert_allclose(again.coefficients, closed_form(X[10:], Y[10:, 2:], T[2:], 2.0, 0.1), rtol=1e-9, atol=1e-12)
+    wanted = closed_form(X[10:], Y[10:, 2:], T[2:], 2.0, 0.1, constant)
+    assert_allclose(in_one(again), wanted, rtol=1e-9, atol=1e-12)
     assert again.with_alphas(2.0, 0.1) is again
 
 
-@over(lines("n_batches window", (2_000, False), (1_000, True)))
-def test_thousands_of_woodbury_batches(n_batches, window):
+@over(lines("n_batches window constant", (2_000, False, False), (1_000, True, False), (400, True, True)))
+def test_thousands_of_woodbury_batches(n_batches, window, constant):
     rng = np.random.default_rng(0)
     d, start = 8, 12 if window else 30
     X = rng.normal(size=(start + n_batches, d)) * 10.0 ** rng.uniform(-1.5, 1.5, size=(start + n_batches, 1))
     Y, T = rng.normal(size=(len(X), 3)), rng.normal(size=(3, 2))
-    model = OnlineRidge.start(collect(X[:start], Y[:start], T), 0.1, 0.5, solver="woodbury")
+    seen = collect(X[:start], Y[:start], T, constant=constant)
+    model = OnlineRidge.start(seen, 0.1, 0.5, solver="woodbury")
     worst = 0.0
     for step in range(n_batches):
         new = slice(start + step, start + step + 1)
@@ -66,15 +97,15 @@ def test_thousands_of_woodbury_batches(n_batches, window):
         assert isinstance(model.inverse.settled, Explicit)
         worst = max(worst, model.inverse.settled.drift)
     rows = slice(n_batches if window else 0, None)
-    wanted = closed_form(X[rows], Y[rows], T, 0.1, 0.5)
-    assert_allclose(model.coefficients, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
+    wanted = closed_form(X[rows], Y[rows], T, 0.1, 0.5, constant)
+    assert_allclose(in_one(model), wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
     assert 0 < worst < 1e-9
     if window:  # rows that leave take digits with them: unrepaired, the coefficients would be wrong by 1e-7
         assert model.inverse.settled.n_refreshes > 0
 
 
-@over(every(with_tasks=[True, False], wrap=[np.asarray, sparse.csr_array], perfect=[True, False]))
-def test_squared_error(with_tasks, wrap, perfect):
+@over(every(with_tasks=[True, False], wrap=[np.asarray, sparse.csr_array], perfect=[True, False], level=[None, 0, 1e4]))
+def test_squared_error(with_tasks, wrap, perfect, level):
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(40, 6)), rng.normal(size=(9, 4)) if with_tasks else np.eye(9)
     # Perfect labels leave nothing but cancellation to the closed form.
@@ -84,6 +115,11 @@ def test_squared_error(with_tasks, wrap, perfect):
         else rng.normal(size=(40, 9)) * (rng.random((40, 9)) < 0.3)
     )
     alpha = 1e-9 if perfect else 0.3
-    model = OnlineRidge.start(collect(X, Y, T if with_tasks else None), alpha, alpha)
-    F = X @ model.coefficients @ T.T
-    assert_allclose(model.squared_error(wrap(X), wrap(Y)), np.sum((F - Y) ** 2), rtol=1e-6 if perfect else 1e-12)
+    if level and not perfect:
+        Y = Y + level
+    seen = collect(X, Y, T if with_tasks else None, constant=level is not None)
+    model = OnlineRidge.start(seen, alpha, alpha)
+    F = model.rows(X) @ model.coefficients @ (model.statistics.task_rows if with_tasks else T).T
+    rtol = 1e-6 if perfect else 1e-10 if level and wrap is np.asarray else 1e-12
+    if not level or wrap is np.asarray:  # labels of such a level are not sparse
+        assert_allclose(model.squared_error(wrap(X), wrap(Y)), np.sum((F - Y) ** 2), rtol=rtol)

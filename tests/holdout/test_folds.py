@@ -41,13 +41,15 @@ PATTERNS = {
     "block": with_holes(block=([1, 2, 5], [0, 4])),
     "rows and some": with_holes(share=0.2, rows=[5], columns=[4]),
 }
+# Tasks without labels have predictions too, zero, where they need no constant.
+PAPER = {"fit_intercept": False}
 MODELS = {
-    "two-step": TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12),
-    "two-step primal": TwoStepRidge(0.5, 0.2, tol=1e-12),
-    "Kronecker": KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-12),
-    "Kronecker primal": KroneckerRidge(0.5, tol=1e-12),
-    "independent": IndependentTaskRidge(0.5, kernel="rbf"),
-    "independent primal": IndependentTaskRidge(0.5),
+    "two-step": TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12, **PAPER),
+    "two-step primal": TwoStepRidge(0.5, 0.2, tol=1e-12, **PAPER),
+    "Kronecker": KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-12, **PAPER),
+    "Kronecker primal": KroneckerRidge(0.5, tol=1e-12, **PAPER),
+    "independent": IndependentTaskRidge(0.5, kernel="rbf", **PAPER),
+    "independent primal": IndependentTaskRidge(0.5, **PAPER),
 }
 every_model = {"model": MODELS}
 pair_models = {"model": list(MODELS.values())[:4]}
@@ -216,7 +218,8 @@ def test_a_path_of_regularisations_starts_from_the_one_before():
 
 
 def test_single_cells_under_another_filter():
-    model = TwoStepRidge(0.5, 0.2, kernel="rbf", task_kernel="rbf", tol=1e-12, filter=IteratedTikhonov(2))
+    options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "filter": IteratedTikhonov(2)}
+    model = TwoStepRidge(0.5, 0.2, **options, **PAPER)
     own, labels = fitted(model, PATTERNS["some"], None), PATTERNS["some"]
     close(own.holdout("A"), without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q)))
 
@@ -234,7 +237,7 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
     if holes == "loop":
         hidden[4, 4] = True
     labels = np.where(hidden, np.nan, labels)
-    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "tol": 1e-12, "symmetry": symmetry}
+    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "tol": 1e-12, "symmetry": symmetry} | PAPER
     network = TwoStepRidge(**options).fit(X, labels)
     held_out = network.holdout("A")
     sign = 1 if symmetry == "symmetric" else -1

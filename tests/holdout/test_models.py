@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, verify_holdout
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import refit, transductive
 from sweeps import every, lines, over
@@ -32,6 +32,10 @@ MODELS = {
     ),
     "kronecker": KroneckerRidge(alpha=0.7),
     "kronecker rbf": KroneckerRidge(alpha=0.7, kernel="rbf", task_kernel="rbf"),
+    "independent paper": IndependentTaskRidge(alpha=0.7, fit_intercept=False),
+    "two-step paper": TwoStepRidge(alpha=0.7, task_alpha=0.3, fit_intercept=False),
+    "kronecker paper": KroneckerRidge(alpha=0.7, fit_intercept=False),
+    "paper symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="symmetric", fit_intercept=False),
     "symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, kernel="rbf", symmetry="symmetric"),
     "antisymmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="antisymmetric"),
 }
@@ -305,7 +309,10 @@ def test_what_stands_alone_cannot_be_left_out():
         with pytest.raises(ValueError, match="^A fold leaves no observed label"):
             model.holdout(setting)
     # Other pairs are left, or were never there, and tell nothing of this one where tasks are independent.
-    assert_allclose(IndependentTaskRidge().fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
-    assert_allclose(IndependentTaskRidge().fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
+    independent = IndependentTaskRidge(fit_intercept=False)
+    assert_allclose(independent.fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
+    assert_allclose(independent.fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
+    with pytest.raises(LeverageError, match="1 of 1 rows have leverage 1"):
+        IndependentTaskRidge().fit(X, row).holdout("A")  # a constant needs a label
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
         landscape(TwoStepRidge().fit(X, row, tasks=T), [1.0], [1.0], "D", "neg_mean_squared_error")

@@ -15,7 +15,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.holes.complete import complete
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.spectrum import Spectrum
-from problems import MODELS, PATTERNS, SHAPES
+from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
 
 # Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
@@ -54,7 +54,7 @@ def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> N
         grids.close(given.operators.hat(found.labels), expected, rtol, name)
 
 
-@over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
+@over(covering(model=ALL_MODELS, shape=SHAPES, pattern=PATTERNS))
 def test_whatever_is_missing(model, shape, pattern):
     check(grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
 
@@ -68,7 +68,7 @@ def test_whatever_is_missing(model, shape, pattern):
         (("sparse", "thin"), (5, 9)),
     )
 )
-@over(every(**some_patterns, model=MODELS))
+@over(every(**some_patterns, model=ALL_MODELS))
 def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
     given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
     assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
@@ -78,11 +78,18 @@ def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
 
 
-@over(lines("alpha task_alpha", *list(product(LAMBDAS, LAMBDAS))))
-def test_every_mixture_of_regularisations(alpha, task_alpha):
-    for pattern in ("50%", "rows and columns"):
-        given = grids.holes("two-step", (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
-        check(given, 1e-9, FEW_WAYS, tol=1e-13)
+@over(
+    covering(
+        strength=3,
+        alpha=LAMBDAS,
+        task_alpha=LAMBDAS,
+        model=["two-step", "two-step + 1"],
+        pattern=["50%", "rows and columns"],
+    )
+)
+def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
+    given = grids.holes(model, (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
+    check(given, 1e-9, FEW_WAYS, tol=1e-13)
 
 
 @over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
@@ -91,7 +98,7 @@ def test_kronecker_from_small_to_large_regularisation(alpha):
         check(grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
 
 
-@over(covering(kinds=[("full", "full"), ("singular", "thin")], **some_patterns, model=MODELS))
+@over(covering(kinds=[("full", "full"), ("singular", "thin")], **some_patterns, model=ALL_MODELS))
 def test_single_precision(model, pattern, kinds):
     # Half of the digits are as many as the condition may take where there are null spaces.
     for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
@@ -135,7 +142,7 @@ def test_the_objective_is_minimised(model, pattern, alpha, task_alpha):
 # --- the closed form ---------------------------------------------------------------------------------
 
 
-@over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=MODELS, shape=SHAPES))
+@over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=ALL_MODELS, shape=SHAPES))
 def test_nothing_missing_is_the_closed_form(model, shape, kinds):
     given = grids.holes(model, shape, "none missing", kinds)
     found = complete(given.operators, given.Y)
@@ -154,7 +161,7 @@ def test_nothing_missing_is_the_closed_form(model, shape, kinds):
     covering(
         kinds=[("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")],
         **some_patterns,
-        model=MODELS,
+        model=[*MODELS, "two-step + 1"],
     )
 )
 def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
@@ -290,7 +297,7 @@ def test_no_regularisation_on_one_side():
 # --- how it is called ---------------------------------------------------------------------------------------------
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_labels_are_left_alone(model):
     given = grids.holes(model)
     before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
@@ -345,16 +352,19 @@ def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
     grids.close(labels[0], labels[2], 1e-10)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_every_library_computes_the_same(library, model):
     for kinds, way in product(
         (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")
     ):
         given = grids.holes(model, (7, 5), "50%", kinds)
         spectra = list(given.operators.spectra)
-        spectra = [Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors)) for s in spectra]
-        if model == "kronecker":
-            operators = Kronecker(*spectra, 0.5)
+        spectra = [
+            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant)
+            for s in spectra
+        ]
+        if model.startswith("kronecker"):
+            operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
         else:
             operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
         Y, weights = library.asarray(given.Y), np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)

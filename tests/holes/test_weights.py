@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import problems as grids
 from dyadlearn.holes.complete import complete
 from dyadlearn.pairing import Kronecker
-from problems import MODELS, PATTERNS, SHAPES
+from problems import ALL_MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
 
 # Chosen, and with no, few and all directions deflated; both kinds of products.
@@ -40,7 +40,7 @@ def check(given, weights: np.ndarray, rtol: float, dtype: str = "float64", **opt
         grids.close(found.labels, expected + given.ridge * dual, rtol, name)
 
 
-@over(covering(model=MODELS, shape=SHAPES, pattern=PATTERNS))
+@over(covering(model=ALL_MODELS, shape=SHAPES, pattern=PATTERNS))
 def test_whatever_is_missing(model, shape, pattern):
     given = grids.holes(model, shape, pattern)
     check(given, make_weights(shape), 1e-9, tol=1e-13)
@@ -51,7 +51,7 @@ def test_whatever_is_missing(model, shape, pattern):
         kinds=[("singular", "full"), ("thin", "primal"), ("sparse", "singular")],
         shape={"tall": (8, 5), "wide": (5, 8)},
         pattern=["50%", "rows and columns"],
-        model=MODELS,
+        model=ALL_MODELS,
     )
 )
 def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
@@ -60,25 +60,26 @@ def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
 
 
 @over(lines("alpha task_alpha", (1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)))
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_every_regularisation(model, alpha, task_alpha):
     given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
-    check(given, make_weights((7, 6)), 1e-8, tol=1e-13)
+    # Main effects of one side may carry next to no penalty: a condition of 1e8 beside a residual of 1e-14.
+    check(given, make_weights((7, 6)), 1e-7 if given.free_mean else 1e-8, tol=1e-13)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_single_precision(model):
     given = grids.holes(model, (7, 6), "50%", dtype="float32")
     check(given, make_weights((7, 6), 3.0), 1e-3, "float32")
 
 
-@over(every(spread=[1e3, 1e6], model=MODELS))
+@over(every(spread=[1e3, 1e6], model=ALL_MODELS))
 def test_weights_of_many_magnitudes(model, spread):
     given = grids.holes(model, (7, 6), "50%")
     check(given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
 
 
-@over(covering(model=MODELS, pattern=PATTERNS))
+@over(covering(model=ALL_MODELS, pattern=PATTERNS))
 def test_weights_of_one_are_no_weights(model, pattern):
     given = grids.holes(model, (7, 6), pattern)
     weighted = complete(given.operators, given.Y, np.ones((7, 6)), tol=1e-13)
@@ -99,7 +100,7 @@ def test_heavier_weights_are_less_regularisation(pattern, factor):
     grids.close(one, other, 1e-9)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_whole_weights_count_observations(model):
     """A cell observed n times is one with the mean of its labels and the weight n."""
     given = grids.holes(model, (6, 5), "50%")
@@ -107,8 +108,9 @@ def test_whole_weights_count_observations(model):
     cells = np.flatnonzero(given.observed)
     listed = np.concatenate([cells, rng.choice(cells, size=2 * cells.size)])
     values = rng.normal(size=listed.size)
-    dual = np.linalg.solve(given.P[np.ix_(listed, listed)] + given.ridge * np.eye(listed.size), values)
-    expected = (given.P[:, listed] @ dual).reshape(6, 5)
+    system = given.P[np.ix_(listed, listed)] + given.ridge * np.eye(listed.size)
+    dual, mean = grids.bordered(system, values) if given.free_mean else (np.linalg.solve(system, values), 0.0)
+    expected = (given.P[:, listed] @ dual).reshape(6, 5) + mean
     counts = np.bincount(listed, minlength=30).reshape(6, 5)
     means = np.full((6, 5), np.nan)
     means[given.observed] = np.bincount(listed, values, minlength=30)[cells] / counts[given.observed]
@@ -116,7 +118,7 @@ def test_whole_weights_count_observations(model):
     grids.close(given.operators.hat(found.labels), expected, 1e-9)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_cells_that_weigh_nothing_are_missing(model):
     given = grids.holes(model, (6, 5), "50%")
     full = np.where(given.observed, given.Y, 100.0)
@@ -128,7 +130,7 @@ def test_cells_that_weigh_nothing_are_missing(model):
     assert_allclose(given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_weights_of_missing_cells_do_not_matter(model):
     given = grids.holes(model, (6, 5), "50%")
     weights = make_weights((6, 5))
@@ -138,7 +140,7 @@ def test_weights_of_missing_cells_do_not_matter(model):
         assert_array_equal(found, expected)
 
 
-@over(every(model=MODELS))
+@over(every(model=ALL_MODELS))
 def test_weights_on_a_complete_grid(model):
     given = grids.holes(model, (6, 5), "none missing")
     weights = make_weights((6, 5))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF, DotProduct
+from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels import delta, gram, kernel_names, minmax, tanimoto
+from dyadlearn.kernels import Product, Sum, delta, gram, gram_diagonal, kernel_names, minmax, tanimoto
 from dyadlearn.kernels.gram import KERNELS, named
 
 OURS = {"delta": delta, "minmax": minmax, "tanimoto": tanimoto}
@@ -227,3 +227,70 @@ def test_a_result_that_is_not_finite_is_refused(features, library):
         gram(A, kernel="poly", params={"degree": 1.5})
     with pytest.raises(ValueError, match="<lambda> gave NaN or infinity"):
         gram(A, kernel=lambda A, B: A @ B.T + float("nan"))
+
+
+def own_values(A, B, *, power=2):
+    return (A @ B.T) ** power
+
+
+DIAGONALS = [
+    *PARAMS,
+    *[(name, {}) for name in OURS],
+    (own_values, {"power": 3}),
+    (Sum(("rbf", ("poly", {"degree": 2})), weights=(0.5, 2.0)), {}),
+    (Product(("linear", Sum(("delta", own_values)))), {}),
+    (RBF(0.7) + 2.0 * DotProduct(), {}),
+    # Between two sets of things it is zero, also where they are the same: `gram` never calls it with one.
+    (RBF(0.7) + WhiteKernel(3.0), {}),
+]
+
+
+def test_the_diagonal_is_that_of_the_whole_kernel(each, library):
+    A = np.random.default_rng(3).random((40, 5))
+    A[7] = 0.0
+    rtol = 1e-5 if library.dtype == "float32" else 1e-12
+    for kernel, params in each(DIAGONALS):
+        if not isinstance(kernel, str | Sum | Product) and not library.name.startswith("numpy"):
+            continue
+        given = library.asarray(A)
+        found = gram_diagonal(given, kernel=kernel, params=params)
+        assert type(found) is type(given)
+        assert found.dtype == given.dtype or callable(kernel)
+        expected = np.diag(library.to_numpy(gram(given, kernel=kernel, params=params)))
+        assert_allclose(library.to_numpy(found), expected, rtol=rtol, atol=rtol)
+
+
+def test_the_diagonal_of_sparse_features_and_of_lists(each):
+    A = np.random.default_rng(4).random((20, 6)) * (np.random.default_rng(5).random((20, 6)) < 0.4)
+    for kernel in each(["linear", "rbf", "tanimoto", "poly", "cosine", Sum(("linear", "rbf"))]):
+        expected = np.diag(gram(A, kernel=kernel))
+        for given in (sparse.csr_array(A), sparse.coo_array(A), A.tolist()):
+            assert_allclose(gram_diagonal(given, kernel=kernel), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_diagonal_refuses_what_the_kernel_refuses(each):
+    A = np.ones((3, 2))
+    for kernel, params, message in each(
+        [
+            ("rbf", {"gamma": -1.0}, "gamma of kernel 'rbf' must be a number"),
+            ("rbf", {"width": 1.0}, "takes no parameter 'width'"),
+            ("precomputed", {}, "nothing to compute from features"),
+            (lambda A, B: np.ones((1, 1)), {}, "must return one row per row of A"),
+        ]
+    ):
+        with pytest.raises(KernelError, match=message):
+            gram_diagonal(A, kernel=kernel, params=params)
+    with pytest.raises(ValueError, match="gave NaN or infinity"):
+        gram_diagonal(np.full((20, 2), 1e200))
+
+
+def test_a_diagonal_without_a_shortcut_takes_small_blocks():
+    asked = []
+
+    def kernel(A, B):
+        asked.append((len(A), len(B)))
+        return A @ B.T
+
+    A = np.random.default_rng(6).random((100, 3))
+    assert_allclose(gram_diagonal(A, kernel=kernel), (A**2).sum(axis=1), rtol=1e-12)
+    assert sum(a * b for a, b in asked) < 20 * len(A)

@@ -60,6 +60,9 @@ def test_undefined_everywhere(each):
         ("roc_auc", [[1, 1, 1], [0, 0, 0]], "ROC curve is undefined here.*no row of Y has"),
         ("concordance_index", [[1, 1, 1], [0, 0, 0]], "concordance index is undefined here.*no row of Y has"),
         ("r2", [[1, 1, 1], [0, 0, 0]], "R² is undefined here.*no row of Y has"),
+        ("mean_absolute_error", np.full((2, 3), np.nan), "mean absolute error is undefined here.*no row of Y has"),
+        ("pearson", [[1, 1, 1], [0, 0, 0]], "Pearson correlation is undefined here.*no row of Y has"),
+        ("spearman", [[1, 1, 1], [0, 0, 0]], "Spearman correlation is undefined here.*no row of Y has"),
         ("mean_squared_error", np.full((2, 3), np.nan), "mean squared error is undefined here.*no row of Y has"),
         ("ndcg_at_k", np.zeros((2, 3)), "NDCG is undefined here.*a label above 0.*no row of Y has"),
     ]
@@ -72,7 +75,7 @@ def test_undefined_everywhere(each):
 
 
 def test_undefined_for_equal_labels_altogether(each):
-    for name in each(["concordance_index", "r2"]):
+    for name in each(["concordance_index", "r2", "pearson", "spearman"]):
         with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
             getattr(metrics, name)(np.ones((2, 3)), F)
         with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
@@ -81,6 +84,7 @@ def test_undefined_for_equal_labels_altogether(each):
 
 def test_nan_among_the_predictions(each, library):
     cases = ["roc_auc", "average_precision", "concordance_index", "mean_squared_error", "r2", "enrichment_factor"]
+    cases += ["mean_absolute_error", "root_mean_squared_error", "pearson", "spearman"]
     for name, average in each(product(cases, ["micro", "instance", "task"])):
         real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
         labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]]) if name in BINARY else real

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
 
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, metrics
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import Scorer, scorer, scorer_names
 from dyadlearn.metrics.cells import METRICS, Metric
 from sweeps import every, lines, over
 
@@ -30,7 +31,12 @@ STACK = RNG.normal(size=(2, 3, 6, 5))
         ("average_precision", metrics.average_precision),
         ("concordance_index", metrics.concordance_index),
         ("neg_mean_squared_error", lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options)),
+        ("neg_mean_absolute_error", lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options)),
+        ("neg_root_mean_squared_error", lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options)),
         ("r2", metrics.r2),
+        ("ic_index", metrics.ic_index),
+        ("pearson", metrics.pearson),
+        ("spearman", metrics.spearman),
         ("precision_at_2", lambda Y, F, **options: metrics.precision_at_k(Y, F, 2, **options)),
         ("recall_at_12", lambda Y, F, **options: metrics.recall_at_k(Y, F, 12, **options)),
         ("ndcg_at_2", lambda Y, F, **options: metrics.ndcg_at_k(Y, F, 2, **options)),
@@ -47,6 +53,20 @@ def test_names(name, function):
         prepared = score.prepare(Y, **options)
         assert_array_equal(prepared(STACK), expected)
         assert prepared(STACK[1, 2]) == expected[1, 2]
+
+
+def test_every_name_is_in_the_pages_and_in_the_help():
+    pytest.importorskip("typer")
+    from dyadlearn.cli.options import SCORES
+
+    pages = Path(__file__).resolve().parents[2] / "docs"
+    table, reference = ((pages / name).read_text(encoding="utf-8") for name in ("selection.md", "api.md"))
+    for name in scorer_names():
+        numbered = name.replace("_at_k", "_at_10")
+        assert f'| `"{numbered}"` | {{func}}`~dyadlearn.metrics.{name.removeprefix("neg_")}`' in table
+        assert f"   {name.removeprefix('neg_')}\n" in reference
+        assert numbered in SCORES.split(", ")
+        assert name.removeprefix("neg_") in metrics.__all__
 
 
 def test_a_metric_is_found_once_its_class_is_declared():
@@ -153,7 +173,7 @@ def test_unknown_names(name, hint):
 
 
 def test_bad_scoring():
-    with pytest.raises(ValueError, match=r"or a function\.$"):
+    with pytest.raises(ValueError, match=r"a name or scorer of scikit-learn for regression, or a function\.$"):
         scorer("zzz")
     with pytest.raises(TypeError, match=r"a name or a function of \(Y, F\), found None"):
         scorer(None)
@@ -163,9 +183,11 @@ def test_bad_scoring():
         scorer(largest_gap, k=3)
 
 
-def test_a_scorer_of_scikit_learn_is_refused_with_what_to_give_instead():
-    for bad in (make_scorer(mean_absolute_error, greater_is_better=False), get_scorer("r2"), lambda F: 0.0):
-        with pytest.raises(TypeError, match=r"^scoring must be a name, such as 'r2', or a function of labels and pred"):
+def test_functions_of_one_or_three_are_refused():
+    for bad in (lambda F: 0.0, lambda estimator, X, y: 0.0):
+        with pytest.raises(
+            TypeError, match=r"^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu"
+        ):
             scorer(bad)
     assert scorer(lambda Y, F, worst=True: 0.0)(Y, STACK).tolist() == [[0.0] * 3] * 2
     assert scorer(lambda *grids: 1.0)(Y, STACK[0, 0]) == 1.0

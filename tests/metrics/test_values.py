@@ -8,11 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from sklearn import metrics as sk
 
 from dyadlearn import metrics
-from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer
-from dyadlearn.metrics.ranks import ConcordanceIndex
+from dyadlearn.metrics import cells, concordance, concordance_index, roc_auc, scorer, scorer_names
+from dyadlearn.metrics.concordance import ConcordanceIndex
 from dyadlearn.settings import Setting
 from sweeps import covering, over
 
@@ -35,6 +36,22 @@ def concordance_twin(y, f):
 
 def squared_error_twin(y, f):
     return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y) if len(y) else None
+
+
+def absolute_error_twin(y, f):
+    return sum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y) if len(y) else None
+
+
+def pearson_twin(y, f):
+    if len(set(y)) < 2:
+        return None
+    return stats.pearsonr(y, f).statistic if len(set(f)) > 1 else 0.0
+
+
+def spearman_twin(y, f):
+    if len(set(y)) < 2:
+        return None
+    return stats.spearmanr(y, f).statistic if len(set(f)) > 1 else 0.0
 
 
 def r2_twin(y, f):
@@ -83,7 +100,11 @@ METRICS = {
     "average_precision": (BINARY, average_precision_twin, {}),
     "concordance_index": (REAL, concordance_twin, {}),
     "mean_squared_error": (REAL, squared_error_twin, {}),
+    "mean_absolute_error": (REAL, absolute_error_twin, {}),
+    "root_mean_squared_error": (REAL, squared_error_twin, {}),
     "r2": (REAL, r2_twin, {}),
+    "pearson": (REAL, pearson_twin, {}),
+    "spearman": (REAL, spearman_twin, {}),
     "precision_at_k": (BINARY, precision_twin, {"k": 3}),
     "recall_at_k": (BINARY, recall_twin, {"k": 3}),
     "ndcg_at_k": (REAL, ndcg_twin, {"k": 3}),
@@ -92,8 +113,15 @@ METRICS = {
 AVERAGES = ("micro", "instance", "task")
 
 
-def averaged(twin, Y, F, average):
+# The root is taken of the mean of the rows.
+AFTERWARDS = {"root_mean_squared_error": math.sqrt}
+# What selection calls metrics of which less is better.
+LOSSES = ("mean_absolute_error", "mean_squared_error", "root_mean_squared_error")
+
+
+def averaged(name, Y, F, average):
     """Return a metric of vectors by its average, and the number of vectors that it is undefined for."""
+    twin = METRICS[name][1]
     vectors = {
         "micro": [(Y.ravel(), F.ravel())],
         "instance": list(zip(Y, F, strict=True)),
@@ -101,7 +129,7 @@ def averaged(twin, Y, F, average):
     }[average]
     scores = [twin(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in vectors]
     defined = [score for score in scores if score is not None]
-    return np.mean(defined), len(scores) - len(defined)
+    return AFTERWARDS.get(name, float)(np.mean(defined)), len(scores) - len(defined)
 
 
 def make_labels(kind, shape, seed, missing=0.0, share=0.3):
@@ -143,25 +171,25 @@ def make_predictions(kind, shape, seed):
     )
 )
 def test_metric_equals_its_twin(name, missing, predictions, average, shape):
-    kind, twin, options = METRICS[name]
+    kind, _, options = METRICS[name]
     Y = make_labels(kind, shape, shape[0], missing)
     F = make_predictions(predictions, shape, shape[0])
-    expected, undefined = averaged(twin, Y, F, average)
+    expected, undefined = averaged(name, Y, F, average)
     found = getattr(metrics, name)(Y, F, **options, average=average, return_undefined=True)
     assert isinstance(found[0], float)
-    assert_allclose(found[0], expected, rtol=1e-13)
+    assert_allclose(found[0], expected, rtol=1e-13, atol=1e-14)
     assert found[1] == undefined
 
 
 def test_other_libraries(each, library):
     for name, average in each(product(METRICS, AVERAGES)):
-        kind, twin, options = METRICS[name]
+        kind, _, options = METRICS[name]
         for missing in (0.0, 0.3):
             Y = make_labels(kind, (7, 6), 1, missing)
             stack = np.stack([make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")])
             stack = stack.astype(library.dtype).astype(np.float64)
             labels, predictions = library.asarray(Y), library.asarray(stack)
-            expected = [averaged(twin, library.to_numpy(labels).astype(np.float64), F, average)[0] for F in stack]
+            expected = [averaged(name, library.to_numpy(labels).astype(np.float64), F, average)[0] for F in stack]
             metric = getattr(metrics, name)
             scores = metric(labels, predictions, **options, average=average)
             assert type(scores) is type(predictions)
@@ -177,8 +205,8 @@ def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
         Y, metric = make_labels(kind, (7, 6), 3), getattr(metrics, name)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
         expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
-        for limit in (1, 4 * cells._CELL_BYTES * Y.size, 2**24):
-            monkeypatch.setattr(cells, "_BLOCK_BYTES", limit)
+        for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
+            monkeypatch.setattr(cells, "BLOCK_BYTES", limit)
             scores = metric(Y, stack, **options, average=average)
             assert scores.shape == (2, 3)
             assert_array_equal(scores, expected)
@@ -244,7 +272,7 @@ def test_area_under_the_curve_of_a_large_grid(each):
         F = (rng.normal(size=Y.shape) + Y / 2).round(2)
         assert_allclose(roc_auc(Y, F), sk.roc_auc_score(Y.ravel() == TOP, F.ravel()), rtol=1e-13)
         for average in ("instance", "task"):
-            assert_allclose(roc_auc(Y, F, average=average), averaged(auc_twin, Y, F, average)[0], rtol=1e-13)
+            assert_allclose(roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13)
 
 
 def test_the_larger_of_any_two_labels_is_the_positive_class(each):
@@ -259,7 +287,7 @@ def test_infinite_predictions_are_ranked_like_others():
     Y = make_labels(BINARY, (7, 6), 8, missing=0.3)
     F = make_predictions("infinite", Y.shape, 8)
     for average in AVERAGES:
-        assert_allclose(roc_auc(Y, F, average=average), averaged(auc_twin, Y, F, average)[0], rtol=1e-13)
+        assert_allclose(roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13)
 
 
 def test_neighbouring_numbers_are_no_ties():
@@ -291,8 +319,9 @@ def test_concordance_where_only_left_out_rows_have_a_third_label():
     assert concordance_index(Y, F, average="instance", return_undefined=True) == (0.5, 1)
 
 
-def test_concordance_of_a_long_row(each):
-    for levels in each([3, 4, 5, 8, 9, 300]):
+def test_concordance_of_a_long_row(each, monkeypatch):
+    for levels, key in each(product([3, 4, 5, 8, 9, 300], [0, 2**31])):
+        monkeypatch.setattr(concordance, "_LARGEST_KEY", key)  # with the order of ranks packed in one number, or not
         rng = np.random.default_rng(levels)
         y = rng.integers(levels, size=300).astype(float)
         for f in (rng.normal(size=300) + y, rng.normal(size=300).round(1), y, -y, np.zeros(300)):
@@ -349,6 +378,80 @@ def test_squared_errors_differ_by_average_only_where_labels_are_missing():
     assert len({round(metrics.mean_squared_error(Y, F, average=a), 12) for a in AVERAGES}) == 3
 
 
+def test_absolute_and_root_errors_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    Y, F = rng.normal(size=(2, 5, 4))
+    assert_allclose(metrics.mean_absolute_error(Y, F), sk.mean_absolute_error(Y, F), rtol=1e-14)
+    assert_allclose(metrics.root_mean_squared_error(Y, F), sk.root_mean_squared_error(Y.ravel(), F.ravel()), rtol=1e-14)
+
+
+def test_the_root_is_that_of_the_mean_squared_error_in_every_average():
+    Y = make_labels(REAL, (7, 6), 4, missing=0.3)
+    stack = np.random.default_rng(0).normal(size=(3, 7, 6))
+    for average in AVERAGES:
+        squares = metrics.mean_squared_error(Y, stack, average=average)
+        assert_allclose(metrics.root_mean_squared_error(Y, stack, average=average), np.sqrt(squares), rtol=1e-14)
+
+
+def test_scores_of_squared_errors_are_those_of_predictions(each):
+    Y = make_labels(REAL, (7, 6), 4)
+    stack = np.random.default_rng(0).normal(size=(3, 7, 6))
+    errors = metrics.mean_squared_error(Y, stack)
+    for name, average in each(product(scorer_names(), AVERAGES)):
+        if METRICS.get(name.removeprefix("neg_"), [REAL])[0] == REAL and name != "precision_at_k":
+            prepared = scorer(name).prepare(Y, average=average)
+            of_errors = prepared.of_squared_errors
+            knows = name in ("neg_mean_squared_error", "neg_root_mean_squared_error")
+            assert (of_errors is not None) == (knows or (name, average) == ("r2", "micro"))
+            if of_errors is not None:
+                assert_allclose(of_errors(errors), prepared(stack), rtol=1e-12)
+
+
+# Correlations
+
+
+def test_correlations_do_not_depend_on_level_or_scale(each):
+    Y = make_labels(REAL, (7, 6), 12, missing=0.2)
+    F = make_predictions("tied", Y.shape, 12)
+    for name, (scale, level) in each(product(("pearson", "spearman"), [(1e-200, 0.0), (1e200, 0.0), (4.0, 2.0**20)])):
+        metric = getattr(metrics, name)
+        for average in AVERAGES:
+            expected = metric(Y, F, average=average)
+            assert_allclose(metric(Y, scale * F + level, average=average), expected, rtol=1e-9)
+            assert_allclose(metric(scale * Y + level, F, average=average), expected, rtol=1e-9)
+            assert_allclose(metric(Y, -F, average=average), -expected, rtol=1e-13)
+
+
+def test_perfect_correlations_are_not_beyond_one():
+    rng = np.random.default_rng(0)
+    for n in range(2, 60):
+        y = rng.normal(size=n)
+        assert 1 - 1e-12 < metrics.pearson(y, 0.1 * y + 0.3) <= 1
+        assert -1 <= metrics.pearson(y, 7 - 0.1 * y) < -1 + 1e-12
+        assert 1 - 1e-12 < metrics.spearman(y, np.exp(y)) <= 1
+
+
+def test_equal_predictions_correlate_with_nothing():
+    Y = np.array([[1.0, 2.0, 4.0], [3.0, np.nan, 1.0]])
+    nearly = 0.1 + 1e-15 * np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])
+    for metric in (metrics.pearson, metrics.spearman):
+        for average in AVERAGES:
+            assert metric(Y, np.full(Y.shape, 0.1), average=average) == 0
+            assert metric(Y, nearly, average=average) != 0
+            assert metric(Y, nearly, average=average, tie_tolerance=None) == 0
+            assert metric(Y, np.zeros(Y.shape), average=average, tie_tolerance=None) == 0
+
+
+def test_infinite_predictions_have_ranks_but_no_line():
+    Y = make_labels(REAL, (7, 6), 8, missing=0.3)
+    F = make_predictions("infinite", Y.shape, 8)
+    as_ranked = np.clip(F, -1e9, 1e9)
+    for average in AVERAGES:
+        assert metrics.spearman(Y, F, average=average) == metrics.spearman(Y, as_ranked, average=average)
+        with pytest.raises(ValueError, match="F contains infinity where Y is observed: the Pearson correlation needs"):
+            metrics.pearson(Y, F, average=average)
+
+
 def test_float32_predictions_are_not_added_up_in_float32():
     Y, F = np.zeros((1000, 1000), np.float32), np.full((1000, 1000), 0.1, np.float32)
     assert_allclose(metrics.mean_squared_error(Y, F), float(np.float32(0.1)) ** 2, rtol=1e-12)
@@ -359,16 +462,15 @@ def test_each_row_is_told(each):
         kind, twin, options = METRICS[name]
         Y = make_labels(kind, (7, 6), 10, missing=0.3)
         stack = np.stack([make_predictions(predictions, Y.shape, 10) for predictions in ("distinct", "tied")])
-        named = "neg_mean_squared_error" if name == "mean_squared_error" else name
-        sign = -1 if name == "mean_squared_error" else 1
-        prepared = scorer(named, **options).prepare(Y, setting="B")
+        sign, after = -1 if name in LOSSES else 1, AFTERWARDS.get(name, float)
+        prepared = scorer(f"neg_{name}" if name in LOSSES else name, **options).prepare(Y, setting="B")
         scores = prepared.each(stack)
         assert scores.shape == (2, prepared.rows.size)
         for F, of_rows in zip(stack, scores, strict=True):
             twins = [twin(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in zip(Y, F, strict=True)]
             assert_array_equal(prepared.rows, [row for row, score in enumerate(twins) if score is not None])
-            assert_allclose(of_rows, [sign * score for score in twins if score is not None], rtol=1e-13)
-        assert_allclose(prepared(stack), scores.mean(axis=1))
+            assert_allclose(of_rows, [sign * after(score) for score in twins if score is not None], rtol=1e-13)
+        assert_allclose(prepared(stack), prepared.combined(scores))
 
 
 def test_a_setting_chooses_the_average(each):

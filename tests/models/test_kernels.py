@@ -115,7 +115,9 @@ def expected(Model: Any, K: np.ndarray, G: np.ndarray, K_new: np.ndarray, G_new:
     return K_new @ U @ (weights * (U.T @ Y @ V)) @ V.T @ G_new.T
 
 
-def make(Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, task_params: Any = None) -> Any:
+def make(
+    Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, task_params: Any = None, **options: Any
+) -> Any:
     alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})
     return Model(
         kernel=kernel,
@@ -123,10 +125,12 @@ def make(Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, t
         task_kernel=task_kernel or kernel,
         task_kernel_params=task_params if task_kernel else params,
         **alphas,
+        **options,
     )
 
 
 pair_models = {"Model": [KroneckerRidge, TwoStepRidge]}
+PAPER = {"fit_intercept": False}
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -143,7 +147,7 @@ def test_a_named_kernel_is_what_it_says(Model, name, params):
     kernel = BY_HAND[name]
     K, G = block(kernel, X, X, **params), block(kernel, T, T, **params)
     K_new, G_new = block(kernel, X_NEW, X, **params), block(kernel, T_NEW, T, **params)
-    model = make(Model, name, params or None).fit(X, Y, tasks=T)
+    model = make(Model, name, params or None, **PAPER).fit(X, Y, tasks=T)
     answer = expected(Model, K, G, K_new, G_new)
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
@@ -155,12 +159,12 @@ def test_a_named_kernel_serves_without_tasks(name, params):
     sigma, U = decomposed(block(kernel, X, X, **params))
     weights = np.where(sigma > 0, 1 / (sigma + ALPHA), 0)
     answer = block(kernel, X_NEW, X, **params) @ (U * weights) @ U.T @ Y
-    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None).fit(X, Y)
+    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None, **PAPER).fit(X, Y)
     assert_allclose(model.predict(X_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
 def test_each_side_has_its_own_kernel_and_parameters():
-    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}).fit(X, Y, tasks=T)
+    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}, **PAPER).fit(X, Y, tasks=T)
     rbf, laplacian = BY_HAND["rbf"], BY_HAND["laplacian"]
     K, K_new = block(rbf, X, X, gamma=0.1), block(rbf, X_NEW, X, gamma=0.1)
     G, G_new = block(laplacian, T, T, gamma=0.2), block(laplacian, T_NEW, T, gamma=0.2)
@@ -203,7 +207,7 @@ COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
 @over(lines("kernel by_hand", *COMBINED.values()))
 @over(every(**pair_models))
 def test_callables_and_combinations(Model, kernel, by_hand):
-    model = make(Model, kernel).fit(X, Y, tasks=T)
+    model = make(Model, kernel, **PAPER).fit(X, Y, tasks=T)
     answer = expected(
         Model, block(by_hand, X, X), block(by_hand, T, T), block(by_hand, X_NEW, X), block(by_hand, T_NEW, T)
     )
@@ -255,30 +259,32 @@ def decompositions(monkeypatch):
 
 @over(every(d=[1, M - 1, M, M + 1]))
 def test_the_primal_is_chosen_exactly_for_fewer_features_than_rows(d, decompositions):
-    decompositions.clear()
     rows = np.random.default_rng(d).normal(size=(M, d))
-    model = IndependentTaskRidge(ALPHA).fit(rows, Y)
-    assert hasattr(model, "coef_") == (d < M)
-    assert decompositions == ([("svd", (M, d))] if d < M else [("eigh", (M, M))])
-    if d < M:
-        assert_allclose(
-            model.coef_, np.linalg.solve(rows.T @ rows + ALPHA * np.eye(d), rows.T @ Y), rtol=1e-8, atol=1e-10
-        )
+    for fit_intercept in (False, True):
+        decompositions.clear()
+        model = IndependentTaskRidge(ALPHA, fit_intercept=fit_intercept).fit(rows, Y)
+        assert hasattr(model, "coef_") == (d < M)
+        n = M - fit_intercept  # rows less their mean have one direction less
+        assert decompositions == ([("svd", (n, d))] if d < M else [("eigh", (n, n))])
+        if d < M:
+            own = rows - rows.mean(axis=0) if fit_intercept else rows
+            found = np.linalg.solve(own.T @ own + ALPHA * np.eye(d), own.T @ Y)
+            assert_allclose(model.coef_, found, rtol=1e-8, atol=1e-10)
 
 
 @over(every(r=[1, Q - 1, Q, Q + 1], **pair_models))
 def test_the_primal_is_chosen_for_each_side_on_its_own(Model, r, decompositions):
     decompositions.clear()
     tasks = np.random.default_rng(r).normal(size=(Q, r))
-    model = Model(ALPHA).fit(X, Y, tasks=tasks)
+    model = Model(ALPHA, **PAPER).fit(X, Y, tasks=tasks)
     assert hasattr(model, "coef_") == (r < Q)
     assert decompositions == [("svd", (M, D)), ("svd", (Q, r)) if r < Q else ("eigh", (Q, Q))]
 
 
 def test_other_kernels_are_never_primal(decompositions):
     for kernel in ("rbf", "poly", "cosine", lambda A, B: A @ B.T, Sum(("linear",))):
-        assert not hasattr(IndependentTaskRidge(kernel=kernel).fit(X, Y), "coef_")
-    IndependentTaskRidge(kernel="precomputed").fit(X @ X.T, Y)
+        assert not hasattr(IndependentTaskRidge(kernel=kernel, **PAPER).fit(X, Y), "coef_")
+    IndependentTaskRidge(kernel="precomputed", **PAPER).fit(X @ X.T, Y)
     assert set(decompositions) == {("eigh", (M, M))}
 
 
@@ -345,12 +351,16 @@ def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
 
 
 def test_sparse_features_run_in_the_primal(stays_sparse, decompositions):
-    model = TwoStepRidge(ALPHA, TASK_ALPHA).fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
-    assert decompositions == [("eigh", (D, D)), ("eigh", (R, R))]
-    left = np.linalg.solve(X.T @ X + ALPHA * np.eye(D), X.T)
-    right = np.linalg.solve(T.T @ T + TASK_ALPHA * np.eye(R), T.T)
-    assert type(model.coef_) is np.ndarray
-    assert_allclose(model.coef_, left @ Y @ right.T, rtol=1e-8, atol=1e-10)
+    for fit_intercept in (False, True):
+        decompositions.clear()
+        model = TwoStepRidge(ALPHA, TASK_ALPHA, fit_intercept=fit_intercept)
+        model.fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
+        assert decompositions == [("eigh", (D, D)), ("eigh", (R, R))]
+        own, task_own = (side - side.mean(axis=0) if fit_intercept else side for side in (X, T))
+        left = np.linalg.solve(own.T @ own + ALPHA * np.eye(D), own.T)
+        right = np.linalg.solve(task_own.T @ task_own + TASK_ALPHA * np.eye(R), task_own.T)
+        assert type(model.coef_) is np.ndarray
+        assert_allclose(model.coef_, left @ Y @ right.T, rtol=1e-8, atol=1e-10)
 
 
 def test_sparse_and_dense_sides_go_together(stays_sparse):

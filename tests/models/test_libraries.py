@@ -83,8 +83,8 @@ def dense_dual(Model: Any, given: Problem, with_tasks: bool, alpha: float, task_
     return np.linalg.solve(given.G + task_alpha * np.eye(Q), half.T).T
 
 
-def make(Model: Any, given: Problem, alpha: float = ALPHA, task_alpha: float = TASK_ALPHA) -> Any:
-    params: dict[str, Any] = {"alpha": alpha, "kernel": given.kernel}
+def make(Model: Any, given: Problem, alpha: float = ALPHA, task_alpha: float = TASK_ALPHA, **options: Any) -> Any:
+    params: dict[str, Any] = {"alpha": alpha, "kernel": given.kernel, **options}
     if Model is not IndependentTaskRidge:
         params["task_kernel"] = given.task_kernel
     if Model is TwoStepRidge:
@@ -114,7 +114,8 @@ all_problems = {"given": PROBLEMS}
 
 def fitted(library: Any, Model: Any, given: Problem, with_tasks: bool, **alphas: float) -> Any:
     tasks = library.asarray(given.task_rows) if with_tasks else None
-    return make(Model, given, **alphas).fit(library.asarray(given.rows), library.asarray(Y), tasks=tasks)
+    model = make(Model, given, fit_intercept=False, **alphas)
+    return model.fit(library.asarray(given.rows), library.asarray(Y), tasks=tasks)
 
 
 @over(all_cases)
@@ -187,16 +188,16 @@ def test_regularisation_changes_without_a_decomposition(library, Model, with_tas
 
 @over(every(**all_problems))
 def test_independent_tasks_take_tasks_and_learn_nothing_from_them(library, given):
-    without = fitted(library, IndependentTaskRidge, given, False)
-    model = fitted(library, IndependentTaskRidge, given, True)
-    new = library.asarray(given.new)
+    rows, labels, tasks, new = map(library.asarray, (given.rows, Y, given.task_rows, given.new))
+    without = make(IndependentTaskRidge, given).fit(rows, labels)
+    model = make(IndependentTaskRidge, given).fit(rows, labels, tasks=tasks)
     check(library, model.predict(new), library.to_numpy(without.predict(new)))
 
 
 @over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge]))
 def test_a_vector_of_labels_gives_vectors(library, Model):
     given = PROBLEMS["linear-primal"]
-    model = make(Model, given).fit(library.asarray(given.rows), library.asarray(Y[:, 0]))
+    model = make(Model, given, fit_intercept=False).fit(library.asarray(given.rows), library.asarray(Y[:, 0]))
     A = np.linalg.solve(given.K + ALPHA * np.eye(M), Y[:, 0])
     check(library, model.predict(library.asarray(given.new)), given.K_new @ A)
     check(library, model.dual_coef_, A)
@@ -216,7 +217,8 @@ def test_a_vector_of_labels_gives_vectors(library, Model):
 )
 def test_filters(library, filter, name):
     given = PROBLEMS[name]
-    model = make(TwoStepRidge, given).set_params(filter=filter, task_filter=SpectralCutoff())
+    filters = {"filter": filter, "task_filter": SpectralCutoff()}
+    model = make(TwoStepRidge, given, **filters, fit_intercept=False)
     model.fit(library.asarray(given.rows), library.asarray(Y), tasks=library.asarray(given.task_rows))
     sigma, U = np.linalg.eigh(given.K)
     s, V = np.linalg.eigh(given.G)
@@ -235,8 +237,9 @@ def test_repair_in_every_library(library):
     symmetric = (bent + bent.T) / 2
     values, U = np.linalg.eigh(symmetric)
     assert values[0] < -0.1
+    plain = IndependentTaskRidge(ALPHA, kernel="precomputed", fit_intercept=False)
     with pytest.warns(KernelRepairWarning, match=r"asymmetric \(largest gap 0\.5; .*indefinite \(eigenvalues from"):
-        model = IndependentTaskRidge(ALPHA, kernel="precomputed").fit(library.asarray(bent), library.asarray(Y))
+        model = plain.fit(library.asarray(bent), library.asarray(Y))
     f = np.clip(values, 0, None) / (np.clip(values, 0, None) + ALPHA)
     check(library, model.predict(library.asarray(symmetric)), (U * f) @ U.T @ Y)
 
@@ -282,8 +285,9 @@ class TestDtypes:
     def test_labels_keep_their_digits_beside_features_of_single_precision(self, name):
         asarray, single, double = float_types(name)
         X = asarray(np.eye(M), dtype=single)
-        model = TwoStepRidge(0.0, kernel="precomputed").fit(X, asarray(Y))
-        assert_allclose(np.asarray(model.predict(X)), Y, rtol=1e-14)
+        for fit_intercept, rtol in ((False, 1e-14), (True, 1e-13)):
+            model = TwoStepRidge(0.0, kernel="precomputed", fit_intercept=fit_intercept).fit(X, asarray(Y))
+            assert_allclose(np.asarray(model.predict(X)), Y, rtol=rtol)
         assert OnlineTwoStepRidge().fit(X, asarray(Y)).coef_.dtype == double
 
     def test_whole_numbers_take_the_precision_of_the_rest(self, name):
@@ -302,7 +306,7 @@ class TestDtypes:
         asarray, _, double = float_types(name)
         X = np.random.default_rng(0).integers(0, 5, size=(M, 3))
         labels = Y > 0
-        model = TwoStepRidge(ALPHA).fit(asarray(X), asarray(labels))
+        model = TwoStepRidge(ALPHA, fit_intercept=False).fit(asarray(X), asarray(labels))
         expected = np.linalg.solve(X.T @ X + ALPHA * np.eye(3), X.T @ labels)
         assert model.coef_.dtype == double
         assert_allclose(np.asarray(model.coef_), expected, rtol=1e-9)

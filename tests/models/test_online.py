@@ -335,8 +335,8 @@ class TestMemory:
             assert tracemalloc.get_traced_memory()[1] < 40e6
         finally:
             tracemalloc.stop()
-        A = X @ model.coef_
-        assert_allclose(model.predict(X[:2]), A[:2] @ T.T, rtol=1e-9, atol=1e-12)
+        A = X[:2] @ model.coef_ @ T.T + (X[:2] @ model.instance_coef_)[:, None] + T @ model.task_coef_
+        assert_allclose(model.predict(X[:2]), A + model.intercept_, rtol=1e-9, atol=1e-12)
 
     def test_no_task_kernel_is_formed_without_tasks(self):
         rng = np.random.default_rng(0)

@@ -40,30 +40,14 @@ class PairKernelCase(PairingCase):
     """Shares, with or without a free mean beside kernels with a constant."""
 
     shares = (1.0, 0.0, 0.0)
-    fit_intercept = False
 
     def estimator(self, alpha, task_alpha):
-        return PairKernelRidge(alpha, **named(self.shares), fit_intercept=self.fit_intercept, **PRECOMPUTED)
+        return PairKernelRidge(alpha, **named(self.shares), fit_intercept=self.constant, **PRECOMPUTED)
 
     def pairs(self, K, G, alpha, task_alpha):
         a, b, c = self.shares
-        K, G = K + self.fit_intercept, G + self.fit_intercept
+        K, G = K + self.constant, G + self.constant
         return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G), alpha
-
-    def fitted(self, K, G, Y, alphas, weights, seen, known):
-        if not self.fit_intercept:
-            return super().fitted(K, G, Y, alphas, weights, seen, known)
-        P, ridge = self.pairs(K, G, *alphas)
-        at = np.flatnonzero(~np.isnan(np.where(np.outer(seen, known), Y, np.nan)))
-        inverse = 1.0 if weights is None else 1.0 / weights.ravel()[at]
-        system = np.ones((at.size + 1, at.size + 1))
-        system[:-1, :-1] = P[np.ix_(at, at)] + ridge * inverse * np.eye(at.size)
-        system[-1, -1] = 0.0
-        found = np.linalg.solve(system, np.append(Y.ravel()[at], 0.0))
-        return (P[:, at] @ found[:-1] + found[-1]).reshape(Y.shape)
-
-    def labels(self, rng, m, q):
-        return rng.normal(size=(m, q)) + 3.0
 
     def of_training(self, model, K):
         return model.predict(None)
@@ -95,8 +79,7 @@ class PairKernelCase(PairingCase):
 
 
 class TestProduct(PairKernelCase):
-    fit_intercept = True
-    takes_weights = False
+    constant = True
 
 
 class TestFunctionOfEachTask(PairKernelCase):
@@ -105,14 +88,12 @@ class TestFunctionOfEachTask(PairKernelCase):
 
 class TestAllThree(PairKernelCase):
     shares = (0.6, 0.3, 0.2)
-    fit_intercept = True
-    takes_weights = False
+    constant = True
 
 
 class TestCartesian(PairKernelCase):
     shares = (0.0, 1.0, 0.5)
-    fit_intercept = True
-    takes_weights = False
+    constant = True
 
 
 # --- the estimators ------------------------------------------------------------------------------------------------

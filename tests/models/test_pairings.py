@@ -6,17 +6,21 @@ import numpy as np
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from pairing_case import PairingCase
-from problems import residual_of
+from problems import bordered, predictor, two_step_pairs
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
 
 
 class TestKroneckerRidge(PairingCase):
     def estimator(self, alpha, task_alpha):
-        return KroneckerRidge(alpha, **PRECOMPUTED)
+        return KroneckerRidge(alpha, fit_intercept=self.constant, **PRECOMPUTED)
 
     def pairs(self, K, G, alpha, task_alpha):
-        return np.kron(K, G), alpha
+        return np.kron(K + self.constant, G + self.constant), alpha
+
+
+class TestKroneckerRidgeWithConstants(TestKroneckerRidge):
+    constant = True
 
 
 class TestIndependentTaskRidge(PairingCase):
@@ -24,34 +28,46 @@ class TestIndependentTaskRidge(PairingCase):
     knows_tasks = False
 
     def estimator(self, alpha, task_alpha):
-        return IndependentTaskRidge(alpha, kernel="precomputed")
+        return IndependentTaskRidge(alpha, fit_intercept=self.constant, kernel="precomputed")
 
     def pairs(self, K, G, alpha, task_alpha):
         return np.kron(K, np.eye(len(G))), alpha
 
 
+class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
+    constant = True
+
+    def fitted(self, K, G, Y, alphas, weights, seen, known):
+        """Every task has a system with a border, and a constant, of its own."""
+        result = np.full(Y.shape, np.nan)
+        for task, labels in enumerate(np.where(seen[:, None], Y, np.nan).T):
+            o = ~np.isnan(labels)
+            if o.any():
+                inverse = 1.0 if weights is None else 1.0 / weights[o, task]
+                dual, mean = bordered(K[np.ix_(o, o)] + alphas[0] * inverse * np.eye(o.sum()), labels[o])
+                result[:, task] = K[:, o] @ dual + mean
+        return result
+
+
 class TestTwoStepRidge(PairingCase):
     def estimator(self, alpha, task_alpha):
-        return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED)
-
-    def pairs(self, K, G, alpha, task_alpha):
-        R, task_R = residual_of(K, alpha), residual_of(G, task_alpha)
-        H, task_H = K @ R / alpha, G @ task_R / task_alpha
-        return np.kron(H, task_H) @ np.linalg.inv(np.kron(R, np.eye(len(G))) + np.kron(H, task_R)), 1.0
+        return TwoStepRidge(alpha, task_alpha, fit_intercept=self.constant, **PRECOMPUTED)
 
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Fit the rows and columns that stay, complete their grid, and predict all others from that."""
-        own, task_own = K[np.ix_(seen, seen)], G[np.ix_(known, known)]
         labels = Y[np.ix_(seen, known)]
-        P, _ = self.pairs(own, task_own, *alphas)
+        P = two_step_pairs(K[np.ix_(seen, seen)], G[np.ix_(known, known)], *alphas, self.constant)
         at = np.flatnonzero(~np.isnan(labels))
         inverse = 1.0 if weights is None else 1.0 / weights[np.ix_(seen, known)].ravel()[at]
         dual = np.zeros(labels.size)
-        dual[at] = np.linalg.solve(P[np.ix_(at, at)] + inverse * np.eye(at.size), labels.ravel()[at])
-        completed = (P @ dual + dual).reshape(labels.shape)
-        left = K[:, seen] @ np.linalg.inv(own + alphas[0] * np.eye(len(own)))
-        right = G[:, known] @ np.linalg.inv(task_own + alphas[1] * np.eye(len(task_own)))
+        dual[at], mean = self.solved(P[np.ix_(at, at)] + inverse * np.eye(at.size), labels.ravel()[at])
+        completed = (P @ dual + dual + mean).reshape(labels.shape)
+        left, right = predictor(K, seen, alphas[0], self.constant), predictor(G, known, alphas[1], self.constant)
         return left @ completed @ right.T
+
+
+class TestTwoStepRidgeWithConstants(TestTwoStepRidge):
+    constant = True
 
 
 class TestNetwork(TestTwoStepRidge):
@@ -61,13 +77,14 @@ class TestNetwork(TestTwoStepRidge):
     takes_groups = takes_weights = knows_tasks = False
 
     def estimator(self, alpha, task_alpha):
-        return TwoStepRidge(alpha, alpha, kernel="precomputed", symmetry="symmetric", tol=1e-12)
+        options = {"kernel": "precomputed", "symmetry": "symmetric", "tol": 1e-12}
+        return TwoStepRidge(alpha, alpha, fit_intercept=self.constant, **options)
 
     def shape(self, shape):
         return shape[0], shape[0]
 
     def labels(self, rng, m, q):
-        Y = rng.normal(size=(m, m))
+        Y = super().labels(rng, m, m)
         return Y + Y.T
 
     def sides(self, shape, kinds, seed=0):
@@ -91,3 +108,7 @@ class TestNetwork(TestTwoStepRidge):
             return np.outer(rows, columns) | np.outer(columns, rows), rows | True, rows | True
         stay = ~{"B": rows, "C": columns, "D": rows | columns}[letter]
         return hidden, stay, stay
+
+
+class TestNetworkWithConstants(TestNetwork):
+    constant = True

@@ -1,4 +1,7 @@
-"""How many digits of a prediction are right, against 60-digit arithmetic: each side costs ε‖K‖/λ, and these add."""
+"""How many digits of a prediction are right, against 60-digit arithmetic: each side costs ε‖K‖/λ, and these add.
+
+With a constant on each side they are the same, or one fewer.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import expansion
 from sweeps import covering, every, over
 
-# Errors of so many units are let pass.
-UNITS = 20
+# Errors of so many units are let pass; of a digit more where there is a constant.
+UNITS = {False: 20, True: 200}
+both = {"fit_intercept": [False, True]}
 ALPHAS = [(1e-10, 1e-10), (1e-7, 1e-7), (1e-7, 1e-3), (1e-10, 1e6), (1e6, 1e-10), (1e-3, 1.0), (1e6, 1e6)]
 PHI = {
     Tikhonov(): lambda s, alpha: 1 / (s + alpha),
@@ -52,15 +56,28 @@ class Rows:
         right = exact(known).T if kernel == "linear" else mpmath.eye(len(known))
         self.blocks = {False: exact(known) * right, True: exact(new) * right}
         self.size = max(float(mpmath.mnorm(block, "f")) for block in self.blocks.values())
-        values, self.vectors = mpmath.eigsy(self.blocks[False])
-        null = len(values) - (rank or len(values))
-        self.values = [None] * null + list(values)[null:]
+        self.null = len(known) - (rank or len(known))
 
     @cache  # noqa: B019
-    def predictor(self, new, alpha, filter):
+    def spectrum(self, constant):
+        """Return eigenvalues, None in null directions, and eigenvectors: with a constant, of the kernel without it."""
+        K, n = self.blocks[False], len(self.known)
+        centring = mpmath.eye(n) - mpmath.ones(n) / n if constant else mpmath.eye(n)
+        values, vectors = mpmath.eigsy(centring * K * centring)
+        null = self.null + constant
+        return [None] * null + list(values)[null:], vectors
+
+    @cache  # noqa: B019
+    def predictor(self, new, alpha, filter, constant=False):
         """Return what takes labels to predictions of rows of training, or of new ones: nothing in null directions."""
-        phi = [0 if s is None else PHI[filter](s, mpmath.mpf(alpha)) for s in self.values]
-        return to_double(self.blocks[new] * self.vectors * mpmath.diag(phi) * self.vectors.T)
+        values, vectors = self.spectrum(constant)
+        phi = [0 if s is None else PHI[filter](s, mpmath.mpf(alpha)) for s in values]
+        rows, n = self.blocks[new], len(self.known)
+        if not constant:
+            return to_double(rows * vectors * mpmath.diag(phi) * vectors.T)
+        means = mpmath.ones(rows.rows, n) / n
+        centred = (rows - means * self.blocks[False]) * (mpmath.eye(n) - mpmath.ones(n) / n)
+        return to_double(means + centred * vectors * mpmath.diag(phi) * vectors.T)
 
 
 def smooth(n, seed):
@@ -122,12 +139,12 @@ def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.a
     filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
     if model.symmetry:
         filters = (filters[0], filters[0])
-    allowed = UNITS * eps * (1 + rows.size / model.alpha + tasks.size / model.task_alpha)
+    allowed = UNITS[model.fit_intercept] * eps * (1 + rows.size / model.alpha + tasks.size / model.task_alpha)
     for new in (False, True):
-        left = rows.predictor(new, model.alpha, filters[0])
+        left = rows.predictor(new, model.alpha, filters[0], model.fit_intercept)
         X = given(rows.new if new else rows.known)
         for new_tasks in (False, True):
-            right = tasks.predictor(new_tasks, model.task_alpha, filters[1])
+            right = tasks.predictor(new_tasks, model.task_alpha, filters[1], model.fit_intercept)
             expected = product(left, Y, right.T)
             # Labels may cancel; errors are measured by what is added.
             atol = allowed * product(abs(left), abs(Y), abs(right.T)).max()
@@ -144,61 +161,67 @@ def two_step(rows, tasks, alphas, **options):
     return TwoStepRidge(*alphas, kernel=rows.kernel, task_kernel=tasks.kernel, **options)
 
 
-@over(covering(alphas=ALPHAS, name=list(SIDES)))
-def test_every_side_costs_its_own_digits(name, alphas, monkeypatch):
+@over(covering(alphas=ALPHAS, name=list(SIDES), **both))
+def test_every_side_costs_its_own_digits(name, alphas, fit_intercept, monkeypatch):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(rows.known, Y, tasks=tasks.known)
     check_digits(model, rows, tasks, Y)
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
     check_digits(model, rows, tasks, Y)
 
 
-@over(covering(alpha=[1e-10, 1e-7, 1e-3, 1e6], sign=[1, -1], make={"dual": smooth, "primal": primal(3)}))
-def test_networks(make, sign, alpha):
+@over(covering(alpha=[1e-10, 1e-7, 1e-3, 1e6], sign=[1, -1], make={"dual": smooth, "primal": primal(3)}, **both))
+def test_networks(make, sign, alpha, fit_intercept):
     nodes = make(7, 1)
     Y = labels_of(nodes, nodes)
     Y = Y + sign * Y.T
     symmetry = "symmetric" if sign > 0 else "antisymmetric"
-    model = two_step(nodes, nodes, (alpha, alpha), symmetry=symmetry).fit(nodes.known, Y)
+    options = {"symmetry": symmetry, "fit_intercept": fit_intercept}
+    model = two_step(nodes, nodes, (alpha, alpha), **options).fit(nodes.known, Y)
     check_digits(model, nodes, nodes, Y)
 
 
-@over(every(filters=[(0, 1), (1, 0), (1, 1), (2, 2)], name=["fewer tasks", "fewer instances", "few features"]))
-def test_other_filters(name, filters):
+@over(covering(filters=[(0, 1), (1, 0), (1, 1), (2, 2)], name=["fewer tasks", "few task features"], **both))
+def test_other_filters(name, filters, fit_intercept):
     rows, tasks = sides_of(name)
     Y, (filter, task_filter) = labels_of(rows, tasks), (list(PHI)[place] for place in filters)
-    model = two_step(rows, tasks, (1e-6, 1e-5), filter=filter, task_filter=task_filter)
+    options = {"filter": filter, "task_filter": task_filter, "fit_intercept": fit_intercept}
+    model = two_step(rows, tasks, (1e-6, 1e-5), **options)
     check_digits(model.fit(rows.known, Y, tasks=tasks.known), rows, tasks, Y)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
-@over(every(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(7, 5), (5, 7)], make=[singular, clipped]))
-def test_null_directions_are_left_out(make, sizes, alphas):
+@over(
+    covering(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(7, 5), (5, 7)], make=[singular, clipped], **both)
+)
+def test_null_directions_are_left_out(make, sizes, alphas, fit_intercept):
+    if fit_intercept and make is clipped:  # what is clipped is the centred kernel: another direction
+        return
     rows, tasks = make(sizes[0], 1), make(sizes[1], 2)
     Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(rows.known, Y, tasks=tasks.known)
     check_digits(model, rows, tasks, Y)
 
 
-@over(every(name=["fewer tasks", "fewer instances", "few features", "few task features"]))
-def test_array_libraries(name, library):
+@over(covering(name=["fewer tasks", "fewer instances", "few features", "few task features"], **both))
+def test_array_libraries(name, fit_intercept, library):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, (1e-2, 1e-2))
+    model = two_step(rows, tasks, (1e-2, 1e-2), fit_intercept=fit_intercept)
     model.fit(*(library.asarray(part) for part in (rows.known, Y)), tasks=library.asarray(tasks.known))
     eps = float(np.finfo(library.dtype).eps)
     check_digits(model, rows, tasks, Y, eps, library.to_numpy, library.asarray)
 
 
-@over(every(name=["few features", "few task features"]))
-def test_sparse_features(name):
+@over(every(name=["few features", "few task features"], **both))
+def test_sparse_features(name, fit_intercept):
     rows, tasks = sides_of(name)
     Y, given = labels_of(rows, tasks), [side.known for side in (rows, tasks)]
     known = [
         csr_array(part) if side.kernel == "linear" else part for side, part in zip((rows, tasks), given, strict=True)
     ]
-    model = two_step(rows, tasks, (1e-6, 1e-6)).fit(known[0], Y, tasks=known[1])
+    model = two_step(rows, tasks, (1e-6, 1e-6), fit_intercept=fit_intercept).fit(known[0], Y, tasks=known[1])
     check_digits(model, rows, tasks, Y)
     assert not (model._side if name == "few features" else model._task_side).spectrum.has_vectors
 
@@ -207,7 +230,7 @@ def test_sparse_features(name):
 def test_parameters_keep_their_meaning(name):
     rows, tasks = sides_of(name)
     Y, alphas = labels_of(rows, tasks), (0.3, 0.1)
-    model = two_step(rows, tasks, alphas).fit(rows.known, Y, tasks=tasks.known)
+    model = two_step(rows, tasks, alphas, fit_intercept=False).fit(rows.known, Y, tasks=tasks.known)
     systems = (
         side.blocks[False] + alpha * mpmath.eye(len(side.known))
         for side, alpha in zip((rows, tasks), alphas, strict=True)

@@ -16,7 +16,7 @@ from dyadlearn.models import projection as room
 from sweeps import covering, lines, over
 
 
-@parametrize_with_checks([CanonicalProjection(random_state=0), CanonicalProjection(2, intercept=False, random_state=0)])
+@parametrize_with_checks([CanonicalProjection(random_state=0), CanonicalProjection(2, intercept=True, random_state=0)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -48,7 +48,7 @@ def by_definition(X, Y, k):
 def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
     monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 7))
     X, Y = counts()
-    found = CanonicalProjection(4, random_state=0)
+    found = CanonicalProjection(4, intercept=True, random_state=0)
     for rows in np.split(np.arange(60), np.cumsum(sizes)[:-1]):
         found.partial_fit(wrap_X(X[rows]), wrap_Y(Y[rows]))
     V, values = by_definition(X, Y, 4)
@@ -145,7 +145,7 @@ def test_no_dense_matrix_of_terms_and_labels():
             X = sparse.random_array((n, p), density=1e-3, rng=rng, format="csr")
             Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
             found.partial_fit(X, Y)
-        assert found.transform(X).shape == (n, 4)
+        assert found.transform(X).shape == (n, 3)
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()
@@ -164,8 +164,9 @@ def test_chunks_are_not_added_to_the_large_sum_one_by_one():
 
 def test_names_of_features():
     X, Y = counts()
-    names = CanonicalProjection(2).fit(X, Y).get_feature_names_out()
-    assert list(names) == ["canonicalprojection0", "canonicalprojection1", "canonicalprojection2"]
+    for intercept in (False, True):
+        names = CanonicalProjection(2, intercept=intercept).fit(X, Y).get_feature_names_out()
+        assert list(names) == [f"canonicalprojection{number}" for number in range(2 + intercept)]
 
 
 @over(
@@ -188,9 +189,10 @@ def test_bad_requests_change_nothing(attempt, message):
     with pytest.raises(ValueError, match=message):
         attempt(found, X, Y)
     assert found._seen is seen
-    assert found.transform(X).shape == (60, 4)
+    assert found.transform(X).shape == (60, 3)
 
 
 def test_labels_that_say_nothing():
     X, _ = counts()
-    assert_array_equal(CanonicalProjection(3).fit(X, np.ones(60)).transform(X), np.ones((60, 1)))
+    assert CanonicalProjection(3).fit(X, np.ones(60)).transform(X).shape == (60, 0)
+    assert_array_equal(CanonicalProjection(3, intercept=True).fit(X, np.ones(60)).transform(X), np.ones((60, 1)))

@@ -59,7 +59,8 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
         TwoStepRidge().fit(form(X * scale), Y)
     with pytest.raises(ValueError, match="^The task " + sentence):
         KroneckerRidge().fit(X, Y, tasks=form(T * scale))
-    assert not TwoStepRidge().fit(form(X * 0.0), Y).predict(X).any()
+    assert not TwoStepRidge(fit_intercept=False).fit(form(X * 0.0), Y).predict(X).any()
+    assert_allclose(TwoStepRidge().fit(form(X * 0.0), Y).predict(X), np.tile(Y.mean(axis=0), (8, 1)), rtol=1e-12)
 
 
 def test_kernels_too_small_to_divide_by_are_refused():
@@ -70,7 +71,16 @@ def test_kernels_too_small_to_divide_by_are_refused():
         TwoStepRidge(task_kernel="precomputed").fit(X, Y, tasks=(T @ T.T + np.eye(5)) * 1e-300)
     model = IndependentTaskRidge(0.0, kernel="precomputed").fit(K * 1e-280, Y)
     assert_allclose(model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B"))
-    assert not IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K).any()
+    assert not IndependentTaskRidge(kernel="precomputed", fit_intercept=False).fit(K * 0.0, Y).predict(K).any()
+    means = np.tile(Y.mean(axis=0), (8, 1))
+    assert_allclose(IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K), means, rtol=1e-12)
+
+
+def test_large_kernels_are_taken_as_they_are():
+    for fit_intercept in (False, True):
+        options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
+        large = IndependentTaskRidge(1e200, **options).fit(K * 1e200, Y)
+        assert_allclose(large.predict(K * 1e200), IndependentTaskRidge(1.0, **options).fit(K, Y).predict(K), rtol=1e-9)
 
 
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():

@@ -24,7 +24,8 @@ every_pair_model = {"Model": [KroneckerRidge, TwoStepRidge]}
 
 
 def precomputed(Model: Any = TwoStepRidge, **params: Any) -> Any:
-    """Return a model on given kernels."""
+    """Return a model on given kernels, of which it sees all: with a constant only what is left without their means."""
+    params = {"fit_intercept": False, **params}
     if Model is not IndependentTaskRidge:
         params["task_kernel"] = "precomputed"
     return Model(kernel="precomputed", **params)
@@ -146,8 +147,11 @@ def test_a_task_kernel_that_needs_repair_can_be_refused(Model):
 
 def test_rounding_is_no_reason_to_warn():
     singular = X @ X.T
-    model = precomputed(repair="error").fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
-    assert_allclose(model.predict(singular), TwoStepRidge().fit(X, Y, tasks=T).predict(X), rtol=1e-9)
+    for fit_intercept in (False, True):
+        model = precomputed(repair="error", fit_intercept=fit_intercept)
+        model.fit(singular * (1 + 1e-15), Y, tasks=T @ T.T)
+        expected = TwoStepRidge(fit_intercept=fit_intercept).fit(X, Y, tasks=T).predict(X)
+        assert_allclose(model.predict(singular), expected, rtol=1e-9)
 
 
 def test_hold_out_is_of_the_repaired_kernel():
@@ -157,9 +161,23 @@ def test_hold_out_is_of_the_repaired_kernel():
     S = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
     S[0, 1] = S[1, 0] = -1.5
     with pytest.warns(KernelRepairWarning, match="All rows have a say in that, those that a hold-out leaves out too"):
-        model = IndependentTaskRidge(0.1, kernel="precomputed").fit(S, Y)
-    beforehand = IndependentTaskRidge(0.1, kernel="precomputed").fit(repair(S), Y)
+        model = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(S, Y)
+    beforehand = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(repair(S), Y)
     assert_allclose(model.holdout("B"), beforehand.holdout("B"), rtol=1e-9)
     others = np.arange(8) != 0
-    within = IndependentTaskRidge(0.1, kernel="precomputed").fit(repair(S[np.ix_(others, others)]), Y[others])
+    within = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(
+        repair(S[np.ix_(others, others)]), Y[others]
+    )
     assert np.abs(within.predict(S[[0]][:, others]) - model.holdout("B")[0]).max() > 0.1
+
+
+@over(every(**every_model))
+def test_with_a_constant_only_what_has_none_must_be_positive(Model):
+    """Minus squared distances are no kernel, but without their means they are that of the features."""
+    distances = -((X[:, None] - X[None]) ** 2).sum(-1) / 2
+    model = precomputed(Model, repair="error", fit_intercept=True).fit(distances, Y)
+    assert_allclose(model.predict(distances), Model().fit(X, Y).predict(X), rtol=1e-9)
+    with pytest.raises(KernelError, match="^The instance kernel is not positive semi-definite"):
+        precomputed(Model, repair="error").fit(distances, Y)
+    with pytest.raises(KernelError, match="^The instance kernel is not positive semi-definite"):
+        precomputed(Model, repair="error", fit_intercept=True).fit(INDEFINITE, Y)

@@ -20,7 +20,7 @@ from dyadlearn.kernels import repair
 from problems import gram
 from sweeps import every, lines, over
 
-PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
+PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
 lambdas = lines("alpha task_alpha", (1.0, 1.0), (1e-3, 10.0), (50.0, 1e-3), (1e-3, 1e-3), (1e6, 1e6))
 
 
@@ -128,7 +128,7 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
 @over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
 def test_theorem_1_independent_tasks(problem, alpha):
     m, q = problem.Y.shape
-    independent = IndependentTaskRidge(alpha, kernel="precomputed").fit(problem.K, problem.Y)
+    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(problem.K, problem.Y)
     model = two_step(problem, alpha, 0.0)
     system = np.kron(np.eye(q), problem.K)
     if alpha == 0:
@@ -147,7 +147,7 @@ def test_theorem_1_independent_tasks(problem, alpha):
 def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
     """With λ_t = 0 the outputs are projected on the range of G; they do not blow up."""
     q = problem.Y.shape[1]
-    independent = IndependentTaskRidge(alpha, kernel="precomputed").fit(problem.K, problem.Y)
+    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(problem.K, problem.Y)
     model = two_step(problem, alpha, 0.0)
     inverse = np.linalg.pinv(problem.G, rcond=1e-10, hermitian=True)
     projector = problem.G @ inverse

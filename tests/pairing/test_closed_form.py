@@ -319,13 +319,17 @@ def test_no_regularisation_projects_on_the_range_without_blowing_up():
 # The estimators: the four kinds of predictions, in every form the sides may come in.
 
 
-def models(alpha: float, task_alpha: float, kernel: str) -> list:
+def models(alpha: float, task_alpha: float, kernel: str, **options) -> list:
     kernels = {"kernel": kernel, "task_kernel": kernel}
     return [
-        TwoStepRidge(alpha, task_alpha, **kernels),
-        KroneckerRidge(alpha, **kernels),
-        IndependentTaskRidge(alpha, kernel=kernel),
+        TwoStepRidge(alpha, task_alpha, **kernels, **options),
+        KroneckerRidge(alpha, **kernels, **options),
+        IndependentTaskRidge(alpha, kernel=kernel, **options),
     ]
+
+
+# What the paper's formulas are about.
+PAPER = {"fit_intercept": False}
 
 
 def expected_predictions(model, side: Side, tasks: Side, rows: np.ndarray, task_rows: np.ndarray, Y: np.ndarray):
@@ -343,7 +347,7 @@ def test_estimators_predict_in_all_four_settings(shape, rank, dtype, alpha, task
     side, tasks, Y = make_problem(shape, rank)
     cast = [array.astype(dtype) for array in (side.K, tasks.K, Y, side.K_new, tasks.K_new)]
     K, G, labels, K_new, G_new = cast
-    for model in models(alpha, task_alpha, "precomputed"):
+    for model in models(alpha, task_alpha, "precomputed", **PAPER):
         model.fit(K, labels, tasks=G)
         for block, rows in ((K, side.features), (K_new, side.new)):
             expected = expected_predictions(model, side, tasks, rows, tasks.features, Y)
@@ -365,7 +369,8 @@ def test_estimators_on_features_equal_estimators_on_kernels(container, form, alp
     shape = (len(side.features), len(tasks.features))
     Y = np.random.default_rng(3).integers(-4, 5, size=shape).astype(float)
     X, T, X_new, T_new = (container(a) for a in (side.features, tasks.features, side.new, tasks.new))
-    for model, twin in zip(models(alpha, 0.5, "linear"), models(alpha, 0.5, "precomputed"), strict=True):
+    pairs = (models(alpha, 0.5, kernel, **PAPER) for kernel in ("linear", "precomputed"))
+    for model, twin in zip(*pairs, strict=True):
         model.fit(X, Y, tasks=T)
         twin.fit(side.K, Y, tasks=tasks.K)
         for rows, block, features in ((X, side.K, side.features), (X_new, side.K_new, side.new)):
@@ -451,13 +456,13 @@ def test_features_that_are_all_zero_predict_zero(container):
     """Nothing can be learnt from them, but nothing breaks: the dual parameters are the labels over λ."""
     X, Y = container(np.zeros((4, 2))), np.arange(12.0).reshape(4, 3)
     tasks = make_side(3, "full", seed=0).features
-    model = IndependentTaskRidge(alpha=0.5).fit(X, Y)
+    model = IndependentTaskRidge(alpha=0.5, **PAPER).fit(X, Y)
     assert_array_equal(model.predict(X), np.zeros((4, 3)))
     assert_close(model.dual_coef_, Y / 0.5)
-    model = KroneckerRidge(alpha=0.5).fit(X, Y, tasks=tasks)
+    model = KroneckerRidge(alpha=0.5, **PAPER).fit(X, Y, tasks=tasks)
     assert_array_equal(model.predict(X), np.zeros((4, 3)))
     assert_close(model.dual_coef_, Y / 0.5)
-    model = TwoStepRidge(alpha=0.5, task_alpha=0.0).fit(X, Y, tasks=tasks)
+    model = TwoStepRidge(alpha=0.5, task_alpha=0.0, **PAPER).fit(X, Y, tasks=tasks)
     assert_array_equal(model.predict(X), np.zeros((4, 3)))
     assert_close(model.dual_coef_, Y / 0.5 @ np.linalg.inv(tasks @ tasks.T))
 

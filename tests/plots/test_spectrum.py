@@ -13,15 +13,21 @@ from dyadlearn.kernels import gram
 from dyadlearn.pairing import Kronecker
 from dyadlearn.plots import SpectrumDisplay
 
+PAPER = {"fit_intercept": False}
+
 
 def hat(K, alpha):
     return K @ np.linalg.inv(K + alpha * np.eye(len(K)))
 
 
+def centred(K):
+    return K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+
+
 def test_both_sides_of_a_model(real, ax):
     X, Y, T = real
     K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
-    model = TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
     display = SpectrumDisplay.from_estimator(model, ax=ax)
     assert list(display.sides) == ["instances", "tasks"]
     for side, kernel, alpha in zip(display.sides.values(), (K, G), (0.5, 0.02), strict=True):
@@ -38,9 +44,22 @@ def test_both_sides_of_a_model(real, ax):
     assert texts[0] == f"instances: 24, effective dimension {np.trace(hat(K, 0.5)):.1f}"
 
 
+def test_a_constant_is_a_direction_that_is_kept_whole(real, ax):
+    X, Y, T = real
+    K, G = centred(gram(X, kernel="rbf")), centred(gram(T, kernel="rbf"))
+    model = TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+    display = SpectrumDisplay.from_estimator(model, ax=ax)
+    for side, kernel, alpha in zip(display.sides.values(), (K, G), (0.5, 0.02), strict=True):
+        assert side.has_constant
+        assert_allclose(side.values, np.linalg.eigvalsh(kernel)[:0:-1], rtol=1e-8)
+        assert_allclose(side.effective_dimension, 1 + np.trace(hat(kernel, alpha)))
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts[0] == f"instances: 24, a constant, effective dimension {1 + np.trace(hat(K, 0.5)):.1f}"
+
+
 def test_eigenvalues_of_zero_are_not_drawn_but_counted(real, ax):
     X, Y, T = real
-    model = TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T)  # linear kernels of rank 5 and 4
+    model = TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, tasks=T)  # linear kernels of rank 5 and 4
     display = SpectrumDisplay.from_estimator(model, ax=ax)
     assert (display.sides["instances"].rank, display.sides["tasks"].rank) == (5, 4)
     assert display.sides["instances"].n_rows == 24
@@ -54,7 +73,7 @@ def test_eigenvalues_of_zero_are_not_drawn_but_counted(real, ax):
 def test_kronecker_filters_the_products(real, ax, monkeypatch):
     X, Y, T = real
     K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
-    model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
     display = SpectrumDisplay.from_estimator(model, ax=ax)
     pairs = display.sides["pairs"]
     assert_allclose(pairs.effective_dimension, np.trace(hat(np.kron(G, K), 0.3)))
@@ -71,7 +90,7 @@ def test_models_with_one_side(real, ax):
     X, Y, _ = real
     one = SpectrumDisplay.from_estimator(IndependentTaskRidge(2.0).fit(X, Y), ax=ax)
     assert list(one.sides) == ["instances"]
-    assert_allclose(one.sides["instances"].effective_dimension, np.trace(hat(X @ X.T, 2.0)))
+    assert_allclose(one.sides["instances"].effective_dimension, 1 + np.trace(hat(centred(X @ X.T), 2.0)))
     symmetric = (Y @ Y.T) / 10
     network = SpectrumDisplay.from_estimator(TwoStepRidge(symmetry="symmetric").fit(X, symmetric), ax=ax)
     assert list(network.sides) == ["nodes"]
@@ -85,7 +104,7 @@ def test_other_filters(real, ax):
     cut = float(np.sort(values)[2])
     display = SpectrumDisplay.from_kernel(X @ X.T, 0.99 * cut, filter=SpectralCutoff(), name="proteins", ax=ax)
     assert display.sides["proteins"].effective_dimension == 3
-    model = TwoStepRidge(0.99 * cut, filter=SpectralCutoff()).fit(X, Y, tasks=T)
+    model = TwoStepRidge(0.99 * cut, filter=SpectralCutoff(), **PAPER).fit(X, Y, tasks=T)
     assert SpectrumDisplay.from_estimator(model, ax=ax).sides["instances"].effective_dimension == 3
 
 
@@ -100,7 +119,7 @@ def test_frames_other_libraries_and_incomplete_labels(real, ax):
     assert_allclose(found, expected, atol=1e-12)
     holes = Y.copy()
     holes[0, 0] = np.nan
-    sides = SpectrumDisplay.from_estimator(TwoStepRidge().fit(X, holes), ax=ax).sides
+    sides = SpectrumDisplay.from_estimator(TwoStepRidge(**PAPER).fit(X, holes), ax=ax).sides
     assert_allclose(sides["instances"].values, expected[:5])
 
 

@@ -109,6 +109,9 @@ def test_the_table_of_settings(page, searched):
     for each in summary_of(searched).results:
         assert number(each.score) in text
         assert number(each.others["average_precision"]) in text
+        assert all(number(score) in text for score in each.baselines.values())
+        assert len(each.baselines) == 4
+    assert "instance means" in text
     assert text.count("chosen here") == 1
     assert text.count("exact leave-one-out") == 4
 
@@ -254,3 +257,22 @@ def test_a_large_grid_makes_a_small_page():
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
     assert "thinned out" in found.all("section", id="held-out")[0][1]
     assert "200 of 295,480 labels" in found.all("section", id="cells")[0][1]
+
+
+def test_what_means_reach_is_beside_every_score(page, searched):
+    _, found = page
+    tiles = [text for _, text in found.all("span", **{"class": "means"})]
+    notes = [text for _, text in found.all("span", **{"class": "note"}) if " at λ" in text]
+    for each, tile, note in zip(summary_of(searched).results, tiles, notes, strict=True):
+        name, score = max(each.baselines.items(), key=lambda mean: mean[1])
+        assert tile == f"{number(score)}, {name.replace('_', ' ')}"
+        assert note.endswith(f"; {name.replace('_', ' ')} reach {number(score)}")
+
+
+def test_means_are_drawn_across_a_line_where_they_are_in_sight():
+    view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1.0, 10.0], setting="B", scoring="roc_auc")
+    for reached, is_drawn in ((0.61, True), (0.2, False), (0.9, False), (float("nan"), False)):
+        text = figures.landscape(view, [], {"grand_mean": 0.1, "task_means": reached})
+        assert ('class="line chance"' in text) is is_drawn
+        assert (">task means</text>" in text) is is_drawn
+    assert "reach" not in figures.landscape(view, [])

@@ -21,6 +21,9 @@ from dyadlearn import (
     load,
     save,
 )
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.units import Units
 from dyadlearn.metrics import Scorer, scorer
 from sweeps import covering, every, lines, over
 
@@ -56,13 +59,15 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table.columns) == ["setting", "new", scorer(scoring).name, "undefined", "method"]
+    assert list(table.columns) == ["setting", scorer(scoring).name, "undefined", "new", "method", *BASELINES]
     assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
     for row, score in zip(table.itertuples(), table[scorer(scoring).name], strict=True):
-        prepared = scorer(scoring).prepare(Y, setting=row.setting)
+        prepared = scorer(scoring).prepare(Y, setting=row.setting, tie_tolerance=None)
         assert_allclose(score, prepared(model.holdout(row.setting)))
+        for name, F in baselines(Y, row.setting).items():
+            assert_allclose(getattr(row, name), prepared(F))
         assert row.undefined == prepared.n_undefined
 
 
@@ -100,7 +105,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         name = "precision_at_3" if isinstance(scoring, Scorer) else getattr(scoring, "__name__", scoring)
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
-        assert list(table.columns) == ["setting", "new", name, "undefined", "method"]
+        assert list(table.columns) == ["setting", name, "undefined", "new", "method", *BASELINES]
         assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", "r2")
@@ -156,10 +161,13 @@ def test_a_table_fits_a_terminal():
     pd = pytest.importorskip("pandas")
     X, Y, T = make_holes()
     table = evaluate(TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T))
-    with pd.option_context("display.width", 80):
+    with pd.option_context("display.width", 80, "display.max_columns", 0):  # as pandas does in a terminal
         lines = repr(table).splitlines()
-    assert len(lines) == 5
+    # It does not fit as a whole, but what is seen is the score and the most that means reach.
     assert max(map(len, lines)) <= 80
+    shown = lines[0].split()
+    assert shown[:2] == ["setting", "neg_mean_squared_error"]
+    assert shown[-1] == "additive"
 
 
 def test_without_a_library_of_frames_it_is_a_dict_of_columns(monkeypatch):
@@ -321,3 +329,128 @@ def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
     search.set_params(setting="D")
     assert_allclose(evaluate(search)["neg_mean_squared_error"], expected)
     assert search.holdout_setting_ == "B"
+
+
+# --- what simple means reach ---------------------------------------------------------------------
+
+
+def scores_of_means(Y, setting, scoring, **left_out):
+    judge = scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None)
+    return [judge(F) for F in baselines(Y, setting, **left_out).values()]
+
+
+def row_of(table):
+    return [table[name][0] for name in BASELINES]
+
+
+@over(every(setting=list("ABCD")))
+def test_means_are_left_out_in_the_same_folds(setting):
+    X, Y, T = make_holes()
+    model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+    tests = [test for _, test in SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape)]
+    codes = Units.of_folds(tests, model._problem().pairing.settings["ABCD".index(setting)], Y.shape)
+    expected = scores_of_means(Y, setting, "neg_mean_squared_error", units=codes)
+    assert_allclose(row_of(evaluate(model, setting, cv=3)), expected)
+    # Twin: really without the fold.
+    F = np.full(Y.shape, np.nan)
+    for test, (train, _) in zip(tests, SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape), strict=True):
+        F[test] = np.nanmean(Y[train])
+    judge = scorer("neg_mean_squared_error")
+    assert_allclose(evaluate(model, setting, cv=3)["grand_mean"][0], judge(Y, F, setting=setting))
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@over(
+    lines(
+        "search options given units",
+        (TwoStepRidgeCV, {"setting": "B"}, {}, Units()),
+        (TwoStepRidgeCV, {"setting": "B"}, {"groups": list("aabbbccdd")}, Units(np.array([0, 0, 1, 1, 1, 2, 2, 3, 3]))),
+        (TwoStepRidgeCV, {"setting": "C", "cv": 3}, {}, "folds"),
+        (TwoStepRidgeCV, {"setting": "D", "cv": 2}, {}, "folds"),
+        (TwoStepRidgeCV, {"setting": "A", "cv": 3}, {}, "folds"),
+        (TwoStepRidgeCV, {"setting": "A", "cv": SettingKFold("A", 3)}, {}, "kept"),
+        (IndependentTaskRidgeCV, {"setting": "B"}, {"groups": np.arange(9) // 2}, Units(np.arange(9) // 2)),
+    )
+)
+def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path):
+    X, Y, T = make_data()
+    tasks = {} if search is IndependentTaskRidgeCV else {"tasks": T}
+    model = search([0.1, 1.0, 10.0], scoring="r2", **options).fit(X, Y, **tasks, **given)
+    setting = options["setting"]
+    if units == "kept":  # folds that nobody could cut again
+        units = model._units
+    elif units == "folds":
+        tests = [test for _, test in SettingKFold(setting, options["cv"], random_state=0).split_grid(*Y.shape)]
+        units = Units.of_folds(tests, model._searched_setting, Y.shape)
+    expected = scores_of_means(Y, setting, "r2", units=units)
+    save(model, tmp_path / "search.dyad")
+    for found in (model, load(tmp_path / "search.dyad")):
+        assert_allclose(list(found.baselines_.values()), expected)
+        assert_allclose(row_of(evaluate(found, setting)), expected)
+        other = scores_of_means(Y, setting, "roc_auc", units=units)
+        assert_allclose(row_of(evaluate(found, setting, "roc_auc")), other)
+
+
+def test_means_with_a_regularisation_for_every_task():
+    X, Y, _ = make_data()
+    labels = Y + np.random.default_rng(1).normal(size=Y.shape)
+    options = {"alphas": [0.01, 1.0, 100.0], "alpha_per_task": True, "scoring": "r2"}
+    model = IndependentTaskRidgeCV(**options).fit(X, labels)
+    F = baselines(labels, "B")["task_means"]
+    expected = [scorer("r2")(labels[:, j], F[:, j]) for j in range(7)]
+    assert_allclose(model.baselines_["task_means"], np.mean(expected))
+
+
+def test_weights_are_those_of_the_means():
+    X, Y, _ = make_holes()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
+    model = IndependentTaskRidge(0.5).fit(X, Y, sample_weight=weights)
+    for setting in "AB":
+        expected = scores_of_means(Y, setting, "neg_mean_squared_error", weights=weights)
+        assert_allclose(row_of(evaluate(model, setting)), expected)
+        assert abs(expected[2] - scores_of_means(Y, setting, "neg_mean_squared_error")[2]) > 1e-6
+
+
+@over(every(symmetry=[1, -1], setting=list("ABCD")))
+def test_means_of_a_network(symmetry, setting):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(8, 4)), rng.normal(size=(8, 8))
+    Y = Y + symmetry * Y.T
+    network = TwoStepRidge(0.5, 0.5, symmetry={1: "symmetric", -1: "antisymmetric"}[symmetry]).fit(X, Y)
+    expected = scores_of_means(Y, setting, "neg_mean_squared_error", symmetry=symmetry)
+    assert_allclose(row_of(evaluate(network, setting)), expected)
+
+
+def test_a_mean_without_a_score_has_none():
+    def picky(Y, F):
+        if np.ptp(F, axis=1).max() < 1e-12:
+            raise ValueError("constant")
+        return 1.0
+
+    X, Y, T = make_data()
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "BCD", picky)
+    assert list(table["picky"]) == [1.0] * 3
+    assert_allclose(table["grand_mean"], [np.nan, 1.0, 1.0])
+    assert_allclose(table["task_means"], [1.0, 1.0, 1.0])
+
+
+def test_popularity_beats_guessing():
+    """A task that most instances have is likely for a new one too, and the AUC per instance knows it."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((60, 12)) < np.linspace(0.05, 0.9, 12)).astype(float)
+    X, T = rng.normal(size=(60, 3)), rng.normal(size=(12, 3))
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), scoring="roc_auc").set_index("setting")
+    assert table.loc["B", "task_means"] > 0.8
+    assert table.loc["B", "grand_mean"] == 0.5
+    assert table.loc["B", "additive"] == table.loc["B", "task_means"]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_units_of_another_grid_are_no_part_of_a_model():
+    X, Y, T = make_data()
+    search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
+    state = search.state()
+    for wrong in (Units(np.arange(8)), Units(np.linspace(0, 1, 9)), Units(cells=np.zeros((9, 6), dtype=int))):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            TwoStepRidgeCV.from_state({**state, "units": wrong}, "model")
+    assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_

@@ -16,6 +16,7 @@ from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
+from dyadlearn.pairing.sweep import TwoStepSweep
 from dyadlearn.spectrum import Spectrum
 from problems import gram, posed
 from problems import problem as problem_of
@@ -33,7 +34,13 @@ def worst(Y, F):
     return -float(xp.max(xp.sum(xp.abs(Y - F), axis=0)))
 
 
-SCORINGS = {"mse": "neg_mean_squared_error", "auc": "roc_auc", "r2": "r2", "callable": worst}
+SCORINGS = {
+    "mse": "neg_mean_squared_error",
+    "rmse": "neg_root_mean_squared_error",
+    "auc": "roc_auc",
+    "r2": "r2",
+    "callable": worst,
+}
 
 
 def make_problem(method, shape, kinds=("full", "full"), **others):
@@ -52,7 +59,7 @@ def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_
 
     def score(alpha, task_alpha):
         held_out = holdout(problem.at(alpha, task_alpha), letter, groups=groups, task_groups=task_groups)
-        if callable(scoring):
+        if scoring is worst:
             return scoring(problem.Y, held_out)
         return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter, tie_tolerance=None)
 
@@ -167,6 +174,28 @@ def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
             assert_allclose(parts[letter], scores, rtol=1e-12)
 
 
+@over(
+    lines(
+        "scoring formed",
+        ("neg_mean_squared_error", "A"),
+        (scorer("neg_mean_squared_error"), "A"),
+        (scorer("neg_root_mean_squared_error"), "A"),
+        ("r2", "ABC"),
+        ("neg_mean_absolute_error", "ABCD"),
+    )
+)
+def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(scoring, formed, monkeypatch):
+    asked = []
+
+    def walk(self, settings, per_stack, walked=TwoStepSweep.walk):
+        asked.extend(setting.value for setting in settings)
+        return walked(self, settings, per_stack)
+
+    monkeypatch.setattr(TwoStepSweep, "walk", walk)
+    compare(make_problem("two_step", (9, 5)), EXTREME, [0.2], "ABCD", scoring)
+    assert "".join(asked) == formed
+
+
 def test_stacks_stay_within_the_memory():
     problem = make_problem("two_step", (9, 5))
     sizes = []
@@ -177,6 +206,7 @@ def test_stacks_stay_within_the_memory():
 
             class Seen:
                 n_undefined = 0
+                of_squared_errors = None
 
                 def __call__(self, F):
                     sizes.append(F.shape[0] if F.ndim == 3 else 1)

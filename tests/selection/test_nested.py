@@ -125,6 +125,8 @@ def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
     rng = np.random.default_rng(2)
     X, T, Y = rng.normal(size=(shape[0], 3)), rng.normal(size=(shape[1], 3)), rng.normal(size=shape)
     search = make_search(cls, setting="A")
+    if cls is IndependentTaskRidgeCV:  # without a label it has no constant
+        search.set_params(fit_intercept=False)
     found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
     n_hidden = 0
     for _, test in SettingKFold("A", 2, random_state=0).split_grid(*shape):
@@ -199,6 +201,25 @@ def test_nested_cuts_kernels(letter):
     linear = nested_score(make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, n_splits=3, random_state=7)
     assert_array_equal(found.alphas, linear.alphas)
     assert_allclose(found.predictions, linear.predictions, rtol=1e-6, atol=1e-8)
+
+
+@quiet
+@over(covering(letter="ABCD", holes=[False, True]))
+def test_nested_means_are_those_of_the_same_folds(letter, holes):
+    X, Y, T = make_data()
+    if holes:
+        Y = np.where(np.random.default_rng(3).random(Y.shape) < 0.2, np.nan, Y)
+    search = TwoStepRidgeCV([1.0], [1.0], setting=letter, scoring="neg_mean_squared_error")
+    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7).baselines
+    grand, task = np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
+    for train, test in SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape):
+        left = np.where(train, Y, np.nan)
+        grand[test] = np.nanmean(left)
+        for j in range(Y.shape[1]):
+            known = left[:, j][~np.isnan(left[:, j])]
+            task[test[:, j], j] = known.mean() if known.size else np.nanmean(left)
+    judge = scorer("neg_mean_squared_error").prepare(Y, setting=letter)
+    assert_allclose([found["grand_mean"], found["task_means"]], [judge(grand), judge(task)])
 
 
 @quiet
@@ -415,7 +436,7 @@ def draws(random, m, q, over, n_resamples):
     covering(
         over=["instances", "tasks", "both"],
         average=["micro", "instance", "task"],
-        scoring=["roc_auc", "neg_mean_squared_error", "r2", "precision_at_2", "callable"],
+        scoring=["roc_auc", "neg_root_mean_squared_error", "r2", "precision_at_2", "callable"],
     )
 )
 def test_interval_equals_a_loop(scoring, average, over):

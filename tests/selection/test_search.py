@@ -101,7 +101,7 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     calls = []
     original = np.linalg.eigh
     monkeypatch.setattr("dyadlearn.spectrum.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix))
-    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
+    kernels = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": False}
     search_for(name, setting="B", **kernels).fit(X, Y, tasks=T)
     assert sorted(calls) == [(11, 11), (14, 14)]
     calls.clear()
@@ -214,15 +214,34 @@ def test_auto_with_groups():
     assert refined.best_score_ > refined.landscape_.max()
 
 
-def test_auto_is_for_squared_error():
+@over(lines("scoring", "r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", scorer("pearson")))
+def test_auto_refines_whatever_is_continuous(scoring):
+    X, Y, T = make_data(noise=0.5)
+    refined = KroneckerRidgeCV("auto", setting="B", scoring=scoring).fit(X, Y, tasks=T)
+    fine = KroneckerRidgeCV(np.geomspace(1e-2, 1e3, 31), setting="B", scoring=scoring).fit(X, Y, tasks=T)
+    assert refined.best_score_ > refined.landscape_.max()
+    assert refined.best_score_ >= fine.best_score_
+    assert_allclose(refined.best_score_, scorer(scoring)(Y, refined.holdout_, setting="B"))
+
+
+def test_the_root_chooses_what_the_square_chooses():
+    X, Y, T = make_data(noise=0.5)
+    square = TwoStepRidgeCV("auto", "auto", setting="D").fit(X, Y, tasks=T)
+    root = TwoStepRidgeCV("auto", "auto", setting="D", scoring="neg_root_mean_squared_error").fit(X, Y, tasks=T)
+    assert_allclose(root.landscape_, -np.sqrt(-square.landscape_), rtol=1e-13)
+    assert_allclose([root.alpha_, root.task_alpha_], [square.alpha_, square.task_alpha_], rtol=1e-2)
+
+
+def test_auto_is_not_for_ranks_nor_for_what_is_unknown():
     X, Y, T = make_data()
-    for search in (
-        TwoStepRidgeCV("auto", scoring="r2"),
-        TwoStepRidgeCV(GRID, "auto", scoring="r2"),
-        KroneckerRidgeCV("auto", scoring="r2"),
-        IndependentTaskRidgeCV("auto", scoring=lambda Y, F: 0.0),
+    for search, name in (
+        (TwoStepRidgeCV("auto", scoring="concordance_index"), "concordance_index"),
+        (TwoStepRidgeCV(GRID, "auto", scoring=scorer("roc_auc")), "roc_auc"),
+        (KroneckerRidgeCV("auto", scoring="spearman"), "spearman"),
+        (IndependentTaskRidgeCV("auto", scoring=lambda Y, F: 0.0), "<lambda>"),
     ):
-        with pytest.raises(ValueError, match='needs scoring="neg_mean_squared_error"'):
+        message = f"smooth objective, which {name} is not known to be.*one of neg_mean_absolute_error, neg_mean_sq"
+        with pytest.raises(ValueError, match=message):
             search.fit(X, Y, tasks=T)
 
 

@@ -25,6 +25,10 @@ CONSTANT = np.where(np.arange(4) == 1, 3.0, Y)
 SINGULAR = np.diag([1.0, 1.0, 0.0])
 
 
+# A task without labels has zeros for predictions, not NaN, and the kernel above a null space.
+PAPER = {"fit_intercept": False}
+
+
 def of_a_function(Y, F):
     return roc_auc(Y, F)
 
@@ -40,12 +44,12 @@ def of_a_function(Y, F):
     )
 )
 def test_a_task_without_a_score_takes_what_is_best_for_the_others(labels, scoring):
-    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring)
+    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring, **PAPER)
     with pytest.warns(UndefinedScoreWarning, match=r"is undefined for 1 of 4 tasks \(1\)") as seen:
         search.fit(X, labels)
     assert [warning.filename for warning in seen] == [__file__]
     others = [0, 2, 3]
-    rest = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, labels[:, others])
+    rest = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring, **PAPER).fit(X, labels[:, others])
     together = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(GRID))[1]
     assert f"they take alpha {together:g}" in str(seen[0].message)
     assert_allclose(search.landscape_[:, others], rest.landscape_, rtol=1e-12)
@@ -53,7 +57,7 @@ def test_a_task_without_a_score_takes_what_is_best_for_the_others(labels, scorin
     assert_array_equal(search.alpha_[others], rest.alpha_)
     assert search.alpha_[1] == together
     assert_allclose(search.best_score_, rest.best_score_)
-    twin = IndependentTaskRidge(together).fit(X, labels)
+    twin = IndependentTaskRidge(together, **PAPER).fit(X, labels)
     assert_allclose(search.predict(X[:5] + 1)[:, 1], twin.predict(X[:5] + 1)[:, 1])
     assert_allclose(search.holdout_[:, 1], twin.holdout("B")[:, 1])
 
@@ -62,7 +66,7 @@ def test_tasks_without_a_score_are_called_by_their_ids():
     pd = pytest.importorskip("pandas")
     labels = pd.DataFrame(np.hstack([EMPTY, EMPTY[:, [1] * 6]]), columns=list("abcdefghij"))
     with pytest.warns(UndefinedScoreWarning, match=r"7 of 10 tasks \('b', 'e', 'f', 'g', 'h', …\)"):
-        IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, labels)
+        IndependentTaskRidgeCV(GRID, alpha_per_task=True, **PAPER).fit(X, labels)
 
 
 @over(every(scoring=["roc_auc", of_a_function, lambda Y, F: float("nan")]))
@@ -74,10 +78,10 @@ def test_no_task_has_a_score(scoring):
 @over(
     every(
         search=[
-            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed"),
-            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True),
-            KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B"),
-            TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B"),
+            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", **PAPER),
+            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER),
+            KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B", **PAPER),
+            TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B", **PAPER),
         ]
     )
 )
@@ -97,7 +101,7 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
     """A width that makes all rows alike, or each its own, interpolates whatever alpha is."""
     grid = [{"degree": 1, "gamma": 1.0, "coef0": 0.0}, {"degree": 1, "gamma": 1e-3, "coef0": 1.0}]
     rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
-    search = IndependentTaskRidgeCV([0.0, 1e-290], kernel="polynomial", kernel_grid=grid)
+    search = IndependentTaskRidgeCV([0.0, 1e-290], kernel="polynomial", kernel_grid=grid, **PAPER)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         search.fit(rows, Y[:4])
@@ -109,15 +113,11 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
 def test_holes_and_a_regularisation_without_a_score():
     labels = Y[:3].copy()
     labels[0, 0] = np.nan
-    search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed")
+    search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", **PAPER)
     with pytest.warns(UndefinedScoreWarning, match="alpha 0"):
         search.fit(SINGULAR, labels)
-    twin = [
-        scorer("neg_mean_squared_error")(
-            labels, IndependentTaskRidge(alpha, kernel="precomputed").fit(SINGULAR, labels).holdout("B"), setting="B"
-        )
-        for alpha in (0.1, 1.0)
-    ]
+    fitted = (IndependentTaskRidge(a, kernel="precomputed", **PAPER).fit(SINGULAR, labels) for a in (0.1, 1.0))
+    twin = [scorer("neg_mean_squared_error")(labels, model.holdout("B"), setting="B") for model in fitted]
     assert_allclose(search.landscape_, [np.nan, *twin])
 
 

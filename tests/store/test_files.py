@@ -135,7 +135,13 @@ def test_a_header_may_hold_more_than_the_model(model, tmp_path):
 
 def test_no_array_is_stored_twice(tmp_path):
     m, q, r = 30, 12, 5
-    save(TwoStepRidge(kernel="rbf").fit(np.arange(m)[:, None], np.ones((m, q)), tasks=np.eye(q, r)), tmp_path / "model")
-    _, arrays = read_container(tmp_path / "model")
-    labels, side, tasks, coefficients = m * q, m * m + m + m, q * r + r * r + r, m * r
-    assert sum(array.size for array in arrays.values()) == labels + side + tasks + coefficients
+    for fit_intercept in (False, True):
+        model = TwoStepRidge(kernel="rbf", fit_intercept=fit_intercept)
+        save(model.fit(np.arange(m)[:, None], np.ones((m, q)), tasks=np.eye(q, r)), tmp_path / "model")
+        _, arrays = read_container(tmp_path / "model")
+        labels, side, tasks, coefficients = m * q, m * m + m + m, q * r + r * r + r, m * r
+        if fit_intercept:  # means of kernel and features, and a direction more in the primal
+            side += m
+            tasks = q * (r + 1) + (r + 1) ** 2 + (r + 1) + r
+            coefficients = (m + 1) * (r + 1)
+        assert sum(array.size for array in arrays.values()) == labels + side + tasks + coefficients

@@ -18,6 +18,8 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
+from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.units import Units
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import Evaluation, summary_of
 
@@ -37,6 +39,8 @@ def agrees(model, evaluation, scoring):
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
     assert [each.method for each in results] == list(table["method"])
+    for name in BASELINES:
+        assert_allclose([each.baselines[name] for each in results], table[name])
 
 
 @pytest.mark.parametrize("make", [TwoStepRidge, KroneckerRidge])
@@ -234,6 +238,8 @@ def test_settings_that_a_model_does_not_know_are_refused(real):
     with pytest.raises(ValueError, match="Unknown setting"):
         Evaluation(TwoStepRidge().fit(X, Y), wanted=["E"]).results()
     with pytest.raises(ValueError, match="Unknown scoring"):
+        Evaluation(TwoStepRidge().fit(X, Y), scoring="correctness").results()
+    with pytest.raises(ValueError, match="'accuracy' of scikit-learn judges the classes"):
         Evaluation(TwoStepRidge().fit(X, Y), scoring="accuracy").results()
 
 
@@ -246,3 +252,24 @@ def test_progress_is_for_those_who_ask(real, capfd):
         evaluation.landscapes(evaluation.settings)
         said = capfd.readouterr().err
         assert ("Hold-out" in said) == ("Landscape" in said) == progress
+
+
+def test_means_leave_out_the_same_groups(real):
+    X, Y, T = real
+    groups = np.arange(len(Y)) // 3
+    model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
+    found = Evaluation(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results()[0].baselines
+    expected = [-np.mean((Y - F) ** 2) for F in baselines(Y, "B", Units(groups)).values()]
+    assert_allclose(list(found.values()), expected)
+
+
+def test_a_model_that_means_outdo_is_warned_of():
+    """Features that say nothing, and labels that the tasks explain: nothing can be learnt but means."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(20, 3)), rng.normal(size=(12, 3))
+    Y = 5 * rng.normal(size=12) + rng.normal(size=(20, 12))
+    said = [text for text in summary_of(TwoStepRidge(1e6).fit(X, Y, tasks=T)).warnings if "no more than" in text]
+    assert said[1].startswith("In setting B the model reaches neg_mean_squared_error ")
+    assert said[1].endswith("task means.")
+    learnt = summary_of(TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T))
+    assert not [text for text in learnt.warnings if "no more than" in text]

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dyadlearn import TwoStepRidge, landscape, screen
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, screen
 from dyadlearn._files.tables import writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.options import Force, Json, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
-from dyadlearn.pairing import Independent, Kronecker, Pairing
+from dyadlearn.holdout import Units
+from dyadlearn.metrics import scorer
+from dyadlearn.selection.baselines import baseline_scores
+from dyadlearn.settings import Setting
+from dyadlearn.views.fitted import known_settings
 from dyadlearn.views.landscape import landscape_of_scores
 
 __all__ = ["demo"]
 
 _ALPHAS = (0.1, 1.0, 10.0, 100.0)
+# What is known of popularity, and where: the mean of a tag is how many packages have it.
+_MEANS = (("task_means", "tag means", "AB"), ("instance_means", "package means", "AC"), ("additive", "both means", "A"))
 _NEW = {"A": "A: pair", "B": "B: new package", "C": "C: new tag", "D": "D: both new"}
 
 
@@ -48,9 +53,11 @@ def demo(
         data = load_debtags()
         m, q = data.Y.shape
         terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
-        model = _fitted(data)
-        scores = _scores(model, terminal)
-        terminal.say("\nAUC in each setting (0.5 is guessing), and the best of a few λ:", _comparison(scores))
+        models = _fitted(data)
+        model = models["two-step"]
+        scores, popularity = _scores(models, terminal), _popularity(model)
+        said = "\nAUC in each setting: popularity alone, then each model with its best λ of a few:"
+        terminal.say(said, _comparison(scores, popularity))
         terminal.say("Exact hold-out: what a score is about was never seen by its model, and none was fitted again.\n")
         best = scores["two-step"]["A"]
         model.set_alpha(best["alpha"], best["task_alpha"])
@@ -65,6 +72,7 @@ def demo(
                 "instances": m,
                 "tasks": q,
                 "models": scores,
+                "baselines": popularity,
                 "likeliest_missing": likeliest.columns(),
                 "report": str(output) if writes else None,
             }
@@ -72,28 +80,27 @@ def demo(
         terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
-def _fitted(data: Any) -> TwoStepRidge:
-    """Fit two-step ridge on kernels of the texts; the other models have the same spectra."""
+def _fitted(data: Any) -> dict[str, Any]:
+    """Fit all models on kernels of the texts."""
     K, G = debtags_kernels(data)
     packages, tags = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
-    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed")
-    return model.fit(K, Table(data.Y, packages, tags), tasks=G)
-
-
-def _scores(model: TwoStepRidge, terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the best AUC of each model in each setting, and where it is."""
-    two_step = model._problem()
-    rows, columns = two_step.pairing.smoothers
-    # Kronecker ridge takes its time in setting D, so it gets one value less.
-    models: dict[str, tuple[Pairing, str, tuple[float, ...]]] = {
-        "independent": (Independent(rows), "AB", _ALPHAS),
-        "kronecker": (Kronecker(rows.spectrum, columns.spectrum, rows.alpha), "ABCD", _ALPHAS[1:]),
-        "two-step": (two_step.pairing, "ABCD", _ALPHAS),
+    labels = Table(data.Y, packages, tags)
+    kernels: dict[str, Any] = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    return {
+        "independent": IndependentTaskRidge(kernel="precomputed").fit(K, labels),
+        "kronecker": KroneckerRidge(**kernels).fit(K, labels, tasks=G),
+        "two-step": TwoStepRidge(**kernels).fit(K, labels, tasks=G),
     }
+
+
+def _scores(models: dict[str, Any], terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the best AUC of each model in each setting, and where it is."""
     scores: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, (pairing, settings, alphas) in models.items():
-        problem = replace(two_step, pairing=pairing)
-        found = landscape(problem, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
+    for name, model in models.items():
+        # Kronecker ridge takes its time in setting D, so it gets one value less.
+        alphas = _ALPHAS[1:] if name == "kronecker" else _ALPHAS
+        settings = known_settings(model)
+        found = landscape(model, alphas, alphas, settings, "roc_auc", progress=terminal.progress)
         best = {setting: landscape_of_scores(values, alphas, alphas).best for setting, values in found.items()}
         scores[name] = {
             setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()
@@ -101,13 +108,28 @@ def _scores(model: TwoStepRidge, terminal: Terminal) -> dict[str, dict[str, dict
     return scores
 
 
-def _comparison(scores: dict[str, dict[str, dict[str, Any]]]) -> Any:
-    """Put the scores in a table, each with its regularisation."""
+def _popularity(model: TwoStepRidge) -> dict[str, dict[str, float]]:
+    """Return the AUC of means in each setting: how many packages have a tag, how many tags a package has."""
+    problem, judge = model._problem(), scorer("roc_auc")
+    return {
+        setting.value: baseline_scores(
+            problem, setting, Units(), judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
+        )
+        for setting in map(Setting, _NEW)
+    }
+
+
+def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[str, dict[str, float]]) -> Any:
+    """Put the scores in a table, those of models with their regularisation; of what is new there is no mean."""
     rows = [
+        [words, *(f"{popularity[setting][name]:.3f}" if setting in known else "–" for setting in _NEW)]
+        for name, words, known in _MEANS
+    ]
+    rows += [
         [name, *(_cell(found[setting]) if setting in found else "–" for setting in _NEW)]
         for name, found in scores.items()
     ]
-    return make_table(["model", *_NEW.values()], rows)
+    return make_table(["", *_NEW.values()], rows)
 
 
 def _cell(best: dict[str, Any]) -> str:

@@ -12,10 +12,13 @@ from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import scoring_of
+from dyadlearn.selection.baselines import baseline_scores, best_baseline
+from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.settings import Setting
-from dyadlearn.views.fitted import held_out, known_settings, labelled_model
+from dyadlearn.views.baselines import nothing_learnt
+from dyadlearn.views.fitted import known_settings, labelled_model
 
 __all__ = ["evaluate"]
 
@@ -27,10 +30,13 @@ def evaluate(
     instances: options.MaybeInstances = None,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
+    intercept: options.Intercept = True,
     alpha: Annotated[float | None, typer.Option(help="Regularisation of the instances; 1 where not given.")] = None,
     task_alpha: Annotated[float | None, typer.Option(help="Regularisation of the tasks; 1 where not given.")] = None,
     settings: Annotated[str, typer.Option(help="Which settings.")] = "ABCD",
-    scoring: Annotated[list[str] | None, typer.Option(help="A score, such as roc_auc; may be repeated.")] = None,
+    scoring: Annotated[
+        list[str] | None, typer.Option(help=f"A score, which may be repeated. One of {options.SCORES}.")
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
@@ -38,7 +44,10 @@ def evaluate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score a model's exact hold-out predictions for new pairs, instances, tasks, and both.
+    """Score a model's exact hold-out predictions for new pairs, instances, tasks, and both, beside simple means.
+
+    The best mean is that of all labels (grand), of the instance, of the task, or an effect of both (additive), held out
+    as the model is; a model that has learnt something of the features does better. --json has all of them.
 
     For example:
 
@@ -53,6 +62,11 @@ def evaluate(
         for name in scoring or ():
             scorer(name)
         if instances is None:
+            if not intercept:
+                raise ValueError(
+                    "A model in a file has its intercept or has none: --no-intercept goes with labels, --instances and "
+                    "--tasks."
+                )
             found = load_model(source)
             estimator = labelled_model(found.model)
             if alpha is not None or task_alpha is not None:
@@ -63,19 +77,29 @@ def evaluate(
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
             data = dyads.read_dyads(source, instances, tasks, how, terminal)
-            estimator = fitted(data, model, 1.0 if alpha is None else alpha, 1.0 if task_alpha is None else task_alpha)
+            given = [1.0 if value is None else value for value in (alpha, task_alpha)]
+            estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
         rows = _scored(estimator, wanted, wanted_scores, cv, terminal)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
-        headings = ["setting", "new", "method", *names] + (["from refitting"] if verify else [])
+        headings = ["setting", "new", "method", *(word for name in names for word in (name, "best mean"))]
         lines = [
-            [row["setting"], row["new"], row["method"], *(number(row["scores"][name]) for name in names)]
-            + ([number(row["difference"])] if verify else [])
+            [row["setting"], row["new"], row["method"], *(word for name in names for word in _beside(row, name))]
             for row in rows
         ]
+        if verify:
+            headings.append("from refitting")
+            for line, row in zip(lines, rows, strict=True):
+                line.append(number(row["difference"]))
         terminal.result({"settings": rows}, make_table(headings, lines, left=3))
+
+
+def _beside(row: dict[str, Any], name: str) -> tuple[str, str]:
+    """Return a score, and the best that simple means reach beside it: their name in a word, that tables stay narrow."""
+    best = best_baseline(row["baselines"][name])
+    return number(row["scores"][name]), "–" if best is None else f"{number(best[1])} {best[0].partition('_')[0]}"
 
 
 def _scored(
@@ -95,7 +119,7 @@ def _scored(
     Returns
     -------
     list of dict
-        One for each setting, with the scores by their names.
+        One for each setting, with the scores by their names, and those of the means by theirs.
     """
     problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
     if any(setting not in known for setting in settings):
@@ -104,18 +128,25 @@ def _scored(
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
-        prepared = {judge.name: judge.prepare(problem.Y, setting=setting, tie_tolerance=None) for judge in judges}
         with terminal.working(f"Setting {setting.value}: hold-out"):
-            values, method = held_out(model, setting, cv)
+            found = model_holdout(model, setting, cv)
+        labels = scored_labels(problem, found.predictions, setting)
+        prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
+        means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}
         rows.append(
             {
                 "setting": setting.value,
                 "new": setting.description,
-                "method": method,
-                "scores": {name: float(judge(values)) for name, judge in prepared.items()},
+                "method": found.method,
+                "scores": {name: float(judge(found.predictions)) for name, judge in prepared.items()},
+                "baselines": means,
                 "undefined": {name: judge.n_undefined for name, judge in prepared.items()},
             }
         )
+        for name, score in rows[-1]["scores"].items():
+            said = nothing_learnt(name, setting, score, means[name])
+            if said is not None:
+                terminal.note(said)
         for name, count in rows[-1]["undefined"].items():
             if count:
                 side = {"B": "instances", "C": "tasks"}.get(setting.value, "cells")

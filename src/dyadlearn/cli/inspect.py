@@ -11,7 +11,7 @@ import typer
 from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target, settings_of
+from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.views.grid import grid_of_model
 
@@ -52,9 +52,11 @@ def _figures(found: Loaded) -> dict[str, Any]:
     scoring = getattr(estimator, "scoring", found.origin.get("scoring"))
     figures |= {
         **{name: _plain(estimator._alphas.get(name)) for name in ("alpha", "task_alpha")},
+        **_intercept(estimator),
         "setting": getattr(estimator, "setting", found.origin.get("setting")),
         "scoring": scoring if scoring is None or isinstance(scoring, str) else str(scoring),
         "score": getattr(estimator, "best_score_", found.origin.get("score")),
+        "baselines": getattr(estimator, "baselines_", found.origin.get("baselines")),
         "holdout": getattr(estimator, "holdout_method_", None),
         "instance_side": found.instances.in_words,
         "task_side": None if found.tasks is None else found.tasks.in_words,
@@ -68,13 +70,19 @@ def _figures(found: Loaded) -> dict[str, Any]:
     return figures
 
 
+def _intercept(estimator: Any) -> dict[str, Any]:
+    """Return whether a model has a constant, and what it is: one for each task where these are independent."""
+    has_constant = getattr(estimator, "fit_intercept", False)
+    return {"fit_intercept": has_constant, "intercept": _plain(estimator.intercept_) if has_constant else None}
+
+
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items() if entry is not None)
+        return ", ".join(f"{key} {number(entry)}" for key, entry in value.items() if entry is not None)
     return shown(value, 3) if isinstance(value, list) else number(value)
 
 
@@ -83,7 +91,9 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
     settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
-    scoring: Annotated[str | None, typer.Option(help="What is best; by default what the model was tuned for.")] = None,
+    scoring: Annotated[
+        str | None, typer.Option(help=f"What is best; by default what the model was tuned for. One of {SCORES}.")
+    ] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

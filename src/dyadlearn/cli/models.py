@@ -77,9 +77,10 @@ def searched(data: Dyads, name: str, *, groups: Any, task_groups: Any, **params:
     return model
 
 
-def fitted(data: Dyads, name: str, alpha: float, task_alpha: float) -> Any:
+def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool) -> Any:
     """Fit a model with a given regularisation."""
-    model = _made(_CLASSES[name][0], data, {"alpha": alpha, "task_alpha": task_alpha})
+    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept}
+    model = _made(_CLASSES[name][0], data, params)
     return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 
 

@@ -18,13 +18,16 @@ import typer
 from dyadlearn._files.atomic import check_place
 from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import TABLES, suffix_of
+from dyadlearn.metrics import scorer_names
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
     "MODELS",
+    "SCORES",
     "Force",
     "Instances",
     "InstancesSmiles",
+    "Intercept",
     "Json",
     "LabelOptions",
     "Labels",
@@ -62,9 +65,21 @@ ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model fi
 MODELS = ("two-step", "kronecker", "independent", "online")
 
 ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
+Intercept = Annotated[
+    bool,
+    typer.Option(
+        "--intercept/--no-intercept",
+        help="With an overall mean and main effects of instances and tasks, or only with products of both sides.",
+    ),
+]
+#: What --scoring takes, in words; 10 stands for any number.
+SCORES = (
+    f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "
+    "regression"
+)
 Scoring = Annotated[
     str | None,
-    typer.Option(help="What is best, such as roc_auc or r2; by default roc_auc for two values, else squared error."),
+    typer.Option(help=f"What is best; by default roc_auc for two values, else squared error. One of {SCORES}."),
 ]
 
 # Output.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import as_setting
+from dyadlearn.views.baselines import in_words, nothing_learnt
 
 __all__ = ["tune"]
 
@@ -31,6 +33,7 @@ def tune(
     *,
     tasks: options.Tasks = None,
     model: ModelName = "two-step",
+    intercept: options.Intercept = True,
     setting: Annotated[str, typer.Option(help="What will be new: a pair A, an instance B, a task C, both D.")] = "B",
     scoring: Scoring = None,
     alphas: Alphas = None,
@@ -44,6 +47,8 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model that chooses its regularisation by exact hold-out predictions.
+
+    Beside its score stands what simple means reach that are held out alike, which know nothing of the features.
 
     For example:
 
@@ -70,21 +75,27 @@ def tune(
             scoring=scoring,
             alphas=grid,
             task_alphas=task_grid,
+            fit_intercept=intercept,
             cv=cv,
             groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
             task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
             progress=terminal.progress,
         )
         figures = _figures(search, data, model, scoring)
+        said = nothing_learnt(scoring, search._searched_setting, search.best_score_, figures["baselines"])
+        if said is not None:
+            terminal.note(said)
         kept = search
         if model == "online":
-            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0)
+            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0, intercept)
         origin = {
             "files": {
                 side: None if path is None else path.name
                 for side, path in (("labels", labels), ("instances", instances), ("tasks", tasks))
             },
             **{name: figures[name] for name in ("model", "setting", "scoring", "alpha", "task_alpha", "score")},
+            # The header of a file is strict JSON, which has no NaN.
+            "baselines": {name: None if math.isnan(score) else score for name, score in figures["baselines"].items()},
         }
         recipe = None if data.tasks is None or model == "independent" else data.tasks.recipe
         save_model(Loaded(kept, data.instances.recipe, recipe, origin), output)
@@ -102,6 +113,7 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "alpha": float(search.alpha_),
         "task_alpha": None if getattr(search, "task_alpha_", None) is None else float(search.task_alpha_),
         "score": search.best_score_,
+        "baselines": search.baselines_,
         "holdout": search.holdout_method_,
         "instances": m,
         "tasks": q,
@@ -111,7 +123,7 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
     """Return what was found, for people."""
-    m, q = data.labels.values.shape
+    (m, q), means = data.labels.values.shape, figures["baselines"]
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
         ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.labels.values.size:.4g} % observed"),
@@ -120,5 +132,6 @@ def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
         ("alpha", number(figures["alpha"])),
         ("task alpha", number(figures["task_alpha"])),
         (f"{figures['scoring']} in setting {figures['setting']}", f"{number(figures['score'])}, {figures['holdout']}"),
+        ("simple means reach", ", ".join(f"{number(score)} {in_words(name)}" for name, score in means.items())),
     ]
     return make_list([("model", figures["model"]), *rows])

@@ -11,16 +11,23 @@ The model keeps no rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsym
 and with them the formulas of `dyadlearn.pairing.two_step` give the predictions of the model that never saw it,
 exactly, whatever else was learnt. To leave tasks out (C and D) the statistics must tell the tasks apart.
 
+With an unpenalised constant the Gram matrix is about the mean, and so is the row; one row of n weighs 1/n more and has
+as much less slack. A hat that keeps constants lets the means of the labels be taken away before, and given back after,
+each step: what is left out is what is left of the labels without them.
+
 The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix with eigenvalues s, and
 with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step and :math:`\mathbf{T} =
 \mathbf{Y}\boldsymbol\Psi`,
 
 .. math:: \sum_j \frac{s_j\,\|\mathbf{d}_j\|^2}{(s_j+\lambda_t)^2} - 2\sum_j
           \frac{\mathbf{d}_j^\top\mathbf{t}_j}{s_j+\lambda_t} + \|\mathbf{Y}\|^2 .
+
+The constant of the tasks is one more such column, with q for s and no penalty.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -28,6 +35,7 @@ import numpy as np
 
 from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
+from dyadlearn.growing.centre import about
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
@@ -68,7 +76,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     task_alpha = 0.0 if model.task_inverse is None else model.task_inverse.alpha
     result = zeros((Y.shape[0], Y.shape[1]), model.statistics.gram)
     for rows, _, held_out in left_out.walk(setting, model.inverse.alpha, task_alpha):
-        result[rows, :] = held_out
+        result[rows, :] = held_out + left_out.grand_mean if left_out.grand_mean else held_out
     return result
 
 
@@ -106,20 +114,29 @@ def online_squared_errors(
     return errors if with_tasks else errors[:, 0]
 
 
-def _spectrum(projected: Array, values: Array, n_rows: int) -> Spectrum:
+def _spectrum(projected: Array, values: Array, n_rows: int, constant: bool) -> Spectrum:
     """Return rows of one side, (l, k) in the eigenbasis of its Gram matrix, as a spectrum that knows what each weighs.
 
     `n_rows` counts all rows of the side: where there are as many directions, they explain everything.
     """
-    return Spectrum(values, n_rows, None, projected / values**0.5)
+    vectors = projected / values**0.5
+    if not constant:
+        return Spectrum(values, n_rows, None, vectors)
+    xp = namespace(values)
+    share = zeros((vectors.shape[0], 1), vectors) + 1.0 / math.sqrt(n_rows)
+    values, vectors = xp.concat([values, zeros((1,), values)]), xp.concat([vectors, share], axis=1)
+    return Spectrum(values, n_rows, None, vectors, constant="free")
 
 
 def _check_learnt(side: Spectrum) -> None:
     """Refuse rows that weigh more than learnt ones can."""
-    if side.values.shape[0] == 0:
+    values = side.penalised
+    if values.shape[0] == 0:
         return
     # Small eigenvalues are too rough to judge by.
-    solid = namespace(side.values).astype(side.values > 1e-6 * side.values[-1], side.values.dtype)
+    solid = namespace(values).astype(values > 1e-6 * values[-1], values.dtype)
+    if side.has_free_constant:
+        solid = namespace(values).concat([solid, zeros((1,), values) + 1.0])
     weight = to_numpy(side.diagonal(solid))
     if weight.max() > 1 + 1e-6:
         raise ValueError(
@@ -139,30 +156,51 @@ class _LeftOut:
     """Learnt rows, their labels, and both sides of the model in their eigenbases."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
-        self.statistics = model.statistics
+        self.statistics = known = model.statistics
+        if known.n_rows == 0:
+            raise ValueError(
+                "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
+            )
         self.Y = Y
         self.eigen = model.inverse.eigen
-        self.projected = matmul(double(Phi), self.eigen.vectors)
-        self.rows = _spectrum(self.projected, self.eigen.values, self.statistics.n_rows)
+        self.projected = self._projected(double(Phi))
+        self.rows = _spectrum(self.projected, self.eigen.values, known.n_rows, known.has_constant)
         _check_learnt(self.rows)
         self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
 
+    def _projected(self, Phi: Array) -> Array:
+        """Return rows in the eigenbasis of their Gram matrix, (l, k)."""
+        mean, vectors = self.statistics.mean, self.eigen.vectors
+        if mean is None:
+            return matmul(Phi, vectors)
+        rows, rest = about(Phi, mean)
+        product = matmul(rows, vectors)
+        return product if rest is None else product - rest @ vectors
+
     @cached_property
     def projected_tasks(self) -> Array:
-        """The tasks in the eigenbasis of their Gram matrix, (q, r')."""
+        """The tasks in the eigenbasis of their Gram matrix, (q, r'), with a constant and a column of ones."""
         assert self.task_eigen is not None
-        return self.statistics.tasks @ self.task_eigen.vectors
+        return self._rotated(self.statistics.task_rows)
 
     @cached_property
     def tasks(self) -> Spectrum:
         assert self.task_eigen is not None
-        return _spectrum(self.projected_tasks, self.task_eigen.values, self.statistics.n_tasks)
+        values, known = self.task_eigen.values, self.statistics
+        return _spectrum(self.projected_tasks[:, : values.shape[0]], values, known.n_tasks, known.has_constant)
+
+    def _rotated(self, columns: Array) -> Array:
+        """Return columns (c, r), with that of the constant, in the eigenbasis of the tasks."""
+        assert self.task_eigen is not None
+        if not self.statistics.has_constant:
+            return columns @ self.task_eigen.vectors
+        return namespace(columns).concat([columns[:, :-1] @ self.task_eigen.vectors, columns[:, -1:]], axis=1)
 
     @cached_property
     def rotated(self) -> Array:
         """The right-hand side in the eigenbases, (k, r') with tasks, else (k, q)."""
         rotated = self.eigen.vectors.T @ self.statistics.target
-        return rotated if self.task_eigen is None else rotated @ self.task_eigen.vectors
+        return rotated if self.task_eigen is None else self._rotated(rotated)
 
     @cached_property
     def separate(self) -> Array:
@@ -170,26 +208,74 @@ class _LeftOut:
         return self.eigen.vectors.T @ self.statistics.cross
 
     @cached_property
+    def grand_mean(self) -> float:
+        """Of all labels that were learnt; 0 without a constant, and where each task has its own."""
+        known = self.statistics
+        if not known.has_constant or self.task_eigen is None:
+            return 0.0
+        return float(known.level[-1]) / known.n_tasks
+
+    @cached_property
+    def means(self) -> Array | None:
+        """Means (q,) of the labels of each task that is told apart, less the grand mean; None without a constant."""
+        means = self.statistics.label_mean
+        return None if means is None else means - self.grand_mean
+
+    @cached_property
+    def rotated_means(self) -> Array | None:
+        """The same in the eigenbasis of the tasks, (r'), told apart or not."""
+        if not self.statistics.has_constant:
+            return None
+        means = self._rotated(self.statistics.level[None, :])[0, :]
+        means[-1] = 0.0  # they add up to nothing
+        return means
+
+    def labels(self, rows: slice) -> Array:
+        """Return labels of some rows (b, q), dense, less the grand mean."""
+        labels = dense(double(self.Y[rows, :]))
+        return labels - self.grand_mean if self.grand_mean else labels
+
+    @cached_property
     def compressed(self) -> Array:
-        """The labels times the projected tasks, (l, r')."""
-        return matmul(double(self.Y), self.projected_tasks)
+        """The labels less the grand mean times the projected tasks, (l, r')."""
+        labels = double(self.Y)
+        if not self.grand_mean:
+            return matmul(labels, self.projected_tasks)
+        if not is_sparse(labels):
+            return (labels - self.grand_mean) @ self.projected_tasks
+        product = matmul(labels, self.projected_tasks)
+        product[:, -1] -= self.grand_mean * self.statistics.n_tasks
+        return product
 
     def new_instances(self, alpha: float, task_alphas: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared errors (n_task_alphas,) of setting B, and the sizes of the terms they are summed from."""
-        labels = double(self.Y.data if is_sparse(self.Y) else self.Y)
-        total = float(namespace(labels).sum(labels**2))
         side = self.rows.smoother(Tikhonov(), alpha)
         _check_slack(side, "rows")
-        D = self._leave_out(slice(None), self.rotated, self.compressed, side)
+        D = self._leave_out(slice(None), self.rotated, self.compressed, side, self.rotated_means)
         xp = namespace(D)
         squares, crosses = (to_numpy(xp.sum(D * other, axis=0)) for other in (D, self.compressed))
-        s = to_numpy(self.tasks.values)
-        own = np.array([np.sum(squares * s / (s + task_alpha) ** 2) for task_alpha in task_alphas])
-        cross = np.array([np.sum(crosses / (s + task_alpha)) for task_alpha in task_alphas])
-        return own - 2.0 * cross + total, own + 2.0 * np.abs(cross) + total
+        norms = to_numpy(self.tasks.penalised)
+        if self.statistics.has_constant:
+            norms = np.append(norms, float(self.statistics.n_tasks))
+        phis = [to_numpy(self.tasks.smoother(Tikhonov(), task_alpha).phi) for task_alpha in task_alphas]
+        own = np.array([np.sum(squares * norms * phi**2) for phi in phis])
+        cross = np.array([np.sum(crosses * phi) for phi in phis])
+        return own - 2.0 * cross + self.total, own + 2.0 * np.abs(cross) + self.total
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of the squared labels, less the grand mean."""
+        labels = double(self.Y.data if is_sparse(self.Y) else self.Y)
+        xp, mean = namespace(labels), self.grand_mean
+        if not mean or not is_sparse(self.Y):
+            return float(xp.sum((labels - mean) ** 2 if mean else labels**2))
+        return float(xp.sum(labels * (labels - 2.0 * mean))) + mean**2 * float(self.Y.shape[0] * self.Y.shape[1])
 
     def walk(self, setting: Setting, alpha: float, task_alpha: float) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield blocks of rows: their slice, their labels, their predictions, both of shape (b, q)."""
+        """Yield blocks of rows: their slice, their labels, their predictions, both of shape (b, q).
+
+        Both are less the grand mean.
+        """
         side, tasks = self.rows.smoother(Tikhonov(), alpha), None
         if self.task_eigen is not None:
             tasks = self.tasks.smoother(Tikhonov(), task_alpha)
@@ -198,35 +284,39 @@ class _LeftOut:
         if setting.new_task and tasks is not None:
             _check_slack(tasks, "tasks")
         for rows in row_blocks(self.Y.shape[0], 8 * 4 * self.Y.shape[1]):
-            labels = dense(double(self.Y[rows, :]))
+            labels = self.labels(rows)
             if tasks is None:  # of independent tasks a pair is as good as its row
-                found = self._leave_out(rows, self.rotated, labels, side)
+                found = self._leave_out(rows, self.rotated, labels, side, self.means)
             elif setting is Setting.B:
-                found = self._over_tasks(self._leave_out(rows, self.rotated, self.compressed[rows, :], side), tasks)
+                half = self._leave_out(rows, self.rotated, self.compressed[rows, :], side, self.rotated_means)
+                found = self._over_tasks(half, tasks)
             elif setting is Setting.A:
                 leverage = side.leverage[rows][:, None]
                 slack = side.slack[rows][:, None] + leverage * tasks.slack
                 check_cells(slack, 0.0)
-                fitted = self._over_tasks(self._fitted(rows, self.rotated, side), tasks)
+                fitted = self._over_tasks(self._fitted(rows, self.rotated, side, self.rotated_means), tasks)
                 found = (fitted - leverage * tasks.leverage * labels) / slack
             else:
                 half = (
-                    self._leave_out(rows, self.separate, labels, side)
+                    self._leave_out(rows, self.separate, labels, side, self.means)
                     if setting.new_instance
-                    else self._fitted(rows, self.separate, side)
+                    else self._fitted(rows, self.separate, side, self.means)
                 )
                 smoothed = self._over_tasks(half @ self.projected_tasks, tasks)
                 found = (smoothed - half * tasks.leverage) / tasks.slack
             yield rows, labels, found
 
-    def _fitted(self, rows: slice, target: Array, side: Smoother) -> Array:
-        """Return predictions of the first step, (b, p) for a right-hand side (k, p)."""
-        return (self.projected[rows, :] * side.phi) @ target
+    def _fitted(self, rows: slice, target: Array, side: Smoother, means: Array | None) -> Array:
+        """Return predictions of the first step, (b, p) for a right-hand side (k, p) and means of labels (p,)."""
+        fitted = (self.projected[rows, :] * side.phi[: target.shape[0]]) @ target
+        return fitted if means is None else fitted + means
 
-    def _leave_out(self, rows: slice, target: Array, labels: Array, side: Smoother) -> Array:
+    def _leave_out(self, rows: slice, target: Array, labels: Array, side: Smoother, means: Array | None) -> Array:
         """Return predictions of the first step without the rows' own labels (b, p)."""
         leverage, slack = side.leverage[rows][:, None], side.slack[rows][:, None]
-        return (self._fitted(rows, target, side) - leverage * labels) / slack
+        own = labels if means is None else labels - means
+        left_out = (self._fitted(rows, target, side, None) - leverage * own) / slack
+        return left_out if means is None else left_out + means
 
     def _over_tasks(self, half: Array, tasks: Smoother) -> Array:
         """Return predictions (b, q) of the second step for those of the first, (b, r') in the eigenbasis."""

@@ -8,13 +8,20 @@ change it by Woodbury's identity,
 .. math:: \mathbf{M} - \mathbf{M}\boldsymbol\Phi_2^\top
           (\mathbf{S} + \boldsymbol\Phi_2\mathbf{M}\boldsymbol\Phi_2^\top)^{-1}\boldsymbol\Phi_2\mathbf{M};
 
-many rows are better added to the Gram matrix alone, which is factorised when somebody asks. The Gram matrix is the
+where the Gram matrix is about the mean of n rows, N afterwards, what changes it are rows less the mean before, of which
+a part of their own mean is taken away,
+
+.. math:: \mathbf{A} - (1 - \sqrt{n/N})\,\mathbf{1}\bar{\mathbf{a}}^\top, \qquad
+          \mathbf{A} = \boldsymbol\Phi_2 - \mathbf{1}\bar{\boldsymbol\phi}^\top .
+
+Many rows are better added to the Gram matrix alone, which is factorised when somebody asks. The Gram matrix is the
 truth either way: how far the inverse has drifted from it is measured after every change, and an inverse that has
 drifted is thrown away.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -25,6 +32,7 @@ from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, copied, dense, eigh, is_foreign, namespace, solve
 from dyadlearn._state import Stored
+from dyadlearn.growing.centre import centred
 from dyadlearn.growing.statistics import double, plus_diagonal
 from dyadlearn.kernels.repair import rank_threshold
 
@@ -213,7 +221,7 @@ class RidgeInverse(Stored):
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
         return self.settled.solve(B, self.alpha)
 
-    def with_rows(self, gram: Array, rows: Array, sign: int) -> RidgeInverse:
+    def with_rows(self, gram: Array, rows: Array, sign: int, mean: Array | None = None) -> RidgeInverse:
         """Return the side after a change of rows.
 
         Parameters
@@ -223,6 +231,8 @@ class RidgeInverse(Stored):
         rows : array or sparse matrix of shape (l, d)
         sign : int
             +1 if they were added, −1 if they were removed.
+        mean : array of shape (2, d), default=None
+            Of the rows before, where the Gram matrix is about their mean.
 
         Returns
         -------
@@ -238,6 +248,11 @@ class RidgeInverse(Stored):
         xp = namespace(gram)
         # A copy: what the caller does with the rows afterwards is none of our business.
         own = dense(double(copied(rows)))
+        if mean is not None:
+            if new.n_rows == 0:
+                return new
+            own = centred(own, mean)
+            own = own - (1.0 - math.sqrt(self.n_rows / new.n_rows)) * xp.mean(own, axis=0)
         own_signs = xp.ones_like(own[:, 0]) * sign
         if waiting is not None:
             own, own_signs = xp.concat([waiting, own], axis=0), xp.concat([signs, own_signs], axis=0)

@@ -14,7 +14,7 @@ from dyadlearn._array import Array, copied, is_sparse, namespace, take_rows, to_
 from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.statistics import Statistics, collect, merge, same_gram
+from dyadlearn.growing.statistics import Statistics, alike, collect, merge, same_rows
 from dyadlearn.growing.two_step import OnlineRidge
 
 __all__ = ["Knowledge", "Pending", "Reservoir", "without_rows"]
@@ -48,7 +48,7 @@ class Pending(Stored):
         n, wanted = self.statistics.n_rows, seen.n_rows
         if n < wanted:
             return False
-        if n > wanted or not same_gram(self.statistics.gram, seen.gram):
+        if n > wanted or not same_rows(self.statistics, seen):
             raise ValueError(
                 f"The chunks bring labels for {n} instances, but these are not the {wanted} that were learnt: their "
                 "Gram matrix differs. Give every learnt instance once, with the features it was learnt with. This "
@@ -234,30 +234,34 @@ class Knowledge(Stored):
             Features of the tasks.
         ids, positions : as in `Pending`
         """
+        known = self.model.statistics
+        options = {"per_task": known.per_task, "constant": known.has_constant}
         seen = [] if self.pending is None else [self.pending.statistics]
-        gram, per_task = seen[0].task_gram if seen else None, self.model.statistics.per_task
-        seen += [collect(Phi, labels, Psi, task_gram=gram, per_task=per_task) for Phi, labels in chunks]
+        for Phi, labels in chunks:
+            seen.append(alike(seen[0], Phi, labels) if seen else collect(Phi, labels, Psi, **options))
         pending = Pending(reduce(merge, seen), ids, positions)
         if not pending.is_complete(self.model.statistics):
             return replace(self, pending=pending)
-        cross = pending.statistics.cross
+        found = pending.statistics
         if positions is not None:
-            return self.without_tasks(positions, cross)
+            return self.without_tasks(positions, found.cross, found.label_mean)
         ids = self.task_ids
         if ids is not None and pending.ids is not None:
             ids = Ids((*ids.labels, *pending.ids.labels), ids.name)
         # The rows in the reservoir have no labels for the new tasks.
         reservoir = None if self.reservoir is None else Reservoir(self.reservoir.size, self.reservoir.seed)
-        model = self.model.with_tasks(pending.statistics.tasks, cross)
+        model = self.model.with_tasks(found.tasks, found.cross, found.label_mean)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir, is_vector=False)
 
-    def without_tasks(self, positions: np.ndarray, cross: Array | None = None) -> Knowledge:
-        """Return what is known without some tasks; `cross` as in `dyadlearn.growing.statistics.remove_tasks`."""
+    def without_tasks(
+        self, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
+    ) -> Knowledge:
+        """Return what is known without some tasks: see `dyadlearn.growing.statistics.remove_tasks`."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
         reservoir = None if self.reservoir is None else self.reservoir.without_tasks(positions)
-        model = self.model.without_tasks(positions, cross)
+        model = self.model.without_tasks(positions, cross, label_mean)
         return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir)
 
 

@@ -9,6 +9,16 @@ everything the data say about the model is in
 none of which has a side of m. New instances add to the first two, new tasks to the last three, and whatever was added
 can be subtracted again. Without features of the tasks, :math:`\boldsymbol\Psi = \mathbf{I}` is never formed.
 
+With a constant on each side the same products are taken of :math:`\boldsymbol\Phi_c` and :math:`\boldsymbol\Psi_c`,
+features less their mean, and of a column of ones beside :math:`\boldsymbol\Psi_c`:
+
+.. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad
+          \boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}], \qquad
+          \tfrac1m\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}], \qquad
+          \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
+
+and both means. They are merged and taken apart as `dyadlearn.growing.centre` says, labels as features.
+
 All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
 precision whatever the data come in, since they add up what may be millions of rows.
 """
@@ -18,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,14 +44,18 @@ from dyadlearn._array import (
     row_blocks,
     to_numpy,
     with_diagonal,
+    zeros,
 )
+from dyadlearn._centre import with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._state import Stored
+from dyadlearn.growing.centre import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 
 __all__ = [
     "Statistics",
     "add_rows",
     "add_tasks",
+    "alike",
     "check_room",
     "collect",
     "cross_product",
@@ -52,6 +67,7 @@ __all__ = [
     "remove_rows",
     "remove_tasks",
     "same_gram",
+    "same_rows",
 ]
 
 #: Grams that differ by less than this share of their norm are of the same rows.
@@ -67,15 +83,21 @@ class Statistics(Stored):
     n_rows : int
         Number m of instances.
     gram : array of shape (d, d)
-        :math:`\boldsymbol\Phi^\top\boldsymbol\Phi`.
-    cross : array of shape (d, r), or (d, q) if `per_task`
-        :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`.
+        :math:`\boldsymbol\Phi^\top\boldsymbol\Phi`, with a constant :math:`\boldsymbol\Phi_c^\top\boldsymbol\Phi_c`.
+    cross : array of shape (d, r), with a constant (d, r + 1), or (d, q) if `per_task`
+        :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`; with a
+        constant :math:`\boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]`, or
+        :math:`\boldsymbol\Phi_c^\top\mathbf{Y}`.
     tasks : array of shape (q, r) or None
         :math:`\boldsymbol\Psi`; None for tasks without features.
     task_gram : array of shape (r, r) or None
-        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`.
+        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`, with a constant :math:`\boldsymbol\Psi_c^\top\boldsymbol\Psi_c`.
     per_task : bool
         Whether `cross` tells the tasks apart. Without features of the tasks it always does.
+    mean, task_mean : arrays of shape (2, d) and (2, r), or None
+        Of the features of both sides, in two parts (`dyadlearn.growing.centre`); None without a constant.
+    label_mean : array of as many columns as `cross`, or None
+        :math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m`, or :math:`\mathbf{1}^\top\mathbf{Y}/m`.
 
     Examples
     --------
@@ -93,8 +115,19 @@ class Statistics(Stored):
     tasks: Array | None = None
     task_gram: Array | None = None
     per_task: bool = True
+    mean: Array | None = None
+    task_mean: Array | None = None
+    label_mean: Array | None = None
 
-    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "cross": "d c", "tasks": "q r", "task_gram": "r r"}
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "gram": "d d",
+        "cross": "d c",
+        "tasks": "q r",
+        "task_gram": "r r",
+        "mean": "t d",
+        "task_mean": "t r",
+        "label_mean": "c",
+    }
 
     def _fits(self) -> bool:
         has_features = self.tasks is not None
@@ -102,7 +135,15 @@ class Statistics(Stored):
             self.cross.shape[1] == (self.n_tasks if self.per_task else self.width)
             and has_features == (self.task_gram is not None)
             and (self.per_task or has_features)
+            and self.has_constant == (self.label_mean is not None)
+            and (self.has_constant and has_features) == (self.task_mean is not None)
+            and (self.mean is None or self.mean.shape[0] == 2)
         )
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
+        return self.mean is not None
 
     @property
     def n_tasks(self) -> int:
@@ -111,13 +152,41 @@ class Statistics(Stored):
 
     @property
     def width(self) -> int:
-        """Number of columns of `target`: r features of the tasks, or q tasks without any."""
-        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1])
+        """Number of columns of `target`: r features of the tasks and the constant, or q tasks without any."""
+        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
+
+    @property
+    def task_rows(self) -> Array | None:
+        r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
+        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
+
+    def rows_of_tasks(self, tasks: Array) -> Array:
+        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
+        return tasks if self.task_mean is None else _bordered(double(tasks), self.task_mean)
+
+    @property
+    def task_rows_gram(self) -> Array:
+        """Gram matrix of `task_rows`: that of the tasks, with a constant (r + 1, r + 1)."""
+        if self.task_gram is None or self.task_mean is None:
+            return self.task_gram
+        bordered = zeros((self.width, self.width), self.task_gram)
+        bordered[:-1, :-1] = self.task_gram
+        bordered[-1, -1] = float(self.n_tasks)
+        return bordered
 
     @property
     def target(self) -> Array:
-        r"""Right-hand side :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` of shape (d, r), or (d, q)."""
-        return self.cross @ self.tasks if self.per_task and self.tasks is not None else self.cross
+        r"""Right-hand side :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` of shape (d, r), or (d, q).
+
+        With a constant it is :math:`\boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]` (d, r + 1).
+        """
+        return self.cross @ self.task_rows if self.per_task and self.tasks is not None else self.cross
+
+    @property
+    def level(self) -> Array:
+        r""":math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m` of shape (r + 1,), or the means (q,)."""
+        found: Any = self.label_mean
+        return found @ self.task_rows if self.per_task and self.tasks is not None else found
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as named numpy arrays, for a file or the wire."""
@@ -126,12 +195,19 @@ class Statistics(Stored):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Statistics:
         """Return the statistics that `to_arrays` took apart."""
-        parts = {name: np.asarray(arrays[name]) for name in ("gram", "cross", "tasks", "task_gram") if name in arrays}
+        parts = {name: np.asarray(arrays[name]) for name in arrays if name not in ("n_rows", "per_task")}
         return cls(int(arrays["n_rows"]), per_task=bool(arrays["per_task"]), **parts)
 
 
 def collect(
-    Phi: Array, Y: Array, tasks: Array | None = None, *, task_gram: Array | None = None, per_task: bool = False
+    Phi: Array,
+    Y: Array,
+    tasks: Array | None = None,
+    *,
+    task_gram: Array | None = None,
+    task_mean: Array | None = None,
+    per_task: bool = False,
+    constant: bool = False,
 ) -> Statistics:
     r"""Return the statistics of a block of rows.
 
@@ -142,10 +218,12 @@ def collect(
         Labels; the zeros that a sparse matrix does not store are labels too.
     tasks : array of shape (q, r), default=None
         Features :math:`\boldsymbol\Psi`; None for tasks without any. They are kept, not copied.
-    task_gram : array of shape (r, r), default=None
-        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`, where it is known already.
+    task_gram, task_mean : arrays of shape (r, r) and (2, r), default=None
+        Gram matrix and, with a constant, mean of the tasks, where they are known already.
     per_task : bool, default=False
         Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` rather than its product with the features of the tasks.
+    constant : bool, default=False
+        Whether there is an unpenalised constant.
 
     Returns
     -------
@@ -153,22 +231,29 @@ def collect(
     """
     per_task = per_task or tasks is None
     tasks = None if tasks is None else double(tasks)
-    if tasks is not None and task_gram is None:
-        task_gram = matmul(tasks.T, tasks)
     with np.errstate(over="ignore", invalid="ignore"):
-        gram, cross = _products(Phi, Y, None if per_task else tasks)
-        total = float(namespace(gram).linalg.trace(gram)) + float(namespace(gram).sum(cross))
+        if tasks is not None and task_gram is None:
+            if constant:
+                tasks = in_rows(tasks)
+                task_mean, task_gram = moments(tasks)
+            else:
+                task_gram = matmul(tasks.T, tasks)
+        right = tasks if tasks is None or not constant else _bordered(tasks, task_mean)
+        found = _collected(Phi, Y, None if per_task else right, constant)
+        xp = namespace(found.gram)
+        total = float(xp.linalg.trace(found.gram)) + float(xp.sum(found.cross))
+        total += float(xp.sum(found.label_mean)) if constant else 0.0
     if not math.isfinite(total):
         raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
-    return Statistics(int(Phi.shape[0]), gram, cross, tasks, task_gram, per_task)
+    return replace(found, tasks=tasks, task_gram=task_gram, per_task=per_task, task_mean=task_mean)
 
 
 def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
     """Refuse statistics that cannot fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
     d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
-    # Statistics before and after an update, what it adds, an inverse and what is solved with.
+    # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
     mend = "compress the features with a feature_map such as CanonicalProjection"
-    check_memory(8 * (5 * d**2 + 4 * d * width), Y, f"Keeping the statistics of {d} features", mend)
+    check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", mend)
 
 
 def merge(first: Statistics, second: Statistics) -> Statistics:
@@ -184,7 +269,7 @@ def merge(first: Statistics, second: Statistics) -> Statistics:
     (4, True)
     """
     alike = _shape(first) == _shape(second) and first.per_task == second.per_task
-    if not alike or not equal_features(first.tasks, second.tasks):
+    if not alike or first.has_constant != second.has_constant or not equal_features(first.tasks, second.tasks):
         raise ValueError(
             "Only statistics of the same tasks can be added: "
             f"found {_shape(first)} and {_shape(second)}, or features that differ."
@@ -205,7 +290,20 @@ def add_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
     -------
     Statistics
     """
-    return _combined(state, _alike(state, Phi, Y), 1)
+    return _combined(state, alike(state, Phi, Y), 1)
+
+
+def alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
+    """Return the statistics of rows labelled for the tasks of `state`."""
+    return collect(
+        Phi,
+        Y,
+        state.tasks,
+        task_gram=state.task_gram,
+        task_mean=state.task_mean,
+        per_task=state.per_task,
+        constant=state.has_constant,
+    )
 
 
 def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
@@ -230,16 +328,22 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
     left = state.n_rows - int(Phi.shape[0])
     if left < 0:
         raise ValueError(f"X has {Phi.shape[0]} instances to forget, but only {state.n_rows} were learnt.")
-    rest = _combined(state, _alike(state, Phi, Y), -1)
+    gone = alike(state, Phi, Y)
+    rest = _combined(state, gone, -1)
     xp = namespace(state.gram)
-    size = float(xp.linalg.trace(state.gram))
-    if left == 0:
-        # Nothing is left but rounding, and that must not stay.
-        fits = float(xp.linalg.trace(rest.gram)) <= 1e-8 * size
+    size, offset = float(xp.linalg.trace(state.gram)), _offset(state)
+    if left <= state.has_constant:
+        # Nothing is left but rounding, about the mean of a single row either, and that must not stay.
+        fits = abs(float(xp.linalg.trace(rest.gram))) <= 1e-8 * (size + offset)
+        if state.has_constant and left == 0:
+            step = difference(gone.mean, state.mean)
+            fits = fits and state.n_rows * float(xp.sum(step**2)) <= 1e-8 * (size + offset)
         rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
     else:
-        # Rows of zeros leave no size to compare with, but can be forgotten as any others.
-        fits = _is_gram(rest.gram, max(1e-9 * size, float(xp.finfo(state.gram.dtype).smallest_normal)))
+        # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
+        # zero about their mean.
+        slack = 1e-9 * size + 1e-24 * offset
+        fits = _is_gram(rest.gram, max(slack, float(xp.finfo(state.gram.dtype).smallest_normal)))
     if not fits:
         raise ValueError(
             "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "
@@ -273,11 +377,11 @@ def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
     left = new + alpha
     gone = left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left)
     lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
-    labels = [float(xp.max(xp.abs(state.cross))) for state in (before, after)]
+    labels = [_label_size(state) for state in (before, after)]
     return max(lost, eps * labels[0] / labels[1] if labels[1] > 0 else 0.0)
 
 
-def add_tasks(state: Statistics, tasks: Array | None, cross: Array) -> Statistics:
+def add_tasks(state: Statistics, tasks: Array | None, cross: Array, label_mean: Array | None = None) -> Statistics:
     r"""Return the statistics with more tasks, labelled for all instances.
 
     Parameters
@@ -285,36 +389,46 @@ def add_tasks(state: Statistics, tasks: Array | None, cross: Array) -> Statistic
     state : Statistics
     tasks : array of shape (l, r) or None
         Their features; None for tasks without any.
-    cross : array of shape (d, r), or (d, l) where `state.per_task`
-        Their :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`.
+    cross : array of shape (d, r), with a constant (d, r + 1), or (d, l) where `state.per_task`
+    label_mean : array of as many columns, or None
+        What the statistics of the new tasks alone have under these names.
 
     Returns
     -------
     Statistics
     """
     xp = namespace(state.gram)
-    cross = xp.concat([state.cross, cross], axis=1) if state.per_task else state.cross + cross
+    tasks = None if tasks is None else double(tasks)
+    if state.per_task:
+        cross = xp.concat([state.cross, cross], axis=1)
+        if label_mean is not None:
+            label_mean = xp.concat([state.label_mean, label_mean])
+    else:
+        cross, label_mean = _over_tasks(state, tasks, cross, label_mean, 1)
+    more = replace(state, cross=cross, label_mean=label_mean)
     if tasks is None:
-        return replace(state, cross=cross)
-    tasks = double(tasks)
+        return more
     assert state.task_gram is not None
-    return replace(
-        state,
-        cross=cross,
-        tasks=xp.concat([state.tasks, tasks], axis=0),
-        task_gram=state.task_gram + matmul(tasks.T, tasks),
-    )
+    everything = xp.concat([state.tasks, tasks], axis=0)
+    if state.task_mean is None:
+        return replace(more, tasks=everything, task_gram=state.task_gram + matmul(tasks.T, tasks))
+    mean, gram = moments(tasks)
+    step, share = difference(mean, state.task_mean), tasks.shape[0] / everything.shape[0]
+    gram = state.task_gram + gram + state.n_tasks * share * outer(step, step)
+    return replace(more, tasks=everything, task_gram=gram, task_mean=moved(state.task_mean, share * step))
 
 
-def remove_tasks(state: Statistics, positions: np.ndarray, cross: Array | None = None) -> Statistics:
+def remove_tasks(
+    state: Statistics, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
+) -> Statistics:
     r"""Return the statistics without some of their tasks.
 
     Parameters
     ----------
     state : Statistics
     positions : integer array of shape (l,)
-    cross : array of shape (d, r), default=None
-        Their :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`; not needed where `state.per_task`.
+    cross, label_mean : as in `add_tasks`, default=None
+        Not needed where `state.per_task`.
 
     Returns
     -------
@@ -323,14 +437,43 @@ def remove_tasks(state: Statistics, positions: np.ndarray, cross: Array | None =
     xp = namespace(state.gram)
     kept = as_array_of(np.delete(np.arange(state.n_tasks), positions), state.gram)
     if state.per_task:
-        less = replace(state, cross=xp.take(state.cross, kept, axis=1))
+        cross = xp.take(state.cross, kept, axis=1)
+        label_mean = None if state.label_mean is None else xp.take(state.label_mean, kept, axis=0)
     else:
-        less = replace(state, cross=state.cross - cross)
+        gone = xp.take(state.tasks, as_array_of(positions, state.gram), axis=0)
+        cross, label_mean = _over_tasks(state, gone, cross, label_mean, -1)
+    less = replace(state, cross=cross, label_mean=label_mean)
     if state.tasks is None:
         return less
     tasks = xp.take(state.tasks, kept, axis=0)
     # The features are all there, so nothing of the forgotten ones need stay by rounding.
-    return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
+    if state.task_mean is None:
+        return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
+    mean, gram = moments(tasks)
+    return replace(less, tasks=tasks, task_gram=gram, task_mean=mean)
+
+
+def _over_tasks(
+    state: Statistics, tasks: Array, cross: Array, label_mean: Array | None, sign: int
+) -> tuple[Array, Array | None]:
+    r"""Return `cross` and `label_mean` of features of the tasks, with those of some tasks added or taken away.
+
+    With a constant each is about the mean of its own tasks: what its last column, the sum over the tasks, says of the
+    step between the two means has to move too.
+    """
+    if state.task_mean is None:
+        return state.cross + sign * cross, None
+    xp, (q, count) = namespace(cross), (state.n_tasks, int(tasks.shape[0]))
+    step = difference(mean_of(tasks), state.task_mean)
+    weight = sign * q * count / (q + sign * count)
+
+    def joined(known: Array, other: Array) -> Array:
+        between = weight * outer(other[:, -1] / count - known[:, -1] / q, step)
+        total = known + sign * other
+        return xp.concat([total[:, :-1] + between, total[:, -1:]], axis=1)
+
+    means: list[Any] = [state.label_mean, label_mean]
+    return joined(state.cross, cross), joined(*(mean[None, :] for mean in means))[0, :]
 
 
 def equal_features(first: Array | None, second: Array | None) -> bool:
@@ -344,6 +487,20 @@ def same_gram(first: Array, second: Array) -> bool:
     """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding."""
     norm = namespace(first).linalg.matrix_norm
     return bool(norm(first - second) <= SAME_GRAM * norm(second))
+
+
+def same_rows(first: Statistics, second: Statistics) -> bool:
+    """Tell whether two statistics are of the same rows, up to rounding, whatever their tasks are."""
+    if first.mean is None:
+        return same_gram(first.gram, second.gram)
+    norm, xp = namespace(first.gram).linalg.matrix_norm, namespace(first.gram)
+    step, n = difference(first.mean, second.mean), max(second.n_rows, 1)
+    spread, offset = math.sqrt(float(xp.linalg.trace(second.gram)) / n), math.sqrt(_offset(second) / n)
+    # Equal rows need not be quite zero about their mean, and an offset is known to its rounding.
+    return bool(
+        norm(first.gram - second.gram) <= SAME_GRAM * norm(second.gram) + 1e-24 * n * offset**2
+        and math.sqrt(float(xp.sum(step**2))) <= SAME_GRAM * spread + 1e-14 * offset
+    )
 
 
 def plus_diagonal(matrix: Array, weights: Any) -> Array:
@@ -366,19 +523,48 @@ def _is_gram(matrix: Array, slack: float) -> bool:
     return True
 
 
-def _alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
-    """Return the statistics of rows labelled for the tasks of `state`."""
-    return collect(Phi, Y, state.tasks, task_gram=state.task_gram, per_task=state.per_task)
-
-
 def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
     """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
+    n_rows = first.n_rows + sign * second.n_rows
+    total = replace(first, n_rows=n_rows, gram=first.gram + sign * second.gram, cross=first.cross + sign * second.cross)
+    if first.mean is None:
+        return total
+    if n_rows == 0:
+        width = int(first.gram.shape[0])
+        empty = namespace(first.cross).zeros_like(first.label_mean)
+        return replace(total, mean=no_mean(width, first.gram), label_mean=empty)
+    if first.n_rows == 0:
+        return replace(total, mean=second.mean, label_mean=second.label_mean)
+    means: list[Any] = [second.label_mean, first.label_mean]
+    step, label_step = difference(second.mean, first.mean), means[0] - means[1]
+    share = sign * second.n_rows / n_rows
     return replace(
-        first,
-        n_rows=first.n_rows + sign * second.n_rows,
-        gram=first.gram + sign * second.gram,
-        cross=first.cross + sign * second.cross,
+        total,
+        gram=total.gram + first.n_rows * share * outer(step, step),
+        cross=total.cross + first.n_rows * share * outer(step, label_step),
+        mean=moved(first.mean, share * step),
+        label_mean=means[1] + share * label_step,
     )
+
+
+def _offset(state: Statistics) -> float:
+    """Return how much larger the trace of the Gram matrix would be about zero than about the mean."""
+    return 0.0 if state.mean is None else state.n_rows * float(namespace(state.mean).sum(value(state.mean) ** 2))
+
+
+def _label_size(state: Statistics) -> float:
+    """Return the size of products of features and labels."""
+    xp = namespace(state.cross)
+    size = float(xp.max(xp.abs(state.cross)))
+    if state.label_mean is None:
+        return size
+    spread = float(xp.max(xp.linalg.diagonal(state.gram)))
+    return size + math.sqrt(max(spread, 0.0) * state.n_rows) * float(xp.max(xp.abs(state.label_mean)))
+
+
+def _bordered(tasks: Array, mean: Array) -> Array:
+    """Return features of tasks (q, r) less their mean, with a column of ones."""
+    return with_ones(centred(tasks, mean))
 
 
 def _shape(state: Statistics) -> str:
@@ -386,16 +572,31 @@ def _shape(state: Statistics) -> str:
     return f"{state.gram.shape[0]} features of instances and {state.n_tasks} tasks with {features}"
 
 
-def _products(Phi: Array, Y: Array, tasks: Array | None) -> tuple[Array, Array]:
-    """Return ΦᵀΦ and ΦᵀYΨ (or ΦᵀY), block by block: only a block is ever copied to double precision."""
-    width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y)) + (0 if tasks is None else tasks.shape[1])
-    total: tuple[Array, Array] | None = None
-    for rows in row_blocks(int(Phi.shape[0]), 8 * width):
-        features, labels = double(Phi[rows, :]), double(Y[rows, :])
-        gram, cross = matmul(features.T, features), cross_product(features, labels, tasks)
-        total = (gram, cross) if total is None else (total[0] + gram, total[1] + cross)
-    assert total is not None
-    return total
+def _collected(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Statistics:
+    """Return statistics without tasks, block by block: only a block is ever copied to double precision."""
+    width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y)) + (0 if right is None else right.shape[1])
+    make = _block_about_mean if constant else _block
+    blocks = (
+        make(double(Phi[rows, :]), double(Y[rows, :]), right) for rows in row_blocks(int(Phi.shape[0]), 8 * width)
+    )
+    return reduce(lambda total, block: _combined(total, block, 1), blocks)
+
+
+def _block(Phi: Array, Y: Array, right: Array | None) -> Statistics:
+    """Return the statistics of rows: ΦᵀΦ and ΦᵀYΨ (or ΦᵀY)."""
+    return Statistics(int(Phi.shape[0]), matmul(Phi.T, Phi), cross_product(Phi, Y, right))
+
+
+def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Statistics:
+    """Return the statistics of rows about their mean; `right` are the features of the tasks with a constant."""
+    Phi, Y = in_rows(Phi), in_rows(Y)
+    n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
+    (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
+    cross = cross_product(rows, labels, right)
+    if rest is not None and label_rest is not None:  # where one factor is about its mean, the other need not be
+        cross -= n * outer(rest, label_rest if right is None else label_rest @ right)
+    level = value(label_mean) if right is None else value(label_mean) @ right
+    return Statistics(n, gram, cross, mean=mean, label_mean=level)
 
 
 def cross_product(Phi: Array, Y: Array, tasks: Array | None) -> Array:

@@ -6,6 +6,15 @@ r"""Two-step ridge regression that follows its data.
 The statistics in the middle are those of `dyadlearn.growing.statistics`, the inverses those of
 `dyadlearn.growing.inverse`. A change of instances touches the left inverse, a change of tasks the right one, and the
 coefficients are computed when they are asked for.
+
+With an unpenalised constant on each side both are about their means, and the constants beside them are the means of the
+labels: of the features :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1]` and :math:`[\boldsymbol\psi -
+\bar{\boldsymbol\psi}, 1]` the coefficients are
+
+.. math:: \begin{bmatrix}(\boldsymbol\Phi_c^\top\boldsymbol\Phi_c+\lambda_d\mathbf{I})^{-1}\boldsymbol\Phi_c^\top\\
+          \mathbf{1}^\top/m\end{bmatrix} \mathbf{Y}
+          \begin{bmatrix}\boldsymbol\Psi_c(\boldsymbol\Psi_c^\top\boldsymbol\Psi_c+\lambda_t\mathbf{I})^{-1} &
+          \mathbf{1}/q\end{bmatrix} .
 """
 
 from __future__ import annotations
@@ -13,16 +22,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._array import Array, cast, dense, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn._state import Stored
+from dyadlearn.growing.centre import value, with_constants
 from dyadlearn.growing.inverse import RidgeInverse
-from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, collect, double, remove_rows, remove_tasks
+from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, alike, double, remove_rows, remove_tasks
 
-__all__ = ["OnlineRidge"]
+__all__ = ["OnlineRidge", "instance_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +69,7 @@ class OnlineRidge(Stored):
         "inverse.gram": "d d",
         "statistics.task_gram": "r r",
         "task_inverse.gram": "r r",
-        "coefficients": "d statistics.width",
+        "coefficients": "n_coefficients statistics.width",
     }
 
     def _fits(self) -> bool:
@@ -88,11 +98,48 @@ class OnlineRidge(Stored):
             return cls(statistics, inverse)
         return cls(statistics, inverse, RidgeInverse(statistics.task_gram, q, task_alpha, solver, n_new=q))
 
+    @property
+    def n_coefficients(self) -> int:
+        """Number of rows of `coefficients`: d, with a constant d + 2."""
+        return int(self.statistics.gram.shape[0]) + 2 * self.statistics.has_constant
+
     @cached_property
     def coefficients(self) -> Array:
-        """W of shape (d, r), without features of the tasks (d, q)."""
-        half = self.inverse.solve(self.statistics.target)
-        return half if self.task_inverse is None else self.task_inverse.solve(half.T).T
+        """W of shape (d, r), without features of the tasks (d, q).
+
+        With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
+        (d + 2, q): `dyadlearn.growing.centre.with_constants` says what the last two rows are.
+        """
+        known, tasks = self.statistics, self.task_inverse
+        half = self.inverse.solve(known.target)
+        if not known.has_constant:
+            return half if tasks is None else tasks.solve(half.T).T
+        xp = namespace(half)
+        half = xp.concat([half, known.level[None, :]], axis=0)
+        if tasks is not None:
+            half = xp.concat([tasks.solve(half[:, :-1].T).T, half[:, -1:] / known.n_tasks], axis=1)
+        return xp.concat([half, -value(known.mean)[None, :] @ half[:-1, :]], axis=0)
+
+    @property
+    def effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
+        r"""Coefficients of features as they come: of interactions, of instances and of tasks alone, and constants.
+
+        Without features of the tasks there are interactions (d, q) and constants (q,), else they have shapes (d, r),
+        (d,), (r,) and (1,). Without a constant there are interactions alone.
+        """
+        found, known = self.coefficients, self.statistics
+        if known.mean is None:
+            return found, None, None, None
+        last = found[-2, :] + found[-1, :]
+        if known.task_mean is None:
+            return found[:-2, :], None, None, last
+        interactions, means = found[:-2, :-1], value(known.task_mean)
+        instances = found[:-2, -1] - interactions @ means
+        return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
+
+    def rows(self, Phi: Array, dtype: Any = None) -> Array:
+        """Return what multiplies the coefficients of instances (l, d), see `instance_rows`."""
+        return instance_rows(Phi, self.statistics.mean, dtype)
 
     def squared_error(self, Phi: Array, Y: Array) -> float:
         r"""Return the squared error of predictions, summed over instances and tasks, without forming them all.
@@ -112,20 +159,23 @@ class OnlineRidge(Stored):
         -------
         float
         """
-        tasks = self.statistics.tasks
-        A = matmul(double(Phi), self.coefficients)
+        known = self.statistics
+        tasks, labels, A = known.task_rows, double(Y), matmul(self.rows(Phi), self.coefficients)
         xp = namespace(A)
         if tasks is not None:
-            stored = double(Y.data if is_sparse(Y) else Y)
-            total = float(xp.sum(stored**2))
-            own = float(xp.sum((A.T @ A) * self.statistics.task_gram))
-            error = own - 2.0 * float(xp.sum(A * matmul(double(Y), tasks))) + total
+            if known.has_constant and not is_sparse(Y):
+                # Both about the grand mean, for the digits of what cancels.
+                grand_mean = float(self.coefficients[-2, -1])
+                labels, A = labels - grand_mean, xp.concat([A[:, :-1], A[:, -1:] - grand_mean], axis=1)
+            total = float(xp.sum((labels.data if is_sparse(labels) else labels) ** 2))
+            own = float(xp.sum((A.T @ A) * known.task_rows_gram))
+            error = own - 2.0 * float(xp.sum(A * matmul(labels, tasks))) + total
             if error > 1e-9 * (own + total):  # else little but cancellation is left
                 return error
         error = 0.0
         for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
             found = A[rows, :] if tasks is None else A[rows, :] @ tasks.T
-            error += float(xp.sum((found - dense(double(Y[rows, :]))) ** 2))
+            error += float(xp.sum((found - dense(labels[rows, :])) ** 2))
         return error
 
     def with_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
@@ -137,20 +187,25 @@ class OnlineRidge(Stored):
         return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)
 
     def _rows_changed(self, statistics: Statistics, Phi: Array, sign: int) -> OnlineRidge:
-        return replace(self, statistics=statistics, inverse=self.inverse.with_rows(statistics.gram, Phi, sign))
+        inverse = self.inverse.with_rows(statistics.gram, Phi, sign, self.statistics.mean)
+        return replace(self, statistics=statistics, inverse=inverse)
 
-    def with_tasks(self, tasks: Array | None, cross: Array) -> OnlineRidge:
+    def with_tasks(self, tasks: Array | None, cross: Array, label_mean: Array | None = None) -> OnlineRidge:
         """Return the model with tasks learnt: see `dyadlearn.growing.statistics.add_tasks`."""
-        return self._tasks_changed(add_tasks(self.statistics, tasks, cross), tasks, 1)
+        return self._tasks_changed(add_tasks(self.statistics, tasks, cross, label_mean), tasks, 1)
 
-    def without_tasks(self, positions: np.ndarray, cross: Array | None = None) -> OnlineRidge:
+    def without_tasks(
+        self, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
+    ) -> OnlineRidge:
         """Return the model with tasks forgotten: see `dyadlearn.growing.statistics.remove_tasks`."""
         tasks = self.statistics.tasks
         gone = None if tasks is None else take_rows(tasks, positions)
-        return self._tasks_changed(remove_tasks(self.statistics, positions, cross), gone, -1)
+        return self._tasks_changed(remove_tasks(self.statistics, positions, cross, label_mean), gone, -1)
 
     def _tasks_changed(self, statistics: Statistics, tasks: Array | None, sign: int) -> OnlineRidge:
-        inverse = None if self.task_inverse is None else self.task_inverse.with_rows(statistics.task_gram, tasks, sign)
+        inverse = self.task_inverse
+        if inverse is not None:
+            inverse = inverse.with_rows(statistics.task_gram, tasks, sign, self.statistics.task_mean)
         return replace(self, statistics=statistics, task_inverse=inverse)
 
     def telling_apart(self, Phi: Array, Y: Array) -> OnlineRidge:
@@ -158,7 +213,7 @@ class OnlineRidge(Stored):
         known, tasks = self.statistics, self.task_inverse
         if known.per_task or tasks is None:
             return self
-        alone = collect(Phi, Y, known.tasks, task_gram=known.task_gram, per_task=True)
+        alone = alike(replace(known, per_task=True), Phi, Y)
         return OnlineRidge.start(alone, self.inverse.alpha, tasks.alpha)
 
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
@@ -171,3 +226,22 @@ class OnlineRidge(Stored):
         if inverse is self.inverse and task_inverse is self.task_inverse:
             return self  # with whatever it has computed
         return replace(self, inverse=inverse, task_inverse=task_inverse)
+
+
+def instance_rows(Phi: Array, mean: Array | None, dtype: Any = None) -> Array:
+    """Return what multiplies the coefficients of instances: they themselves (l, d), with a constant (l, d + 2).
+
+    Parameters
+    ----------
+    Phi : array or sparse matrix of shape (l, d)
+    mean : array of shape (2, d) or None
+        That of the statistics.
+    dtype : dtype, default=None
+        What to return them in; None is double precision, in which they are brought about their mean.
+
+    Returns
+    -------
+    array or sparse matrix of shape (l, d) or (l, d + 2)
+    """
+    rows = Phi if mean is None else with_constants(double(Phi), mean)
+    return double(rows) if dtype is None else cast(rows, dtype)

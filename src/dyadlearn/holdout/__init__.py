@@ -16,11 +16,12 @@ from dyadlearn._estimates import pairs_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.holdout.units import Units
 from dyadlearn.pairing.base import MANY_CELLS
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Plan", "Problem", "check_enough_left", "holdout", "plan"]
+__all__ = ["Plan", "Problem", "Units", "check_enough_left", "holdout", "plan"]
 
 
 def holdout(
@@ -108,6 +109,17 @@ class Plan:
             return None
         given = (self.groups, self.task_groups)
         return Folds(self.problem, self.setting, split_folds(self.problem, self.setting, *given, self.splitter))
+
+    @property
+    def units(self) -> Units:
+        """What leaves together: the folds that were cut, or groups."""
+        if self.folds is not None:
+            return self.folds.units
+        m, q = self.problem.Y.shape
+        return Units(
+            None if self.groups is None else group_codes(self.groups, (m,), "groups"),
+            None if self.task_groups is None else group_codes(self.task_groups, (q,), "task_groups"),
+        )
 
     @property
     def swept(self) -> Problem | None:

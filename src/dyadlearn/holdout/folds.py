@@ -18,6 +18,7 @@ from dyadlearn._codes import group_codes
 from dyadlearn._estimates import SideSize
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.holdout.units import Units
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import MANY_CELLS
@@ -64,6 +65,11 @@ class Folds:
         rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
         weights = None if problem.weights is None else take_block(problem.weights, rows, columns)
         return replace(problem, Y=take_block(Y, rows, columns), weights=weights), (rows, columns), test
+
+    @property
+    def units(self) -> Units:
+        """What leaves together."""
+        return Units.of_folds((test for _, _, test in self.parts), self.setting, self.problem.Y.shape)
 
     @property
     def converged(self) -> bool:
@@ -140,12 +146,9 @@ def split_folds(
 
 def fold_groups(cv: Any, setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any) -> list[Any]:
     """Return the folds of instances and of tasks as group labels (m,) and (q,), None for a side that is not cut."""
-    cut, labels = (setting.new_instance, setting.new_task), [np.full(size, -1) for size in shape]
     splits = as_splitter(cv, setting).split_grid(*shape, groups=groups, task_groups=task_groups)
-    for number, (_, test) in enumerate(splits):
-        for axis in range(2):
-            labels[axis][test.any(axis=1 - axis)] = number
-    return [found if used else None for found, used in zip(labels, cut, strict=True)]
+    units = Units.of_folds((test for _, test in splits), setting, shape)
+    return [units.instances, units.tasks]
 
 
 def each_fold(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Iterator[Fold]:

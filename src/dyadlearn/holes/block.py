@@ -40,6 +40,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._rounding import digits_left
 from dyadlearn.holes.operators import GridOperators, common_floor
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
@@ -301,9 +302,9 @@ def leave_one_out_beside_block(
     floor = common_floor(rows, columns)
     check_cells(slack, floor)
     if floor:
-        # A difference is known up to rounding of what it is made of, less well than a sum of squares: six digits must
-        # be left beside that, as in `dyadlearn._rounding.solve_block`.
-        check_cells(slack - 1e7 * sum(completed.shape) * epsilon(completed) * own, 0.0)
+        # A difference is known up to rounding of what it is made of, less well than a sum of squares: digits must be
+        # left beside that, as in `dyadlearn._rounding.solve_block`.
+        check_cells(slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * own, 0.0)
     if operators.prefers_residual or operators.vanishing:
         held_out = completed - operators.residual(completed) / slack
     else:  # where little is kept, 1 − slack carries the digits

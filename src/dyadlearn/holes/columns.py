@@ -40,6 +40,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._rounding import solve_block
+from dyadlearn.holes.operators import inverse_with_border
 from dyadlearn.holes.reduced import check_hidden, reduced
 from dyadlearn.spectrum import Smoother, leverage_error
 
@@ -143,10 +144,15 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         elif found is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
-                inverse, mean = _bordered(inverse, column.labels)
+                inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
             own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
-            fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
-            held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
+            slack = own if column.weights is None else own / column.weights
+            if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
+                # What a border leaves of an inverse is a difference.
+                fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
+            else:
+                fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
+                held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
         else:
             coefficients, solver = found
             fitted = side.spectrum.vectors @ coefficients
@@ -226,8 +232,11 @@ class _Matrices:
         shrinkage, remainder = self._side.shrinkage, self._side.remainder  # f = 1 where λ vanishes
         if not self.has_constant:
             return shrinkage / remainder
-        xp = namespace(shrinkage)
-        return xp.concat([shrinkage[:-1] / remainder[:-1], xp.zeros_like(shrinkage[:1])])
+        xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
+        # Any value will do, for dual parameters sum to zero. That of the least direction leaves the system as regular
+        # as it is without a constant.
+        own = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
+        return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + own])
 
     @cached_property
     def _kernel(self) -> Array:
@@ -287,12 +296,10 @@ def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]
     return dual - ones * means, means
 
 
-def _bordered(inverse: Array, labels: Array) -> tuple[Array, Array]:
-    """Return the inverse (n, n) of a system with a border of ones, but for that, and the constants (p,) of columns."""
-    xp = namespace(inverse)
-    ones = xp.sum(inverse, axis=1)
-    total = xp.sum(ones)
-    return inverse - ones[:, None] * (ones / total)[None, :], (ones @ labels) / total
+def _constants(inverse: Array, labels: Array) -> Array:
+    """Return the constants (p,) of columns, given the inverse (n, n) of their system without a border."""
+    ones = namespace(inverse).sum(inverse, axis=1)
+    return (ones @ labels) / namespace(inverse).sum(ones)
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:

@@ -10,8 +10,16 @@ Without weights the missing cells m solve an equal system, in which they hold wh
 
 .. math:: \mathbf{R}_{mm}\,\mathbf{f}_m = (\mathbf{H}\mathbf{y}_o)_m = -(\mathbf{R}\mathbf{y}_o)_m .
 
-Either is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays (see
-`dyadlearn.holes.deflation`), or directly where few cells are missing.
+A free mean :math:`\mu` is a border of the first system,
+
+.. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
+          \mathbf{1}^\top\mathbf{a} = 0, \qquad \mathbf{F} = \mathbf{P}_{\cdot o}\mathbf{a} + \mu,
+
+which is solved for parameters that sum to zero; the second one knows it from :math:`\mathbf{R}`. Either way labels are
+centred first: a constant that is added to all of them is added to all predictions, to rounding.
+
+Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays
+(see `dyadlearn.holes.deflation`), or directly where few cells are missing.
 """
 
 from __future__ import annotations
@@ -28,13 +36,13 @@ from scipy import sparse
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
 from dyadlearn._state import Stored
-from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients
+from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients, inner
 from dyadlearn.holes.deflation import Deflation, choose_rank
 from dyadlearn.holes.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["Completion", "complete"]
+__all__ = ["Completion", "centred_labels", "complete", "nothing_observed"]
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
@@ -119,21 +127,41 @@ def complete(
     n_missing = math.prod(Y.shape) - n_observed
     if weights is None and n_missing == 0:
         return Completion(Y, "missing", Solution(xp.zeros_like(Y), 0, 0.0, True))
+    if operators.free_mean and n_observed == 0:
+        raise nothing_observed()
     tol = max(tol, 50 * epsilon(Y))
     if weights is not None and (operators.floor > 0 or operators.ridge == 0 or form == "missing"):
         raise ValueError(
             "Weights say nothing to a model that interpolates: use a larger alpha (and filters that regularise), or "
             "leave sample_weight out."
         )
-    if operators.free_mean and (weights is not None or form == "observed"):
-        raise NotImplementedError("The system of observed cells has no border yet for a mean that is free.")
-    if form is None and operators.free_mean:
-        form = "missing"
     if form is None:
         form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
+    labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     if form == "missing":
-        return _solve_missing(operators, Y, observed, n_missing, rank, start, max_direct, tol, max_iter)
-    return _solve_observed(operators, Y, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
+        found = _solve_missing(operators, labels, observed, n_missing, rank, start, max_direct, tol, max_iter)
+    else:
+        found = _solve_observed(operators, labels, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
+    if not operators.free_mean:
+        return found
+    moved = found.labels + shift
+    return replace(found, labels=moved if weights is not None else xp.where(observed, Y, moved))
+
+
+def nothing_observed() -> ValueError:
+    """Return the error for a grid without labels whose model has a free mean."""
+    return ValueError(
+        "No label is observed, and nothing else determines the grand mean: give labels, or use fit_intercept=False."
+    )
+
+
+def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
+    """Return labels without the mean of those observed, and that mean; what rounding leaves of labels is zero."""
+    xp = namespace(Y)
+    labels = _where(observed, Y)
+    shift = xp.sum(labels) / xp.sum(xp.astype(observed, Y.dtype))
+    rest, level = Y - shift, 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
+    return xp.where(xp.abs(rest) <= level, xp.zeros_like(rest), rest), shift
 
 
 def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, weighted: bool, max_direct: int) -> str:
@@ -286,23 +314,84 @@ def _solve_observed(
     limit = _rank_limit(operators, 4)
     if rank is None:
         rank = choose_rank(operators.remainder, Y.shape, operators.kernel_cost, n_observed, tol, limit)
+    product: Callable[[Array], Array] = cells.product
+    right = cells.root * cells.gather(_where(observed, Y))
+    precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
+    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
+    border = _Border(cells.root) if operators.free_mean else None
+    if border is not None:
+        if precondition is None and weights is not None:
+            # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
+            precondition = partial(_divided, operators.ridge + _mean_kernel(operators) * cells.root**2)
+        product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
+        begin = None if begin is None else border.project(begin)
     found = conjugate_gradients(
-        cells.product,
-        cells.root * cells.gather(_where(observed, Y)),
-        precondition=_observed_preconditioner(operators, cells, min(rank, limit)) if rank else None,
-        start=cells.gather(start.solution.values) if start is not None and start.form == "observed" else None,
+        product,
+        right if border is None else border.project(right),
+        precondition=precondition,
+        start=begin,
         tol=tol,
         max_iter=max_iter,
         norm=operators.ridge + largest(operators.kernel_values) * largest(cells.root) ** 2,
     )
+    if border is not None:
+        found = replace(found, values=border.project(found.values))
     dual = cells.scatter(cells.root * found.values)
     fitted = operators.kernel(dual)
+    if border is not None:
+        fitted += border.share(right - cells.root * cells.gather(fitted))
     if weights is None:
         labels = xp.where(observed, Y, fitted)
     else:
         dual *= operators.ridge
         labels = fitted + dual
     return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
+
+
+def _divided(scale: Array, values: Array) -> Array:
+    return values / scale
+
+
+def _mean_kernel(operators: GridOperators) -> float:
+    """Return the mean of the pairwise kernel of cells with themselves."""
+    total = float(namespace(operators.kernel_values).sum(operators.kernel_values))
+    return total / math.prod(side.n_rows for side in operators.grid_spectra)
+
+
+class _Border:
+    r"""Keeps unknowns orthogonal to the roots r of the weights, so that the dual parameters sum to zero.
+
+    With :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system
+    :math:`\mathbf{A}` becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse
+    :math:`\mathbf{M}` one of that: :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
+    """
+
+    def __init__(self, root: Array) -> None:
+        self.root, self.square = root, inner(root, root)
+
+    def share(self, values: Array) -> float:
+        """Return the multiple of r that is nearest to values."""
+        return inner(self.root, values) / self.square
+
+    def project(self, values: Array) -> Array:
+        """Return what is left of values without it."""
+        return values - self.root * self.share(values)
+
+    def around(self, product: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """Return a product with unknowns that are orthogonal to r, made so as well."""
+        return lambda values: self.project(product(values))
+
+    def beside(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """Return the inverse under the border."""
+        along = inverse(self.root)
+        square = inner(self.root, along)
+
+        def bordered(values: Array) -> Array:
+            found = inverse(values)
+            found -= along * (inner(along, values) / square)
+            return self.project(found)
+
+        return bordered
 
 
 def _sampling_pays(operators: GridOperators, Y: Array, n_observed: int) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from dyadlearn._array import Array, epsilon, namespace
 from dyadlearn._state import Stored
 
-__all__ = ["Solution", "conjugate_gradients"]
+__all__ = ["Solution", "conjugate_gradients", "inner"]
 
 Operator = Callable[[Array], Array]
 
@@ -109,11 +109,11 @@ def _iterate(
     xp = namespace(residual)
     improved = residual if precondition is None else precondition(residual)
     direction = xp.asarray(improved, copy=True)
-    product = _inner(residual, improved)
+    product = inner(residual, improved)
     del improved  # arrays as large as the grid are let go as soon as they may
     for n_iter in range(1, max_iter + 1):
         image = operator(direction)
-        curvature = _inner(direction, image)
+        curvature = inner(direction, image)
         if curvature <= 0:  # only by rounding: nothing more can be gained in this direction
             return n_iter
         step = product / curvature
@@ -124,17 +124,18 @@ def _iterate(
         if _norm(residual) <= goal:
             return n_iter
         improved = residual if precondition is None else precondition(residual)
-        previous, product = product, _inner(residual, improved)
+        previous, product = product, inner(residual, improved)
         direction *= product / previous
         direction += improved
         del improved
     return max_iter
 
 
-def _inner(left: Array, right: Array) -> float:
+def inner(left: Array, right: Array) -> float:
+    """Return the sum of products of the entries of two arrays."""
     xp = namespace(left)
     return float(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
 
 
 def _norm(array: Array) -> float:
-    return math.sqrt(_inner(array, array))
+    return math.sqrt(inner(array, array))

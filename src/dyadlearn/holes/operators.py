@@ -12,7 +12,8 @@ mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top
 :math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
 `remainder`) are those of :math:`\mathbf{P}` alone. Missing cells hold what the model puts there, as ever; the system
 of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
-:math:`\mathbf{1}^\top\mathbf{a} = 0`.
+:math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
+them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_block, take_rows, to_numpy
+from dyadlearn._array import Array, namespace, take_block, take_rows, to_numpy, with_diagonal
 from dyadlearn.spectrum import Smoother, Spectrum, slack_floor
 from dyadlearn.vectrick import sandwich
 
@@ -32,6 +33,7 @@ __all__ = [
     "between",
     "common_floor",
     "interpolation_floor",
+    "inverse_with_border",
     "rotated_block",
     "rotated_product",
     "rotation_cost",
@@ -104,6 +106,9 @@ class GridOperators(Protocol):
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
 
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return a part of the kernel between some cells (n, n), and a border of it, see `inverse_with_border`."""
+
 
 class SideProduct:
     r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
@@ -165,10 +170,38 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     return take_block(block(distinct), place, place)
 
 
+def inverse_with_border(inverse: Array, border: Array | None = None, penalties: Array | None = None) -> Array:
+    r"""Return the inverse (n, n) of a system with a border, but for that, given the inverse without it.
+
+    .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
+              \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}
+
+    Parameters
+    ----------
+    inverse : array of shape (n, n)
+        Q.
+    border : array of shape (n, r), default=None
+        Directions Φ that are no part of the system; None is ones.
+    penalties : array of shape (r,), default=None
+        d, what holds each of them; None is nothing.
+    """
+    xp = namespace(inverse)
+    border = xp.ones_like(inverse[:, :1]) if border is None else border
+    along = inverse @ border
+    system = border.T @ along
+    if penalties is not None:
+        system = with_diagonal(system, xp.linalg.diagonal(system) + penalties)
+    return inverse - along @ xp.linalg.solve(system, along.T)
+
+
 def common_floor(*sides: Smoother) -> float:
-    """Return what slacks of pairs must exceed: they vanish only if those of every side do."""
+    """Return what slacks of pairs must exceed: they vanish only if those of every side do.
+
+    What a side keeps whole it keeps beside a constant of the other side too. A free mean alone is no such thing: any
+    cell that stays determines it.
+    """
     floors = [side.slack_floor for side in sides]
-    return max(floors) if all(floors) else 0.0
+    return max(floors) if all(side.slack_floor or side.spectrum.has_free_constant for side in sides) else 0.0
 
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:

@@ -15,8 +15,8 @@ and the residual operator of the rows that stay is the Schur complement
 So a side under any filter is ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge of one. For Tikhonov's
 filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side is one that is fitted again. Directions that the
 filter keeps whole, :math:`1-f = 0`, have no value in this kernel: they carry no penalty, and the others are taken
-orthogonal to them. With weights w of the rows that stay, the same holds of
-:math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and of labels multiplied by :math:`\sqrt{w}`.
+orthogonal to them. A free constant is one of these, and stays what it is. With weights w of the rows that stay, the
+same holds of :math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and of labels multiplied by :math:`\sqrt{w}`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     Returns
     -------
     Smoother
-        Of p rows; with weights, of labels that were multiplied by their roots. Of its eigenvalues only the gap
-        between directions that are kept whole and others is that of the side.
+        Of p rows; with weights, of labels that were multiplied by their roots, and so was a free constant. Of its
+        eigenvalues only the gap between directions that are kept whole and others is that of the side.
 
     Raises
     ------
@@ -71,8 +71,9 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     xp, vanishing = namespace(side.shrinkage), side.contrast is not None
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
-    is_whole = _whole(side)
-    whole, others = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+    is_whole, constant = _whole(side), side.spectrum.constant if side.spectrum.has_free_constant else None
+    # A free constant, the last direction, comes first: what else is kept whole is taken orthogonal to it.
+    whole, others = np.flatnonzero(is_whole)[::-1], np.flatnonzero(~is_whole)
     # From the largest to the smallest: in the other order small singular values drown in the rounding of large ones.
     others = others[np.argsort(to_numpy(side.remainder)[others])]
     own = take_rows(side.spectrum.vectors, rows)
@@ -80,17 +81,18 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     shares = take_rows(side.shrinkage, others) / take_rows(side.remainder, others)
     factor = xp.concat([take_rows(own.T, whole).T, take_rows(own.T, others).T * shares**0.5], axis=1)
     orthogonal, triangle = xp.linalg.qr(factor, mode="reduced")
-    r = whole.size
+    r, first = whole.size, int(constant is not None)
     turned, roots, _ = svd(triangle[r:, r:])
-    vectors = xp.concat([orthogonal[:, :r], orthogonal[:, r:] @ turned], axis=1)
-    squares = roots**2
-    free = xp.ones_like(vectors[0, :r])
+    vectors = xp.concat([orthogonal[:, first:r], orthogonal[:, r:] @ turned, orthogonal[:, :first]], axis=1)
+    squares, last = roots**2, xp.zeros_like(vectors[0, :first])
+    free = xp.ones_like(vectors[0, first:r])
     if vanishing:
-        spectrum = Spectrum(squares, rows.size, None, vectors)
+        spectrum = Spectrum(xp.concat([squares, last]), rows.size, None, vectors, None, constant)
         return spectrum.smoother(Tabulated(xp.ones_like(squares), xp.zeros_like(squares), 1.0 / squares), 0.0)
-    values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(squares)]) if r else squares
+    values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(squares)]) if free.shape[0] else squares
     filter = Tabulated(xp.concat([free, squares / (1.0 + squares)]), xp.concat([0.0 * free, 1.0 / (1.0 + squares)]))
-    return Spectrum(values, rows.size, None, vectors).smoother(filter, side.alpha)
+    spectrum = Spectrum(xp.concat([values, last]), rows.size, None, vectors, None, constant)
+    return spectrum.smoother(filter, side.alpha)
 
 
 def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
@@ -126,7 +128,7 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     """
     side, xp = side.scaled(), namespace(labels)
     hidden = without(rows, side.spectrum.n_rows)
-    if not rows.size:
+    if not rows.size and not side.spectrum.has_free_constant:
         return zeros((hidden.size, labels.shape[1]), labels)
     check_hidden(side, hidden)
     weights = -side.remainder if side.prefers_residual else side.shrinkage
@@ -163,6 +165,6 @@ def _whole(side: Smoother) -> np.ndarray:
 
 def _gap(side: Smoother, is_whole: np.ndarray) -> float:
     """Return the gap between eigenvalues that are kept whole and the others, over the largest."""
-    values = to_numpy(side.spectrum.values)
+    values, is_whole = to_numpy(side.spectrum.penalised), is_whole[: side.spectrum.penalised.shape[0]]
     below = values[~is_whole].max() if not is_whole.all() else 0.0
     return float((values[is_whole].min() - below) / values.max())

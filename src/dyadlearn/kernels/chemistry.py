@@ -130,8 +130,8 @@ class MorganFingerprints(TextFeatures):
     >>> Y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     >>> model = model.fit(["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1"], Y)
     >>> model.predict(["CCCCO", "CCc1ccccc1"]).round(1)
-    array([[0.6, 0. ],
-           [0.2, 0.4]])
+    array([[0.8, 0.2],
+           [0.4, 0.6]])
     """
 
     def __init__(self, radius: int = 2, n_bits: int = 2048, counts: bool = False, n_jobs: int | None = None) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import check_kernel, gram
+from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite
 
 __all__ = ["Product", "Sum", "normalize", "weighted_product", "weighted_sum"]
@@ -148,6 +148,12 @@ class _Combination(Stored, stored=False):
             kernel, params = _split(member)
             yield gram(A, B, kernel=kernel, params=params)
 
+    def _diagonals(self, A: Array) -> Iterator[Array]:
+        """Yield k(a, a) of every row as a column (n, 1), of one kernel after the other."""
+        for member in self.kernels:
+            kernel, params = _split(member)
+            yield gram_diagonal(A, kernel=kernel, params=params)[:, None]
+
 
 @dataclass(frozen=True)
 class Sum(_Combination):
@@ -175,6 +181,10 @@ class Sum(_Combination):
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
         return _sum(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+
+    def diagonal(self, A: Array) -> Array:
+        """Return k(a, a) of every row, shape (n,)."""
+        return _sum(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 @dataclass(frozen=True)
@@ -204,6 +214,10 @@ class Product(_Combination):
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
         return _product(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+
+    def diagonal(self, A: Array) -> Array:
+        """Return k(a, a) of every row, shape (n,)."""
+        return _product(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 def _split(member: Any) -> tuple[Any, Any]:

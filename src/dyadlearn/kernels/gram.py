@@ -9,11 +9,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-__all__ = ["KERNELS", "check_kernel", "gram", "kernel_names", "named"]
+__all__ = ["KERNELS", "check_kernel", "gram", "gram_diagonal", "kernel_names", "named"]
 
 # A name, or what computes the whole block kernel(A, B, **params).
 Kernel = str | Callable[..., Any]
@@ -21,17 +30,26 @@ Kernel = str | Callable[..., Any]
 #: The kernels that have a name for ``kernel="…"``; each enters when it is declared.
 KERNELS: dict[str, Callable[..., Array]] = {}
 
+# What gives k(a, a) of each row, for those that have a shorter way to it than a block.
+_DIAGONALS: dict[str, Callable[..., Array]] = {}
+
+# Where there is none, k(a, a) is read off blocks of this many rows: few values are for nothing, and so are few calls.
+_DIAGONAL_ROWS = 16
+
 _Function = TypeVar("_Function", bound=Callable[..., Array])
 
 
-def named(*names: str) -> Callable[[_Function], _Function]:
+def named(*names: str, diagonal: Callable[..., Array] | None = None) -> Callable[[_Function], _Function]:
     """Return a decorator that gives a kernel its names for ``kernel="…"``.
 
-    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords.
+    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords; ``diagonal(A)``,
+    with the same parameters, returns k(a, a) of every row, for those that can say it at once.
     """
 
     def declare(kernel: _Function) -> _Function:
         KERNELS.update(dict.fromkeys(names, kernel))
+        if diagonal is not None:
+            _DIAGONALS.update(dict.fromkeys(names, diagonal))
         return kernel
 
     return declare
@@ -106,11 +124,60 @@ def gram(
             K = average_transpose(K) if B is None else K
         else:
             K = _called(kernel, A, B, params)
-    if not is_finite(K):
+    return _checked(K, kernel)
+
+
+def gram_diagonal(A: Array, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Array:
+    r"""Compute the kernel of every row with itself, the diagonal of `gram`, without the rest of it.
+
+    .. math:: k_i = k(a_i, a_i)
+
+    It is the prior variance of a Gaussian process at the rows of `A`.
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n, d)
+    kernel, params : as in `gram`
+        A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; for any other, small blocks
+        are computed.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Raises
+    ------
+    KernelError, ValueError
+        As `gram`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import gram_diagonal
+    >>> gram_diagonal(np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]))
+    array([1., 2., 4.])
+    """
+    params = check_kernel(kernel, params)
+    A = A.tocsr() if is_sparse(A) else A if hasattr(A, "shape") else np.asarray(A)
+    shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
+    if not callable(shortcut):
+        blocks = row_blocks(A.shape[0], 1, _DIAGONAL_ROWS)
+        parts = [gram(A[rows, :], kernel=kernel, params=params) for rows in blocks]
+        xp = namespace(parts[0])
+        return xp.concat([xp.linalg.diagonal(part) for part in parts])
+    # A shortcut may have no use for a parameter that the kernel would refuse.
+    gram(A[:1, :], kernel=kernel, params=params)
+    with np.errstate(all="ignore"):
+        return _checked(shortcut(A, **params), kernel)
+
+
+def _checked(values: Array, kernel: Kernel) -> Array:
+    """Return what a kernel computed, if it is finite."""
+    if not is_finite(values):
         raise ValueError(
             f"kernel {_title(kernel)} gave NaN or infinity; check its parameters and the scale of features."
         )
-    return K
+    return values
 
 
 def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -7,14 +7,16 @@ eigenvalues it already has. `repair` puts them together for a matrix on its own.
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
 from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
 from dyadlearn._checks import check_choice
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
 __all__ = [
+    "announced_repair",
     "asymmetry",
     "average_transpose",
     "definiteness_tolerance",
@@ -304,6 +306,46 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
         if psd == "shift":
             values = values - smallest
     return xp.where(values > rank_threshold(values, n, beside), values, xp.zeros_like(values)), smallest
+
+
+def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, gap: float) -> Array:
+    """Make the eigenvalues of a kernel non-negative, and say in one warning what was amiss with it.
+
+    Parameters
+    ----------
+    values, psd, n, name, beside : as in `repaired_values`
+    gap : float
+        How far the matrix was from its transpose, where that is more than rounding; else 0.
+
+    Returns
+    -------
+    array of shape (r,)
+
+    Raises
+    ------
+    KernelError
+        If an eigenvalue is negative under ``psd="error"``, or clipping leaves nothing.
+    """
+    repaired, lowest = repaired_values(values, psd, n, name, beside)
+    flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"] if gap else []
+    if lowest < -definiteness_tolerance(values, n, beside):
+        if largest(repaired) == 0:
+            raise KernelError(
+                f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(values):.3g}, and clipping "
+                "them leaves nothing of it. Entities that are alike have large values in a kernel: give minus the "
+                "matrix, or exp(-D) for distances D."
+            )
+        verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
+        word = "indefinite" if largest(values) > 0 else "negative"
+        flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
+    if flaws:
+        warnings.warn(
+            f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
+            "too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it.",
+            KernelRepairWarning,
+            stacklevel=3,
+        )
+    return repaired
 
 
 def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:

@@ -51,7 +51,40 @@ __all__ = [
 ]
 
 
-@named("tanimoto")
+# --- k(a, a) of every row --------------------------------------------------------------------------
+
+
+def _lengths(A: Array) -> Array:
+    return _square_norms(_prepared(A, None)[0])
+
+
+def _ones(A: Array, **_: Any) -> Array:
+    lengths = _lengths(A)
+    return namespace(lengths).ones_like(lengths)
+
+
+def _zeros(A: Array) -> Array:
+    return 0.0 * _ones(A)
+
+
+def _nonzero(A: Array) -> Array:
+    lengths = _lengths(A)
+    return namespace(lengths).astype(lengths > 0, lengths.dtype)
+
+
+def _polynomial_diagonal(A: Array, *, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> Array:
+    return (_gamma("polynomial", gamma, A) * _lengths(A) + coef0) ** degree
+
+
+def _sigmoid_diagonal(A: Array, *, gamma: float | None = None, coef0: float = 1) -> Array:
+    lengths = _lengths(A)
+    return namespace(lengths).tanh(_gamma("sigmoid", gamma, A) * lengths + coef0)
+
+
+# --- the kernels -----------------------------------------------------------------------------------
+
+
+@named("tanimoto", diagonal=_ones)
 def tanimoto(A: Array, B: Array | None = None) -> Array:
     r"""Tanimoto similarity; for binary vectors it is Jaccard's.
 
@@ -91,7 +124,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     return K
 
 
-@named("minmax")
+@named("minmax", diagonal=_ones)
 def minmax(A: Array, B: Array | None = None) -> Array:
     r"""Min–max similarity (generalised Jaccard) of non-negative vectors such as counts.
 
@@ -133,7 +166,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     return K
 
 
-@named("delta")
+@named("delta", diagonal=_ones)
 def delta(A: Array, B: Array | None = None) -> Array:
     r"""Return 1 where two rows are equal in every feature, 0 elsewhere.
 
@@ -170,7 +203,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
-@named("linear")
+@named("linear", diagonal=_lengths)
 def linear(A: Array, B: Array | None = None) -> Array:
     r"""Inner product.
 
@@ -186,7 +219,7 @@ def linear(A: Array, B: Array | None = None) -> Array:
     return matmul(A, _other(A, B).T)
 
 
-@named("poly", "polynomial")
+@named("poly", "polynomial", diagonal=_polynomial_diagonal)
 def polynomial(
     A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
 ) -> Array:
@@ -208,7 +241,7 @@ def polynomial(
     return K
 
 
-@named("sigmoid")
+@named("sigmoid", diagonal=_sigmoid_diagonal)
 def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coef0: float = 1) -> Array:
     r"""Sigmoid kernel, which is not positive semi-definite in general; `gamma` is 1/d where not given.
 
@@ -226,7 +259,7 @@ def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coe
     return namespace(K).tanh(K)
 
 
-@named("cosine")
+@named("cosine", diagonal=_nonzero)
 def cosine(A: Array, B: Array | None = None) -> Array:
     r"""Cosine of the angle between two vectors; 0 where one of them is zero.
 
@@ -245,7 +278,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     return directions @ (directions if B is None else _directions(B)).T
 
 
-@named("rbf")
+@named("rbf", diagonal=_ones)
 def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Gaussian kernel; `gamma` is 1/d where not given.
 
@@ -276,7 +309,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     return K
 
 
-@named("laplacian")
+@named("laplacian", diagonal=_ones)
 def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Laplacian kernel; `gamma` is 1/d where not given.
 
@@ -295,7 +328,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
 
 
-@named("additive_chi2")
+@named("additive_chi2", diagonal=_zeros)
 def additive_chi2(A: Array, B: Array | None = None) -> Array:
     r"""Additive χ² kernel of non-negative vectors, only conditionally positive definite; 0/0 counts as 0.
 
@@ -310,7 +343,7 @@ def additive_chi2(A: Array, B: Array | None = None) -> Array:
     return _additive_chi2("additive_chi2", A, B)
 
 
-@named("chi2")
+@named("chi2", diagonal=_ones)
 def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
 

@@ -1,8 +1,11 @@
 """How good predictions are: exact, for a grid or a stack of grids, in the average that suits each setting."""
 
-from dyadlearn.metrics.errors import mean_squared_error, r2
-from dyadlearn.metrics.ranks import average_precision, concordance_index, roc_auc
-from dyadlearn.metrics.scorers import PreparedScorer, Scorer, scorer
+from dyadlearn.metrics.concordance import concordance_index
+from dyadlearn.metrics.correlations import pearson, spearman
+from dyadlearn.metrics.errors import mean_absolute_error, mean_squared_error, r2, root_mean_squared_error
+from dyadlearn.metrics.interactions import ic_index
+from dyadlearn.metrics.ranks import average_precision, roc_auc
+from dyadlearn.metrics.scorers import PreparedScorer, Scorer, scorer, scorer_names
 from dyadlearn.metrics.top import enrichment_factor, ndcg_at_k, precision_at_k, recall_at_k
 
 __all__ = [
@@ -11,11 +14,17 @@ __all__ = [
     "average_precision",
     "concordance_index",
     "enrichment_factor",
+    "ic_index",
+    "mean_absolute_error",
     "mean_squared_error",
     "ndcg_at_k",
+    "pearson",
     "precision_at_k",
     "r2",
     "recall_at_k",
     "roc_auc",
+    "root_mean_squared_error",
     "scorer",
+    "scorer_names",
+    "spearman",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -25,9 +26,9 @@ METRICS: dict[str, type[Metric]] = {}
 _AVERAGES = ("micro", "instance", "task")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator wants more work at a time.
-_BLOCK_BYTES, _FOREIGN_BLOCK_BYTES = 2**24, 2**28
+BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
 # The sorted copy, positions and counts that a metric holds for each cell of a block, generously.
-_CELL_BYTES = 64
+CELL_BYTES = 64
 
 
 def as_average(average: str | None, setting: str | Setting | None) -> str:
@@ -160,6 +161,12 @@ class Cells:
         width = share * xp.where(ends[0] > ends[1], ends[0], ends[1])
         return xp.where(xp.isfinite(width), width, xp.zeros_like(width))
 
+    def tied(self, rows: Array, tolerance: float | None) -> Array:
+        """Tell which predictions of sorted rows (s, R, n) tie with the one before, of shape (s, R, n − 1)."""
+        if tolerance == 0:
+            return rows[..., 1:] == rows[..., :-1]
+        return rows[..., 1:] - rows[..., :-1] <= self.tie_width(rows, tolerance)[..., None]
+
 
 def refuse_nan() -> None:
     """Raise the error for predictions that are not numbers."""
@@ -261,6 +268,10 @@ class Metric(ABC):
     needs: ClassVar[str] = "an observed label"
     #: What `scoring` calls it, where greater is better. A name that ends in ``_at_k`` stands for any number too.
     scoring: ClassVar[str]
+    #: Whether predictions that change a little change the score a little, so that it can be refined between values.
+    is_continuous: ClassVar[bool] = False
+    #: Whether a row or column has a score of its own, whatever the others are.
+    is_of_rows: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -300,8 +311,7 @@ class Metric(ABC):
         float, or array of shape (…) for a stack
             With `return_undefined`, a pair of this and an int.
         """
-        scores = self.each(F)
-        mean = namespace(scores).mean(scores, axis=-1)
+        mean = self.combined(self.each(F))
         score = mean if mean.ndim else float(mean)
         return (score, self.n_undefined) if return_undefined else score
 
@@ -318,13 +328,28 @@ class Metric(ABC):
         """
         stack, shape = read_stack(F, self._cells.grid)
         xp = namespace(stack)
-        limit = _FOREIGN_BLOCK_BYTES if is_foreign(stack) else _BLOCK_BYTES
-        grid_bytes = _CELL_BYTES * stack.shape[1] * stack.shape[2]
-        blocks = [self._score(stack[block, ...]) for block in row_blocks(stack.shape[0], grid_bytes, limit)]
+        blocks = [self._score(stack[block, ...]) for block in self._blocks(stack)]
         if not blocks:
             return xp.reshape(self._cells.place(np.empty((0, self.rows.size))), (*shape, self.rows.size))
         scores = blocks[0] if len(blocks) == 1 else xp.concat(blocks)
         return xp.reshape(scores, (*shape, self.rows.size))
+
+    def combined(self, scores: Array) -> Array:
+        """Return one score (…) of those of the rows or columns (…, R): their mean, but for roots."""
+        return namespace(scores).mean(scores, axis=-1)
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What makes scores of mean squared errors over all cells of a complete grid, None where these do not tell.
+
+        Such errors are often known without any predictions.
+        """
+        return None
+
+    def _blocks(self, stack: Array) -> Iterable[slice]:
+        """Return which grids of a stack (s, m, q) are scored together."""
+        limit = FOREIGN_BLOCK_BYTES if is_foreign(stack) else BLOCK_BYTES
+        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], limit)
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,19 @@ from dyadlearn._array import Array, namespace
 from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
 from dyadlearn.settings import Setting
 
-__all__ = ["R2", "NegSquaredLoss", "SquaredLoss", "mean_squared_error", "r2"]
+__all__ = [
+    "R2",
+    "AbsoluteLoss",
+    "NegAbsoluteLoss",
+    "NegRootSquaredLoss",
+    "NegSquaredLoss",
+    "RootSquaredLoss",
+    "SquaredLoss",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "r2",
+    "root_mean_squared_error",
+]
 
 
 def _check_squares(labels: np.ndarray, values: Array) -> None:
@@ -25,39 +39,120 @@ def _check_squares(labels: np.ndarray, values: Array) -> None:
         )
 
 
-class SquaredLoss(Metric):
-    """The mean squared error; see `mean_squared_error`."""
-
-    title = "The mean squared error"
+class Loss(Metric):
+    """What metrics have in common that are sums over the cells of a row of what each is off."""
 
     def _defined(self, cells: Cells) -> np.ndarray:
         return np.asarray(cells.counts > 0)
 
     def _prepare(self) -> None:
         cells = self._cells
-        _check_squares(cells.filled, cells.grid.values)
         self._labels = cells.place(cells.filled)
         self._observed = None if cells.are_complete else cells.place(cells.observed)
         self._divisor = cells.place(cells.counts.astype(np.float64))
+
+    @abstractmethod
+    def _losses(self, gap: Array) -> Array:
+        """Return what a cell contributes, given what it is off."""
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
         gap = self._cells.arrange(F) - self._labels
         if self._observed is not None:
             gap = xp.where(self._observed, gap, xp.zeros_like(gap))
-        score = xp.sum(gap * gap, axis=-1) / self._divisor
+        score = xp.sum(self._losses(gap), axis=-1) / self._divisor
         if bool(xp.any(xp.isnan(score))):
             refuse_nan()
         return score
+
+
+class AbsoluteLoss(Loss):
+    """The mean absolute error; see `mean_absolute_error`."""
+
+    title = "The mean absolute error"
+
+    def _losses(self, gap: Array) -> Array:
+        return namespace(gap).abs(gap)
+
+
+class NegAbsoluteLoss(AbsoluteLoss):
+    """Minus the mean absolute error, so that greater is better."""
+
+    scoring = "neg_mean_absolute_error"
+    is_continuous = True
+
+    def _score(self, F: Array) -> Array:
+        return -super()._score(F)
+
+
+def mean_absolute_error(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the mean absolute error over the observed cells.
+
+    .. math:: \frac1n \sum_i |y_i - f_i|
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells; the mean over the rows; the mean over the columns. They differ only where
+        labels are missing. Rows or columns without an observed label are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import mean_absolute_error
+    >>> Y, F = np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([[1.0, 4.0], [1.0, 9.0]])
+    >>> mean_absolute_error(Y, F, average="instance")
+    1.5
+    """
+    return AbsoluteLoss(Y, average=average, setting=setting)(F, return_undefined)
+
+
+class SquaredLoss(Loss):
+    """The mean squared error; see `mean_squared_error`."""
+
+    title = "The mean squared error"
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        _check_squares(self._cells.filled, self._cells.grid.values)
+
+    def _losses(self, gap: Array) -> Array:
+        return gap * gap
 
 
 class NegSquaredLoss(SquaredLoss):
     """Minus the mean squared error, so that greater is better."""
 
     scoring = "neg_mean_squared_error"
+    is_continuous = True
 
     def _score(self, F: Array) -> Array:
         return -super()._score(F)
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Minus the errors, which are the same in every average of a complete grid."""
+        return np.negative
 
 
 def mean_squared_error(
@@ -102,11 +197,88 @@ def mean_squared_error(
     return SquaredLoss(Y, average=average, setting=setting)(F, return_undefined)
 
 
+class RootSquaredLoss(SquaredLoss):
+    """The root of the mean squared error; see `root_mean_squared_error`."""
+
+    title = "The root mean squared error"
+
+    def _score(self, F: Array) -> Array:
+        return super()._score(F) ** 0.5
+
+    def combined(self, scores: Array) -> Array:
+        """Return the root of the mean square."""
+        return namespace(scores).mean(scores * scores, axis=-1) ** 0.5
+
+
+class NegRootSquaredLoss(RootSquaredLoss):
+    """Minus the root mean squared error, so that greater is better."""
+
+    scoring = "neg_root_mean_squared_error"
+    is_continuous = True
+
+    def _score(self, F: Array) -> Array:
+        return -super()._score(F)
+
+    def combined(self, scores: Array) -> Array:
+        """Return minus the root of the mean square."""
+        return -super().combined(scores)
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Minus the roots of the errors, which are the same in every average of a complete grid."""
+        return lambda errors: -np.sqrt(errors)
+
+
+def root_mean_squared_error(
+    Y: Any,
+    F: Any,
+    *,
+    average: str | None = None,
+    setting: str | Setting | None = None,
+    return_undefined: bool = False,
+) -> Any:
+    r"""Return the root of the mean squared error, which is in the unit of the labels.
+
+    It is the root of `mean_squared_error` in the same average, not a mean of roots: so both choose the same
+    regularisation.
+
+    .. math:: \sqrt{\frac1n \sum_i (y_i - f_i)^2}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells; the root of the mean over the rows; the root of the mean over the columns. They differ
+        only where labels are missing. Rows or columns without an observed label are left out.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import root_mean_squared_error
+    >>> root_mean_squared_error(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 2.0]]))
+    1.0
+    """
+    return RootSquaredLoss(Y, average=average, setting=setting)(F, return_undefined)
+
+
 class R2(SquaredLoss):
     """The coefficient of determination; see `r2`."""
 
     title = "R²"
     scoring = "r2"
+    is_continuous = True
     needs = "two observed labels that differ"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -117,10 +289,19 @@ class R2(SquaredLoss):
         cells = self._cells
         mean = cells.filled.sum(axis=1) / cells.counts
         spread = np.where(cells.observed, cells.labels - mean[:, None], 0)
-        self._divisor = cells.place((spread**2).sum(axis=1))
+        self._spread = (spread**2).sum(axis=1)
+        self._divisor = cells.place(self._spread)
 
     def _score(self, F: Array) -> Array:
         return 1 - super()._score(F)
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """R² of all cells together; that of each row would need the errors of each."""
+        if self._cells.average != "micro":
+            return None
+        per_error = float(self._cells.counts[0] / self._spread[0])
+        return lambda errors: 1 - per_error * errors
 
 
 def r2(

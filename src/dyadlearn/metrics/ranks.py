@@ -1,7 +1,7 @@
 r"""Metrics of the order of the predictions, exact with ties.
 
-All but the concordance index come from two counts for every chosen cell, such as the positives: how many predictions
-of its row are smaller, and how many are not greater. The rows are sorted as plain numbers, which processors do many at
+All come from two counts for every chosen cell, such as the positives: how many predictions of its row are smaller, and
+how many are not greater. The rows are sorted as plain numbers, which processors do many at
 a time, and the few chosen values are found in them by bisection, all at once: nothing is ever sorted by index.
 """
 
@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.labels import distinct_labels, is_binary
+from dyadlearn._array import Array, namespace
+from dyadlearn.labels import distinct_labels
 from dyadlearn.metrics.cells import Cells, Metric
 from dyadlearn.settings import Setting
 
 __all__ = [
     "AveragePrecision",
-    "ConcordanceIndex",
     "OfPositives",
     "Ranked",
     "RocAuc",
     "average_precision",
-    "concordance_index",
+    "positives",
     "roc_auc",
 ]
 
@@ -134,19 +133,24 @@ class Ranked(Metric):
         return xp.sum(self._by_row(values), axis=-1)
 
 
+def positives(cells: Cells, title: str) -> np.ndarray:
+    """Tell which cells (R, n) are of the larger of two labels, refusing for a metric of this title any others."""
+    distinct = distinct_labels(cells.labels[cells.observed])
+    if distinct.size != 2:
+        raise ValueError(
+            f"{title} needs labels of exactly two values, the larger being the positive class; found "
+            f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
+        )
+    return np.asarray(cells.labels == distinct[1])
+
+
 class OfPositives(Ranked):
     """What metrics have in common whose labels are of two values, the larger being the positive class."""
 
     needs = "a positive label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        distinct = distinct_labels(cells.labels[cells.observed])
-        if distinct.size != 2:
-            raise ValueError(
-                f"{self.title} needs labels of exactly two values, the larger being the positive class; found "
-                f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
-            )
-        self._positive = np.asarray(cells.labels == distinct[1])
+        self._positive = positives(cells, self.title)
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
         return np.asarray(self._n_positive > 0)
 
@@ -303,134 +307,3 @@ def average_precision(
     0.9167
     """
     return AveragePrecision(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
-
-
-class ConcordanceIndex(Metric):
-    r"""The concordance index; see `concordance_index`.
-
-    With the ranks of the labels written in the order of the predictions, the pairs in the right order are the pairs
-    that increase. Two ranks compare as their highest differing bit does, so these are counted bit by bit from the
-    highest: each one wins over the zeros before it, then zeros go before ones, which brings equal prefixes together.
-    The places of the ones add up to their wins, the ones before each, and the zeros of other prefixes; the latter
-    two are the same whatever the predictions are, so the sum for the descending order, which has no pair that
-    increases, is exactly this excess.
-    """
-
-    title = "The concordance index"
-    scoring = "concordance_index"
-    needs = "two observed labels that differ"
-
-    def __init__(self, Y: Any, **options: Any) -> None:
-        super().__init__(Y, **options)
-        # With two labels it is the area under the ROC curve, which needs no sorting by index.
-        self._binary = RocAuc(Y, **options) if is_binary(self._cells.grid.values) else None
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return cells.vary
-
-    def _prepare(self) -> None:
-        labels, place = self._cells.labels, self._cells.place
-        order = np.argsort(labels, axis=1)
-        ascending = np.take_along_axis(labels, order, axis=1)
-        steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1)
-        sorted_ranks = np.concatenate([np.zeros_like(steps[:, :1]), steps], axis=1)
-        # What is not observed has the lowest rank and, by its NaN, the last place: it increases nothing.
-        sorted_ranks[np.isnan(ascending)] = 0
-        ranks = np.empty_like(sorted_ranks)
-        np.put_along_axis(ranks, order, sorted_ranks, axis=1)
-        self._ranks = place(ranks)
-        self._highest = int(ranks.max())
-        self._excess = self._increasing(place(-np.sort(-ranks, axis=1))[None, :, :])
-        self._pairs = self._increasing(place(sorted_ranks)[None, :, :]) - self._excess
-
-    def _score(self, F: Array) -> Array:
-        if self._binary is not None:
-            return self._binary._score(F)
-        xp = namespace(F)
-        rows = self._cells.arrange(F)
-        order = xp.argsort(rows, axis=-1, stable=False)
-        rows = _take_along_rows(rows, order)
-        self._cells.check_last(rows)
-        ranks = _take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
-        if self._tie_tolerance == 0:
-            tied = rows[..., 1:] == rows[..., :-1]
-        else:
-            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_tolerance)[..., None]
-        if bool(xp.any(tied)):
-            # Half of a tied pair is right: count it as right, then as wrong.
-            runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (self._highest + 1)
-            right = xp.sort(runs + ranks, axis=-1) - runs
-            wrong = self._highest - (xp.sort(runs + (self._highest - ranks), axis=-1) - runs)
-            twice = self._increasing(right) + self._increasing(wrong)
-        else:
-            twice = 2 * self._increasing(ranks)
-        won = twice - 2 * self._excess
-        return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
-
-    def _increasing(self, ranks: Array) -> Array:
-        """Return for ranks (s, R, n) the number of increasing pairs of each row (s, R), plus an excess of its own."""
-        xp = namespace(ranks)
-        total, places = xp.zeros_like(ranks[..., 0]), self._cells.place(np.arange(ranks.shape[-1]))
-        for bit in reversed(range(self._highest.bit_length())):
-            one = (ranks >> bit) & 1
-            total = total + xp.sum(one * places, axis=-1)
-            if bit:
-                ranks = _take_along_rows(ranks, xp.argsort(xp.astype(one, xp.uint8), axis=-1, stable=True))
-        return total
-
-
-def concordance_index(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
-    r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
-
-    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
-    it is the area under the ROC curve.
-
-    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
-        in the same column, then the mean over the columns. Those of equal labels only are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import concordance_index
-    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
-    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
-    0.7
-    """
-    return ConcordanceIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
-
-
-def _take_along_rows(rows: Array, order: Array) -> Array:
-    """Reorder each row of (s, R, n) by its own order."""
-    xp = namespace(rows)
-    s, R, n = rows.shape
-    start = as_array_of(np.arange(s * R).reshape(s, R, 1) * n, rows)
-    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)

@@ -15,10 +15,11 @@ from dyadlearn._array import as_array_of, namespace, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import is_binary, read_labels
+from dyadlearn.metrics import borrowed
 from dyadlearn.metrics.cells import METRICS, Metric, as_average, read_stack
 from dyadlearn.settings import Setting
 
-__all__ = ["PreparedScorer", "Scorer", "scorer", "usual_scoring"]
+__all__ = ["PreparedScorer", "Scorer", "scorer", "scorer_names", "usual_scoring"]
 
 
 class PreparedScorer(Protocol):
@@ -27,6 +28,10 @@ class PreparedScorer(Protocol):
     @property
     def n_undefined(self) -> int:
         """The number of rows or columns that are left out because the score is undefined there."""
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What makes scores of mean squared errors over all cells of a complete grid; None where these do not tell."""
 
     def __call__(self, F: Any) -> Any:
         """Return a float, or an array of shape (…) for a stack."""
@@ -39,6 +44,7 @@ class _GridByGrid:
     function: Callable[[Any, Any], float]
     grid: Table
     n_undefined: int = 0
+    of_squared_errors: None = None
 
     def __call__(self, F: Any) -> Any:
         stack, shape = read_stack(F, self.grid)
@@ -88,6 +94,19 @@ class Scorer(Stored):
         """Return the scorer of a named metric."""
         return scorer(state["name"], **state["options"])
 
+    @property
+    def is_continuous(self) -> bool:
+        """Whether predictions that change a little change the score a little, as far as it is known."""
+        return bool(getattr(self.metric, "is_continuous", False))
+
+    def check_continuous(self) -> None:
+        """Refuse to refine regularisations by a score that is not known to be continuous."""
+        if not self.is_continuous:
+            raise ValueError(
+                f'alphas="auto" searches a smooth objective, which {self.name} is not known to be: give alphas as '
+                f"numbers, or take one of {', '.join(scorer_names(continuous=True))}."
+            )
+
     def prepare(
         self,
         Y: Any,
@@ -133,13 +152,14 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     Parameters
     ----------
     scoring : str, callable or Scorer
-        The name of a metric, such as ``"roc_auc"``, ``"average_precision"``, ``"concordance_index"``,
-        ``"neg_mean_squared_error"``, ``"r2"``, ``"enrichment_factor"``, or ``"precision_at_10"``, ``"recall_at_10"``,
-        ``"ndcg_at_10"`` with any number; or a function of labels and predictions, both of shape (m, q), greater being
-        better.
+        The name of a metric, one of `scorer_names`, with any number for k, as in ``"precision_at_10"``; or a function
+        of labels and predictions, both of shape (m, q), greater being better. Names and scorers of scikit-learn are
+        taken too if they judge numbers, such as ``"neg_median_absolute_error"`` or what ``make_scorer`` made of a
+        metric of two vectors: they are applied to the observed cells in the average of the setting, row by row where
+        that is wanted. A scorer of what this library has too is that of this library.
     **options
         Parameters of a metric that is named: ``k`` for ``"precision_at_k"`` and its kin, ``fraction``
-        for ``"enrichment_factor"``.
+        for ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``.
 
     Returns
     -------
@@ -163,13 +183,23 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
+    if borrowed.is_borrowable(scoring):
+        return _borrowed(scoring)
     if not _takes_two(scoring):
         raise TypeError(
-            f"scoring must be a name, such as 'r2', or a function of labels and predictions (Y, F), but {scoring!r} "
-            "cannot be called with two grids. A scorer of scikit-learn, which wants (estimator, X, y), is given as the "
-            "metric that it was made of, with a minus for an error: scoring=lambda Y, F: -mean_absolute_error(Y, F)."
+            f"scoring must be a name, such as 'r2', a scorer of scikit-learn, or a function of labels and predictions "
+            f"(Y, F), but {scoring!r} cannot be called with two grids."
         )
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
+
+
+def _borrowed(scoring: Any) -> Scorer:
+    """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
+    borrowed.judged(scoring)
+    name = scoring if isinstance(scoring, str) else borrowed.name_of(scoring)
+    if name is None:
+        return Scorer(borrowed.title_of(scoring), borrowed.Borrowed, {"scorer": scoring})
+    return _named(name, {}) if name in METRICS else Scorer(name, borrowed.Borrowed, {"scorer": name})
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
@@ -192,6 +222,11 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     judge, q = scorer(scoring), Y.shape[1]
     if isinstance(judge.metric, type):
         metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
+        if not metric.is_of_rows:
+            raise ValueError(
+                f"{judge.name} compares tasks with each other, so that no task has a score of its own: take another "
+                "scoring, such as 'concordance_index', or one regularisation for all tasks."
+            )
 
         def by_metric(F: Any) -> np.ndarray:
             scores = np.full(q, np.nan)
@@ -216,6 +251,30 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     return by_function
 
 
+def scorer_names(*, continuous: bool = False) -> list[str]:
+    """Return the names of all metrics of this library that `scoring` takes, in order.
+
+    Parameters
+    ----------
+    continuous : bool, default=False
+        Only those that change a little where the predictions do, for ``alphas="auto"``.
+
+    Returns
+    -------
+    list of str
+        In those that end in ``_at_k`` k stands for any number.
+
+    Examples
+    --------
+    >>> from dyadlearn.metrics import scorer_names
+    >>> "roc_auc" in scorer_names(), "precision_at_k" in scorer_names()
+    (True, True)
+    >>> scorer_names(continuous=True)[-2:]
+    ['pearson', 'r2']
+    """
+    return sorted(name for name, metric in METRICS.items() if metric.is_continuous or not continuous)
+
+
 def usual_scoring(Y: Any) -> str:
     """Return what is usually asked of labels (m, q), where nothing was said: ranks of two values, errors of more."""
     return "roc_auc" if is_binary(Y) else "neg_mean_squared_error"
@@ -226,12 +285,20 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
+    if known not in METRICS and name in borrowed.names():
+        if options.keys() - {"scorer"}:
+            raise TypeError(f"Only metrics of this library take options, found {', '.join(options)} with {name!r}.")
+        return _borrowed(name)
     if known not in METRICS:
-        names = sorted(METRICS)
+        names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
-        close = difflib.get_close_matches(name, names + numbered, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(names)}, or a function.{hint}")
+        close = difflib.get_close_matches(name, list(dict.fromkeys([*names, *numbered, *borrowed.names()])))
+        meant = next((each for each in close if each not in borrowed.names() or borrowed.judges_numbers(each)), None)
+        hint = "" if meant is None else f" Did you mean {meant!r}?"
+        raise ValueError(
+            f"Unknown scoring {name!r}: expected one of {', '.join(names)}, a name or scorer of scikit-learn for "
+            f"regression, or a function.{hint}"
+        )
     metric = METRICS[known]
     wants_k = [p for p in inspect.signature(metric).parameters.values() if p.name == "k" and p.default is p.empty]
     if wants_k and "k" not in options:

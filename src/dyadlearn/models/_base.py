@@ -21,7 +21,8 @@ from dyadlearn._checks import (
 )
 from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import Problem, Units, holdout
+from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels, symmetric_grid
 from dyadlearn.models._inputs import (
@@ -217,6 +218,7 @@ class PairwiseRidge(PairModel, stored=False):
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
         self._completion = None if problem.is_complete else problem.complete(self._completion)
+        warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
         return self
@@ -321,7 +323,8 @@ class PairwiseRidge(PairModel, stored=False):
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            In the form the labels came in.
+            In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
+            to take its constant from.
 
         Raises
         ------
@@ -332,10 +335,12 @@ class PairwiseRidge(PairModel, stored=False):
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
-        return grid.restore(self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells))
+        held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
+        warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
+        return grid.restore(held_out)
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
-        """Return the held-out predictions (m, q) that the model keeps of a setting, and how they were made."""
+    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
+        """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None
 
     def _held_out(self, setting: Setting, **labels: Any) -> Array:

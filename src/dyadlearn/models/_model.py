@@ -157,7 +157,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         >>> from dyadlearn import IndependentTaskRidge
         >>> model = IndependentTaskRidge(alpha=1.0).fit(np.eye(2), np.array([[2.0, 4.0], [6.0, 8.0]]))
         >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
-        array([2., 3.])
+        array([5., 5.])
         """
         check_is_fitted(self)
         instances, rows = self._instance_rows(X)
@@ -181,7 +181,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         X, tasks : as in `predict`
         y : array, frame or series of shape (a, b)
             True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
-            NaN do not count, and neither do tasks of fewer than two labels.
+            NaN do not count, and neither do tasks of fewer than two labels, nor those that have no predictions.
         sample_weight : array of shape (a,), default=None
             Weights of the instances.
 
@@ -201,6 +201,8 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
         values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
         sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
+        # A task that had no label to take its constant from says nothing, as was told when it was fitted.
+        values = np.where(np.isnan(F).all(axis=0), np.nan, values)
         values, F = in_range(values, F)
         observed = ~np.isnan(values)
         if observed.all():

@@ -7,8 +7,9 @@ from typing import Any, Self
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import Side
-from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
+from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairNetwork, TwoStep
 
 __all__ = ["IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge"]
 
@@ -34,7 +35,8 @@ class IndependentTaskRidge(PairwiseRidge):
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
         Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for
-        labels whose zero means something.
+        labels whose zero means something. A task without any label has no constant: its predictions are NaN, and
+        labels that nothing is predicted for once they are left out are not scored; `NoLabelWarning` says which.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
 
@@ -160,7 +162,7 @@ class TwoStepRidge(PairwiseRidge):
     >>> kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
     >>> model = TwoStepRidge(alpha=1.0, task_alpha=1.0, **kernels).fit(K, np.array([[101.0, 100], [100, 101]]), tasks=G)
     >>> model.predict([[0.0, 1.0]], tasks=[[0.0, 1.0]])
-    array([[100.5625]])
+    array([[100.625]])
     """
 
     def __init__(
@@ -240,7 +242,7 @@ class TwoStepRidge(PairwiseRidge):
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
-class KroneckerRidge(PairwiseRidge):
+class KroneckerRidge(ProcessRidge):
     r"""Kernel ridge regression on pairs, with the product of both kernels.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -269,6 +271,11 @@ class KroneckerRidge(PairwiseRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
         iterations after which they give up with a `ConvergenceWarning`.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, whose nodes are instances and tasks at once: Y is square and equal to its transpose, or to minus
+        its transpose. `X` describes the nodes, `tasks` is not given, and the kernel between edges is
+        :math:`[k(u,u')k(v,v') \pm k(u,v')k(v,u')]/2`. Hold-out takes edges (A) and vertices (B and C) out of both
+        sides; D is refused, and so are groups and folds.
 
     Attributes
     ----------
@@ -284,6 +291,8 @@ class KroneckerRidge(PairwiseRidge):
         Iterations of the solver; 1 for a closed form.
     residual_ : float
         Relative residual of the solved system; 0 for a closed form.
+    scale_ : float
+        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
@@ -301,6 +310,7 @@ class KroneckerRidge(PairwiseRidge):
     """
 
     _coupled = Kronecker
+    _network = PairNetwork
 
     def __init__(
         self,
@@ -314,6 +324,7 @@ class KroneckerRidge(PairwiseRidge):
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        symmetry: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -324,12 +335,12 @@ class KroneckerRidge(PairwiseRidge):
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
-
-    def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
-        # The model of pairs does not know a constant yet.
-        return {} if has_tasks else super()._wanted_of_sides(has_tasks)
+        self.symmetry = symmetry
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:
             return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        return Kronecker(side.spectrum, task_side.spectrum, alpha, free_mean=side.spec.constant is not None)
+        free_mean = side.spec.constant is not None
+        if self.symmetry is not None:
+            return PairNetwork.of(side.spectrum, alpha, self._sign, free_mean=free_mean)
+        return Kronecker(side.spectrum, task_side.spectrum, alpha, free_mean=free_mean)

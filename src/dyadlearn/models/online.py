@@ -8,48 +8,36 @@ from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_same_library, check_whole
-from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn._array import Array, cast, copied, take_rows
+from dyadlearn._checks import check_alphas, check_choice, check_flag, check_same_library, check_whole
+from dyadlearn._tables import Table
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.knowledge import Knowledge, Reservoir
-from dyadlearn.growing.statistics import Statistics, check_room, collect, digits_lost, double, equal_features
+from dyadlearn.growing.statistics import check_room, collect, digits_lost, equal_features
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.labels import read_labels
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
+from dyadlearn.models._growing import LINEAR, GrowingModel
 from dyadlearn.models._inputs import (
-    align_side,
-    check_labels_given,
-    check_orientation,
     check_sizes,
-    checked_tasks,
-    is_fitted,
-    mapped,
     positions,
-    unwrap_tasks,
     working_dtype,
 )
-from dyadlearn.models._model import PairModel, all_or_nothing
-from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.models._model import all_or_nothing
+from dyadlearn.models._side import check_rows
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["OnlineTwoStepRidge"]
-
-# The sides are linear in their features.
-_LINEAR = KernelSpec("linear", None, "error")
 
 #: How much of what is left may be rounding of what was forgotten, before that is said.
 _LOST = 1e-8
 
 
-class OnlineTwoStepRidge(PairModel):
+class OnlineTwoStepRidge(GrowingModel):
     r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
@@ -59,12 +47,26 @@ class OnlineTwoStepRidge(PairModel):
     Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
     fitted on what it has learnt and not forgotten. It keeps the statistics in the middle of the formula, whose size
     does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of the instances and r of
-    the q tasks, without features of the tasks d² + d·q. There is no intercept: add a constant feature.
+    the q tasks, without features of the tasks d² + d·q.
+
+    With an intercept, which is the default, the features of both sides are those about their means, and constants
+    beside them are not regularised: predictions are
+
+    .. math:: \mu + (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{a} +
+              \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
+              (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
+
+    with means that move with the data. Offsets of features and of labels, however large, cost no digits.
 
     Parameters
     ----------
     alpha, task_alpha : float, default=1.0
         Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks.
+    fit_intercept : bool, default=True
+        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
+        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both; without features of
+        the tasks each task has a constant of its own. False is the model of the paper, for labels whose zero means
+        something. It counts from the next `fit`.
     feature_map, task_feature_map : transformer, default=None
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
         `CanonicalProjection` or any of scikit-learn's, such as `Nystroem`. One that is fitted is used as it is; of any
@@ -87,7 +89,10 @@ class OnlineTwoStepRidge(PairModel):
     Attributes
     ----------
     coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
-        The parameters W.
+        The parameters W, of features as they come.
+    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
+        Grand mean and main effects: see `intercept_`. Without features of the tasks there is an intercept for each of
+        them, shape (q,) or a float.
     n_seen_, n_tasks_ : int
         Number of instances and of tasks that are learnt and not forgotten.
     n_pending_tasks_ : int
@@ -121,12 +126,8 @@ class OnlineTwoStepRidge(PairModel):
     >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
     """
 
-    grows = True
     _tasks_remedy = "fit it with tasks=, the features of the tasks."
 
-    _learnt: Knowledge
-    feature_map_: Any
-    task_feature_map_: Any
     landscape_: np.ndarray
 
     def __init__(
@@ -134,6 +135,7 @@ class OnlineTwoStepRidge(PairModel):
         alpha: float = 1.0,
         task_alpha: float = 1.0,
         *,
+        fit_intercept: bool = True,
         feature_map: Any = None,
         task_feature_map: Any = None,
         solver: str = "auto",
@@ -145,6 +147,7 @@ class OnlineTwoStepRidge(PairModel):
     ) -> None:
         self.alpha = alpha
         self.task_alpha = task_alpha
+        self.fit_intercept = fit_intercept
         self.feature_map = feature_map
         self.task_feature_map = task_feature_map
         self.solver = solver
@@ -180,7 +183,7 @@ class OnlineTwoStepRidge(PairModel):
             task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
                 table = self._read_tasks(tasks, grid.column_ids)
-                task_rows = check_rows(table.values, _LINEAR, "tasks")
+                task_rows = check_rows(table.values, LINEAR, "tasks")
                 task_ids, task_names = table.row_ids, table.column_ids
             check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
@@ -188,7 +191,7 @@ class OnlineTwoStepRidge(PairModel):
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
             check_room(Phi, grid.values, None if self.keep_tasks else Psi)
-            statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks)
+            statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks, constant=bool(self.fit_intercept))
             self._learnt = Knowledge(
                 OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
@@ -361,6 +364,11 @@ class OnlineTwoStepRidge(PairModel):
         """Return what is known, under the regularisation that is set now."""
         check_is_fitted(self)
         self._check_params()
+        if bool(self.fit_intercept) != self.statistics_.has_constant:
+            raise ValueError(
+                f"The model was fitted with fit_intercept={self.statistics_.has_constant}, and what it keeps of its "
+                "data serves nothing else: set it back, or fit the model anew."
+            )
         return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
 
     def _solve(self) -> Self:
@@ -371,26 +379,43 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def coef_(self) -> Array:
-        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,)."""
+        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
         check_is_fitted(self)
-        coef = self._expansion().values
-        return coef if self._knows_tasks else self._in_form(coef)
+        interactions = self._learnt.model.effects[0]
+        return self._as_learnt(interactions if self._knows_tasks else self._in_form(interactions))
 
     @property
-    def statistics_(self) -> Statistics:
-        """What is known of the data."""
+    def intercept_(self) -> Any:
+        """What is predicted where every feature is zero: a number, or (q,) without features of the tasks.
+
+        With x and t the features of an instance and a task, mapped if there are feature maps, a prediction is
+        ``x @ coef_ @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without features of the tasks it is
+        ``x @ coef_ + intercept_``.
+        """
         check_is_fitted(self)
-        return self._learnt.model.statistics
+        constants = self._learnt.model.effects[3]
+        if constants is None:
+            return 0.0
+        return float(constants[0]) if self._knows_tasks or self._is_vector else self._as_learnt(constants)
 
     @property
-    def n_seen_(self) -> int:
-        """Number of instances that are learnt and not forgotten."""
-        return self.statistics_.n_rows
+    def instance_coef_(self) -> Array:
+        """Main effects (d,) of instances: what they add whatever the task, see `intercept_`."""
+        return self._main_effects("instance_coef_", 1)
 
     @property
-    def n_tasks_(self) -> int:
-        """Number of tasks that are learnt and not forgotten."""
-        return self.statistics_.n_tasks
+    def task_coef_(self) -> Array:
+        """Main effects (r,) of tasks: what they add whatever the instance, see `intercept_`."""
+        return self._main_effects("task_coef_", 2)
+
+    def _main_effects(self, name: str, place: int) -> Array:
+        check_is_fitted(self)
+        if not self.statistics_.has_constant or not self._knows_tasks:
+            raise AttributeError(f"{name} exists only with fit_intercept=True and features of the tasks.")
+        return self._as_learnt(self._learnt.model.effects[place])
+
+    def _as_learnt(self, values: Array) -> Array:
+        return cast(values, self._learnt.dtype)
 
     @property
     def n_pending_tasks_(self) -> int:
@@ -403,22 +428,6 @@ class OnlineTwoStepRidge(PairModel):
         """Mean squared error of predictions made just before learning; NaN before there are any."""
         check_is_fitted(self)
         return self._learnt.squared_error / self._learnt.n_scored if self._learnt.n_scored else float("nan")
-
-    @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return None, self._learnt.task_ids
-
-    @property
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        return [(_LINEAR, None)] * (1 + self._knows_tasks)
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._learnt.is_vector
-
-    @property
-    def _knows_tasks(self) -> bool:
-        return self._learnt.model.task_inverse is not None
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -539,7 +548,7 @@ class OnlineTwoStepRidge(PairModel):
         model = self._learnt.model
         return model.telling_apart(Phi, grid.values) if setting.new_task else model, Phi, grid
 
-    # What users hand in --------------------------------------------------------------------------
+    # Conventions --------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")
@@ -557,134 +566,12 @@ class OnlineTwoStepRidge(PairModel):
 
     def _check_params(self) -> None:
         self._check_alphas()
+        check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.solver, "solver", SOLVERS)
         check_whole(self.reservoir, "reservoir", 0)
-
-    def _expansion(self) -> Expansion:
-        return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
-
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        if X is None:
-            raise ValueError("OnlineTwoStepRidge keeps no instances to predict for: give X.")
-        table, dtype = read_table(X, "X"), self._learnt.dtype
-        rows = self._validated_instances(table, _LINEAR, reset=False)
-        self._check_library(X=rows)
-        # A feature map may make many features of few.
-        width = 0 if self.feature_map is None else int(self._learnt.model.statistics.gram.shape[0])
-        return table, NewRows(rows, lambda part: cast(self._mapped(part), dtype), width)
-
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        table, Psi = None, self._learnt.model.statistics.tasks
-        if tasks is not None:
-            if Psi is None:
-                self._refuse_tasks()
-            table, Psi = self._known_tasks(tasks, None)
-            self._check_library(tasks=Psi)
-        return table, None if Psi is None else NewRows(cast(Psi, self._learnt.dtype), lambda part: part, 0)
-
-    def _check_library(self, **given: Array) -> None:
-        check_same_library({**given, "the model": self._learnt.model.statistics.gram})
-
-    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table]:
-        """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
-        grid, table = self._read_labels(y, known), read_table(X, "X")
-        check_orientation(grid, table, None)
-        table = align_side(table, grid.row_ids, _LINEAR, "X", "the rows of Y")
-        rows = self._validated_instances(table, _LINEAR, reset=reset)
-        check_sizes(rows, grid.values, None)
-        return rows, grid
-
-    def _read_labels(self, y: Any, known: Ids | None) -> Table:
-        """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
-        check_labels_given(y, self)
-        if is_sparse(y):
-            values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
-            if not values.has_canonical_format:
-                values = values.copy()
-                values.sum_duplicates()
-            return Table(values)
-        grid = read_labels(y)
-        if not is_foreign(grid.values):
-            assert_all_finite(grid.values, input_name="Y")
-        elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
-            raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
-        return grid.columns_as(known, "the columns of Y", "the tasks")
-
-    def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
-        """Return tasks as they came, in the order of the `target` ids where both have ids."""
-        table = read_table(unwrap_tasks(tasks), "tasks")
-        return align_side(table, target, _LINEAR, "tasks", "the columns of Y")
-
-    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
-        """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
-        table = self._read_tasks(tasks, target)
-        rows = checked_tasks(table, _LINEAR, self._learnt.task_names, self._learnt.n_task_features)
-        return table, self._mapped_tasks(rows)
-
-    def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
-        """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
-        if not self._knows_tasks:
-            if tasks is not None:
-                raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
-            return None, ids
-        if tasks is None:
-            raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
-        table, Psi = self._known_tasks(tasks, ids)
-        return double(copied(Psi)), table.row_ids
-
-    def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
-        """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
-        rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
-        if grid.values.shape[1] != self.n_tasks_:
-            raise ValueError(
-                f"Y has {grid.values.shape[1]} columns, but {self.n_tasks_} tasks are known: give one label per task, "
-                "and new tasks to partial_fit_tasks."
-            )
-        self._check_library(X=rows, Y=grid.values)
-        return rows, grid, self._mapped(rows)
-
-    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
-        """Return labels of some tasks, and with the features of the instances batch by batch."""
-        if X is not None:
-            rows, grid = self._read_rows(X, y, ids, reset=False)
-            return grid, [(self._mapped(rows), grid.values)]
-        grid, instances = self._read_labels(y, ids), self._learnt.instances
-        if instances is None:
-            raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
-        if grid.values.shape[0] != self.n_seen_:
-            raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
-        ends = np.cumsum([batch.shape[0] for batch in instances])
-        parts = [grid.values[end - batch.shape[0] : end, :] for batch, end in zip(instances, ends, strict=True)]
-        return grid, [(self._mapped(batch), part) for batch, part in zip(instances, parts, strict=True)]
 
     def _new_reservoir(self, rows: Array, labels: Array) -> Reservoir | None:
         if not self.reservoir:
             return None
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Reservoir(int(self.reservoir), seed).offered(rows, labels)
-
-    # Feature maps --------------------------------------------------------------------------------
-
-    def _fit_maps(self, rows: Array, labels: Array, task_rows: Array | None) -> None:
-        """Fit the feature maps that are not fitted yet."""
-        if self.feature_map is not None:
-            self.feature_map_ = _fitted(self.feature_map, rows, labels)
-        if self.task_feature_map is not None:
-            if task_rows is None:
-                raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
-            self.task_feature_map_ = _fitted(self.task_feature_map, task_rows)
-
-    def _mapped(self, rows: Array) -> Array:
-        """Return the features Φ of instances."""
-        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
-
-    def _mapped_tasks(self, rows: Array) -> Array:
-        """Return the features Ψ of tasks, dense."""
-        if self.task_feature_map is not None:
-            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
-        return dense(rows)
-
-
-def _fitted(transformer: Any, *data: Any) -> Any:
-    """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
-    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)

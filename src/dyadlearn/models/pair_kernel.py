@@ -7,14 +7,14 @@ from typing import Any
 
 from dyadlearn._checks import check_alpha
 from dyadlearn.filters import Tikhonov
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel
 
 __all__ = ["PairKernelRidge"]
 
 
-class PairKernelRidge(PairwiseRidge):
+class PairKernelRidge(ProcessRidge):
     r"""Kernel ridge regression on pairs, with any kernel that both sides' eigenvectors diagonalise.
 
     The kernel between the pairs (d, t) and (d', t') is
@@ -68,6 +68,8 @@ class PairKernelRidge(PairwiseRidge):
         Iterations of the solver; 1 for a closed form.
     residual_ : float
         Relative residual of the solved system; 0 for a closed form.
+    scale_ : float
+        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)

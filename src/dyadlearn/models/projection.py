@@ -37,7 +37,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     so that among all unit vectors :math:`\mathbf{v}` orthogonal to those before, each is the one whose component
     :math:`\mathbf{Xv}` has the largest variance times the sum of its squared correlations with all labels. A rare
     label counts as much as a frequent one. The features are
-    :math:`(\mathbf{x}-\bar{\mathbf{x}})^\top\mathbf{V}` and, for an intercept, a constant 1.
+    :math:`(\mathbf{x}-\bar{\mathbf{x}})^\top\mathbf{V}` and, where it is asked for, a constant 1.
 
     Features and labels may be sparse and come in any number of chunks: only :math:`\mathbf{X}^\top\mathbf{Y}` is kept,
     as a sparse matrix, and sums. The singular value decomposition is randomised, works on blocks of it, and never forms
@@ -47,8 +47,8 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     ----------
     n_components : int, default=100
         Number k of components; there are no more than labels, and none whose singular value is zero.
-    intercept : bool, default=True
-        Whether to add a constant feature.
+    intercept : bool, default=False
+        Whether to add a constant feature, for a model that has no intercept of its own and penalises this one.
     n_oversamples : int, default=10
         Number of directions that are followed beside the wanted ones.
     n_iter : int, default=3
@@ -80,7 +80,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     >>> abs(projection.components_.round(6))
     array([[0.707107, 0.      , 0.707107]])
     >>> projection.transform(X).shape
-    (4, 2)
+    (4, 1)
     """
 
     _seen: _Seen
@@ -91,7 +91,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         self,
         n_components: int = 100,
         *,
-        intercept: bool = True,
+        intercept: bool = False,
         n_oversamples: int = 10,
         n_iter: int = 3,
         random_state: Any = None,
@@ -145,7 +145,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
 
         Returns
         -------
-        array of shape (n, k), with an intercept (n, k + 1)
+        array of shape (n, k), with a constant (n, k + 1)
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)

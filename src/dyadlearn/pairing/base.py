@@ -31,16 +31,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
-from dyadlearn.holes.operators import rotated_block, rotated_product, rotation_cost
+from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
-from dyadlearn.pairing.leaving import Members
+from dyadlearn.pairing.leaving import Members, nothing_left
+from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
@@ -102,6 +103,11 @@ class Pairing(ABC):
         return ()
 
     @property
+    def process(self) -> Process | None:
+        """The Gaussian process whose mean, given the labels, is what the model predicts; None where there is none."""
+        return None
+
+    @property
     @abstractmethod
     def alphas(self) -> dict[str, float]:
         """Regularisations by their names."""
@@ -115,6 +121,11 @@ class Pairing(ABC):
     def refits(self) -> bool:
         """Whether holding out equals fitting again, see `dyadlearn.filters.SpectralFilter.refits`."""
         return all(filter.refits for filter in self.filters)
+
+    @property
+    def has_task_constants(self) -> bool:
+        """Whether every task takes a constant from its own labels, so that one without them has no predictions: NaN."""
+        return False
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -499,6 +510,10 @@ class Coupled(Pairing):
         """Return the pairwise kernel between some cells, shape (n, n)."""
         return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
 
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return a part of the kernel between some cells (n, n), and a border of it: ones without a penalty."""
+        return self.kernel_block(rows, columns), None, None
+
     def _new_pairs(self, Y: Array) -> Array:
         """Return setting A."""
         return self._divided_pairs(Y)
@@ -577,6 +592,7 @@ class Coupled(Pairing):
         if setting is not Setting.A:
             return None
         observed = ~np.isnan(to_numpy(Y))
+        self._check_others(observed)
         if observed.sum() > MANY_CELLS:
             raise ValueError(
                 f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
@@ -588,20 +604,24 @@ class Coupled(Pairing):
         xp = namespace(Y)
         flat = np.flatnonzero(observed)
         y = take_rows(xp.reshape(Y, (-1,)), flat)
-        system = working.kernel_block(*np.nonzero(observed))
+        system, border, penalties = working.split_kernel(*np.nonzero(observed))
         ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
         eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
         refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
         inverse = solve_block(system + working.ridge * eye / ones, eye, 0.0, working.is_graded, refusal)
-        offset = 0.0
-        if working.free_mean:  # what is left of the inverse takes ones to zero
-            total, offset = xp.sum(inverse, axis=1), float(xp.mean(y))
-            inverse = inverse - total[:, None] * (total[None, :] / xp.sum(total))
-        held_out = self._without_each(inverse, y - offset, observed) + offset
+        shift = zeros((), y)
+        if working.free_mean:
+            inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
+        held_out = self._without_each(inverse, y - shift, observed) + shift
         everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
         places[flat] = np.arange(flat.size)
         return xp.reshape(take_rows(everything, places), Y.shape)
+
+    def _check_others(self, observed: np.ndarray) -> None:
+        """Refuse to leave out the only pair that determines a free mean."""
+        if self.free_mean and np.count_nonzero(np.triu(observed) if self.symmetry else observed) < 2:
+            raise nothing_left()
 
     def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
         """Leave out each of n observed cells, given the inverse (n, n) of their system."""

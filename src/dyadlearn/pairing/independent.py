@@ -6,16 +6,14 @@ that leaving out a pair and leaving out its instance are the same.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, to_numpy
+from dyadlearn._array import Array
 from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
-from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
@@ -53,6 +51,11 @@ class Independent(Pairing):
         """The one regularisation."""
         return {"alpha": self.rows.alpha}
 
+    @property
+    def has_task_constants(self) -> bool:
+        """Whether there is a constant: each task has its own."""
+        return self.rows.spectrum.has_free_constant
+
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
         return replace(self, rows=self.rows.at(alpha))
@@ -72,12 +75,12 @@ class Independent(Pairing):
 
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""
-        return _predicted(complete_columns(self.rows, Y), "label left")
+        return complete_columns(self.rows, Y)
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
-        labels = _predicted(complete_columns(self.rows, Y, weights), "label")
+        labels = complete_columns(self.rows, Y, weights)
         return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
@@ -88,7 +91,7 @@ class Independent(Pairing):
         self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
     ) -> Array | None:
         """Return leave-one-out of every column on its own observed rows."""
-        return _predicted(leave_one_out_columns(self.rows, Y, weights), "second label")
+        return leave_one_out_columns(self.rows, Y, weights)
 
     def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
         """Return the model of labelled rows, unless the penalty is built from all rows."""
@@ -131,17 +134,3 @@ class Independent(Pairing):
         (m, q), sides = Y.shape, self.sizes
         formed = max(2.0 * m * q, product_numbers(sides[0], q), squares_numbers(sides))
         return float(sides[0].vectors + formed + gathered_numbers(m * q, sides, largest_group))
-
-
-def _predicted(grid: Array, lacking: str) -> Array:
-    """Return predictions (m, q), saying which tasks have none for want of a label to take a constant from."""
-    tasks = np.flatnonzero(np.isnan(to_numpy(grid)).any(axis=0))
-    if tasks.size:
-        shown = ", ".join(map(str, tasks[:5])) + (", …" if tasks.size > 5 else "")
-        warnings.warn(
-            f"{tasks.size} of {grid.shape[1]} tasks (positions {shown}) have no {lacking} to take their constant from: "
-            "their predictions are NaN. Leave them out, use fit_intercept=False, or a model that knows tasks.",
-            NoLabelWarning,
-            stacklevel=3,
-        )
-    return grid

@@ -349,9 +349,9 @@ def _leave_groups_out_columns(
         own, part = take_rows(columns, rows), take_rows(product, rows)
         beside = None if residuals is None else take_rows(residuals, rows)
         eye = xp.eye(rows.size, dtype=own.dtype, device=own.device)
-        step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * vectors.shape[1]))
+        step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * max(1, vectors.shape[1])))
         solved = []
-        for start in range(0, columns.shape[1], step):
+        for start in range(0, max(1, columns.shape[1]), step):  # a task side may have no direction at all
             here = slice(start, min(start + step, columns.shape[1]))
             inner = (vectors[None, :, :] * weights[:, here].T[:, None, :]) @ vectors.T
             right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T

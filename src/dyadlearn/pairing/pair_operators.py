@@ -14,6 +14,7 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to
 from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.constant import Ones, ones_of
+from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -81,7 +82,7 @@ class PairOperators(Coupled):
     # --- what it is ---------------------------------------------------------------------------------
 
     @property
-    def spectra(self) -> tuple[Spectrum, Spectrum]:
+    def spectra(self) -> tuple[Spectrum, ...]:
         """Spectra of instances and tasks."""
         return self.spectrum, self.task_spectrum
 
@@ -89,6 +90,11 @@ class PairOperators(Coupled):
     def alphas(self) -> dict[str, float]:
         """The one regularisation."""
         return {"alpha": self.alpha}
+
+    @property
+    def process(self) -> Process | None:
+        """The process with this kernel between pairs."""
+        return Process(self.spectrum, self.task_spectrum, self.alpha, self.shares, self.free_mean)
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
@@ -107,13 +113,13 @@ class PairOperators(Coupled):
 
     def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
         size = self._value(largest(self.spectrum.values), largest(self.task_spectrum.values))
-        for word, spectrum in zip(("instance", "task"), self.spectra, strict=True):
+        for word, spectrum in zip(("instance", "task"), self.spectra, strict=False):
             yield word, "alpha", self.alpha, size, spectrum
 
     @property
     def is_zero(self) -> bool:
         """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
-        return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.spectra)
+        return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.grid_spectra)
 
     # --- operators ----------------------------------------------------------------------------------
 
@@ -132,7 +138,7 @@ class PairOperators(Coupled):
         """Whether λ = 0 at full rank."""
         if self.alpha > 0 or self.is_truncated:
             return False
-        rows, columns = (float(namespace(side.values).min(side.values)) for side in self.spectra)
+        rows, columns = (float(namespace(side.values).min(side.values)) for side in self.grid_spectra)
         return self._value(rows, columns) > 0
 
     def _value(self, row: float, column: float) -> float:
@@ -143,7 +149,7 @@ class PairOperators(Coupled):
     @cached_property
     def floor(self) -> float:
         """What slacks must exceed."""
-        return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.spectra)
+        return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.grid_spectra)
 
     @property
     def kernel_cost(self) -> int:
@@ -185,7 +191,7 @@ class PairOperators(Coupled):
     @cached_property
     def prefers_residual(self) -> bool:
         """Whether most of the spectrum is kept."""
-        m, q = (spectrum.n_rows for spectrum in self.spectra)
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
         return not self.is_truncated and 2 * self._count_above() > m * q
 
     def _count_above(self) -> int:
@@ -199,7 +205,7 @@ class PairOperators(Coupled):
 
     @cached_property
     def _grams(self) -> tuple[SideProduct, SideProduct]:
-        rows, columns = (SideProduct(side, side.values) for side in self.spectra)
+        rows, columns = (SideProduct(side, side.values) for side in self.grid_spectra)
         return rows, columns
 
     def kernel(self, grid: Array) -> Array:
@@ -217,7 +223,7 @@ class PairOperators(Coupled):
         product, per_task, per_instance = self.shares
         left, right = (
             between(partial(side.block, side.values), index)
-            for side, index in zip(self.spectra, (rows, columns), strict=True)
+            for side, index in zip(self.grid_spectra, (rows, columns), strict=True)
         )
         block = left * right
         if product != 1:
@@ -265,7 +271,7 @@ class PairOperators(Coupled):
 
     @cached_property
     def _ones(self) -> tuple[Ones, Ones]:
-        rows, columns = (ones_of(spectrum) for spectrum in self.spectra)
+        rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
         return rows, columns
 
     @cached_property
@@ -275,7 +281,7 @@ class PairOperators(Coupled):
             return False
         squares = self._squared_ones()
         inside = namespace(squares).sum(squares * (1.0 - self.shrinkage))
-        m, q = (spectrum.n_rows for spectrum in self.spectra)
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
         return float(inside) + self._outside_square > max(self.floor, epsilon(squares)) * m * q
 
     def _squared_ones(self) -> Array:
@@ -286,14 +292,14 @@ class PairOperators(Coupled):
     def _outside_square(self) -> float:
         """Squared norm of the part of a grid of ones that truncated spectra leave out."""
         rows, columns = self._ones
-        m, q = (spectrum.n_rows for spectrum in self.spectra)
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
         return rows.outside_square * q + (m - rows.outside_square) * columns.outside_square
 
     def _outside(self, grid: Array | None) -> Array:
         """Return the part of a grid of ones that truncated spectra leave out, (m, q), or its product with a grid."""
         rows, columns = self._ones
         xp = namespace(rows.inside)
-        ones = [zeros((spectrum.n_rows,), rows.inside) + 1.0 for spectrum in self.spectra]
+        ones = [zeros((spectrum.n_rows,), rows.inside) + 1.0 for spectrum in self.grid_spectra]
         left = xp.zeros_like(ones[0]) if rows.outside is None else rows.outside
         right = xp.zeros_like(ones[1]) if columns.outside is None else columns.outside
         if grid is None:

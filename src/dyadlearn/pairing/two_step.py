@@ -33,6 +33,7 @@ predicted from outside. Where the filter of a side does not refit, its penalty s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,13 +41,13 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._estimates import SideSize, gathered_numbers, product_numbers, small_system, squares_numbers
 from dyadlearn._rounding import settle
 from dyadlearn.holes.block import complete_block, leave_one_out_beside_block
-from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.complete import Completion, centred_labels, nothing_observed
 from dyadlearn.holes.conjugate_gradients import Solution
-from dyadlearn.holes.operators import SideProduct, between, common_floor
+from dyadlearn.holes.operators import SideProduct, between, common_floor, rotated_block
 from dyadlearn.holes.reduced import predict_others, reduced, without
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
@@ -57,6 +58,9 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
 __all__ = ["TwoStep", "vanishing_pairs"]
+
+# Main effects whose part of the kernel is so many times that of interactions are taken out of it.
+_OUTWEIGHS = 100.0
 
 Axes = tuple[np.ndarray, np.ndarray]
 T = TypeVar("T")
@@ -204,6 +208,31 @@ class TwoStep(Coupled):
             kept = between(side.hat_block, rows)
         return residual * same_task + kept * between(task_side.residual_block, columns)
 
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return the kernel between some cells (n, n) without main effects that outweigh all else, these as a border.
+
+        Beside a regularisation that nearly vanishes main effects of that side are almost free, whatever holds the
+        interactions: their part of the kernel would leave no digits of the others.
+        """
+        if not self.free_mean:
+            return super().split_kernel(rows, columns)
+        xp, values = namespace(self.kernel_values), self.kernel_values
+        known = to_numpy(values)
+        inside, free = known[:-1, :-1].max(initial=0.0), np.zeros(known.shape, dtype=bool)
+        free[-1, :], free[:, -1] = known[-1, :] > _OUTWEIGHS * inside, known[:, -1] > _OUTWEIGHS * inside
+        if np.count_nonzero(free) >= rows.size:  # more than these cells could tell apart
+            free[:] = False
+        free[-1, -1] = True
+        kept = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
+        block, (first, second) = rotated_block(*self.grid_spectra, kept, rows, columns), np.nonzero(free)
+        left, right = (
+            take_rows(take_rows(side.vectors.T, places).T, index)
+            for side, places, index in zip(self.grid_spectra, (first, second), (rows, columns), strict=True)
+        )
+        own = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        penalties = xp.where(own > 0, 1.0 / xp.where(own > 0, own, xp.ones_like(own)), xp.zeros_like(own))
+        return block, left * right, penalties
+
     # --- complete labels ----------------------------------------------------------------------------
 
     @cached_property
@@ -276,7 +305,14 @@ class TwoStep(Coupled):
         block = _missing_block(Y, weights)
         if block is None:
             return super()._completed(Y, weights, start, tol, max_iter)
-        labels = complete_block(self.rows, self.columns, Y, *block)
+        if not self.free_mean:
+            labels = complete_block(self.rows, self.columns, Y, *block)
+        elif math.prod(Y.shape) == block[0].size * block[1].size:
+            raise nothing_observed()
+        else:
+            xp = namespace(Y)
+            centred, shift = centred_labels(Y, observed := ~xp.isnan(Y))
+            labels = xp.where(observed, Y, complete_block(self.rows, self.columns, centred, *block) + shift)
         return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
@@ -291,8 +327,10 @@ class TwoStep(Coupled):
         block = self._block_to_leave_beside(Y, weights, setting)
         if block is None:
             return super().leave_one_out(Y, weights, setting, completed)
-        working = self._working()
-        return leave_one_out_beside_block(working, *working._scaled, completed(), *block)
+        self._check_others(~np.isnan(to_numpy(Y)))
+        working, filled = self._working(), completed()
+        shift = namespace(Y).mean(filled) if self.free_mean else 0.0
+        return leave_one_out_beside_block(working, *working._scaled, filled - shift, *block) + shift
 
     def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
         return _missing_block(Y, weights) if setting is Setting.A else None

@@ -26,9 +26,9 @@ class HoldoutDisplay(Display):
 
     .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
-    so that the area in the legend is the one that `dyadlearn.evaluate` tells. Grey is what guessing would give: the
-    diagonal, or a precision as large as the share of positive labels. Cells that are not observed are not drawn. Make a
-    Display with `from_estimator` or `from_predictions`.
+    so that the area in the legend is the one that `dyadlearn.evaluate` tells. Grey is what a constant prediction would
+    give: the diagonal, or a precision as large as the share of positive labels. Cells that are not observed are not
+    drawn. Make a Display with `from_estimator` or `from_predictions`.
 
     Attributes
     ----------

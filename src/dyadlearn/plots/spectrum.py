@@ -20,9 +20,11 @@ class SpectrumDisplay(Display):
 
     .. math:: \sum_i f(\sigma_i), \qquad \text{for ridge regression} \quad f(\sigma) = \frac{\sigma}{\sigma+\lambda}.
 
-    A model that filters the kernel between pairs as a whole has the eigenvalues of that one drawn too, as those of the
-    pairs: in Kronecker ridge regression the products :math:`\sigma_i s_j` of those of both sides. Both axes are
-    logarithmic; eigenvalues of zero are not drawn. Make a Display with `from_estimator` or `from_kernel`.
+    A side with an intercept has the eigenvalues of its centred kernel drawn; beside them is one more direction, that of
+    the constant, which is kept whole. A model that filters the kernel between pairs as a whole has the eigenvalues of
+    that one drawn too, as those of the pairs: in Kronecker ridge regression the products :math:`\sigma_i s_j` of those
+    of both sides. Both axes are logarithmic; eigenvalues of zero are not drawn. Make a Display with `from_estimator` or
+    `from_kernel`.
 
     Attributes
     ----------
@@ -134,6 +136,10 @@ class SpectrumDisplay(Display):
 
 
 def _label(name: str, side: SideSpectrum) -> str:
-    size = f"{side.n_rows:,}" if side.rank == side.n_rows else f"{side.n_rows:,}, rank {side.rank:,}"
+    size = f"{side.n_rows:,}"
+    if side.rank < side.n_rows - side.has_constant:
+        size += f", rank {side.rank:,}"
+    if side.has_constant:
+        size += ", a constant"
     kept = "" if side.shrinkage is None else f", effective dimension {side.effective_dimension:,.1f}"
     return f"{name}: {size}{kept}"

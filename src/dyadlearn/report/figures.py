@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
+from dyadlearn.selection.baselines import best_baseline
 from dyadlearn.settings import Setting
+from dyadlearn.views.baselines import in_words
 from dyadlearn.views.curves import some_of
 from dyadlearn.views.grid import GridView
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
@@ -172,6 +174,8 @@ def kernels(sides: Mapping[str, SideSpectrum]) -> str:
         for name, texts in rows.items()
     )
     note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
+    if any(side.has_constant for side in sides.values()):
+        note += " Kernels are centred; the constant beside them counts as one."
     table = f"<table class='plain'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
     return figure(f'<div class="scroll">{table}</div>', "Kernels", note=note)
 
@@ -227,9 +231,12 @@ def points_note(n_observed: int) -> str:
     return f"{_MOST_POINTS:,} of {n_observed:,} labels are drawn, chosen at random."
 
 
-def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = False) -> str:
+def landscape(
+    view: LandscapeView, levels: Sequence[float], means: Mapping[str, float] | None = None, *, is_own: bool = False
+) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one.
 
+    What simple means reach there is said, and drawn across a line.
     What the script needs to answer a pointer or a key stands beside it: the place of every point of the grid, and
     the words for it.
     """
@@ -240,11 +247,14 @@ def landscape(view: LandscapeView, levels: Sequence[float], *, is_own: bool = Fa
     score, *best = view.best
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
     note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
+    reached = best_baseline(means or {})
+    if reached is not None:
+        note += f"; {in_words(reached[0])} reach {number(reached[1])}"
     names = [letters[name] for name in drawn.names]
     if len(names) == 2:
         chart, places = _map(view, drawn, setting, levels)
     else:
-        chart, places = _line(view, drawn, setting, names[0])
+        chart, places = _line(view, drawn, setting, names[0], reached)
     data = {"names": [view.scoring, *names], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
@@ -280,7 +290,9 @@ def _map(
     return chart.render(f"map-{setting.value}", interactive=True, grid=False), places
 
 
-def _line(view: LandscapeView, drawn: DrawnLandscape, setting: Setting, name: str) -> tuple[str, list[list[Any]]]:
+def _line(
+    view: LandscapeView, drawn: DrawnLandscape, setting: Setting, name: str, reached: tuple[str, float] | None
+) -> tuple[str, list[list[Any]]]:
     (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
     highest = float(np.nanmax(scores))
     # Far from the best a score may fall without end: what matters is near it.
@@ -291,6 +303,9 @@ def _line(view: LandscapeView, drawn: DrawnLandscape, setting: Setting, name: st
         linear_axis(lowest - margin, highest + margin, ""),
         f"{view.scoring} over {name} in setting {setting.in_words}. Arrow keys move over its points.",
     )
+    if reached is not None and chart.y.low < reached[1] < chart.y.high:
+        chart.line([chart.x.low, chart.x.high], [reached[1]] * 2, "chance")
+        chart.mark(chart.x.high, reached[1], in_words(reached[0]), "")
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{setting.value}")
     for chosen in power_of(np.unique(getattr(view, drawn.names[0]))):

@@ -18,9 +18,11 @@ import numpy as np
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
+from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.settings import Setting
+from dyadlearn.views.baselines import best_in_words, in_words
 from dyadlearn.views.summary import Result, Summary, summary_of
 from dyadlearn.views.words import number
 
@@ -53,8 +55,9 @@ def write_report(
     """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
 
     The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
-    both kernels; the score in each setting; the score at every regularisation, to point at; ROC and precision–recall
-    curves, or predictions against labels; the labels that contradict their held-out prediction most; and warnings.
+    both kernels; the score in each setting, and what simple means reach there; the score at every regularisation, to
+    point at; ROC and precision–recall curves, or predictions against labels; the labels that contradict their held-out
+    prediction most; and warnings.
 
     Parameters
     ----------
@@ -163,11 +166,15 @@ def _tiles(summary: Summary) -> str:
     tiles = "".join(
         f'<li class="{"own" if each.setting is summary.own else ""}"><span class="letter">{each.setting.value}</span>'
         f'<span class="value">{number(each.score)}</span>'
-        f'<span class="new">{escape(each.setting.in_words[3:])}</span></li>'
+        f'<span class="new">{escape(each.setting.in_words[3:])}</span>{_means(each)}</li>'
         for each in summary.results
     )
-    words = f"{escape(summary.scoring)} of held-out predictions, in each setting"
+    words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what simple means reach there"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
+
+
+def _means(each: Result) -> str:
+    return f'<span class="means">{escape(best_in_words(each.baselines))}</span>' if each.baselines else ""
 
 
 def _warnings(warnings: Sequence[str]) -> str:
@@ -197,13 +204,24 @@ def _settings(summary: Summary) -> str:
     names = list(dict.fromkeys(name for each in summary.results for name in each.others))
     head = "".join(
         f'<th scope="col">{escape(word)}</th>'
-        for word in ("setting", "new", summary.scoring, *names, "undefined", "how it was held out")
+        for word in (
+            "setting",
+            "new",
+            summary.scoring,
+            *map(in_words, BASELINES),
+            *names,
+            "undefined",
+            "how it was held out",
+        )
     )
     rows = "".join(_setting_row(each, names, each.setting is summary.own) for each in summary.results)
     said = "".join(f"<li><b>{each.setting.value}</b> {_SAID[each.setting.value]}</li>" for each in summary.results)
     return (
         "<p>Every label was predicted as if the model had never seen what the setting calls new. Greater scores are "
-        "better; those that rank are averaged over all cells in A and D, per instance in B and per task in C.</p>"
+        "better; those that rank are averaged over all cells in A and D, per instance in B and per task in C. Beside "
+        f"{escape(summary.scoring)} stands what simple means reach, which know no features and are held out alike: "
+        "those of all labels, of the instance, of the task, and an effect of each (additive). Where a side is new, "
+        "nothing is left of its own mean.</p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Scores of the settings'>"
         f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         f"<ul class='said'>{said}</ul>"
@@ -213,17 +231,23 @@ def _settings(summary: Summary) -> str:
 def _setting_row(each: Result, names: Sequence[str], is_own: bool) -> str:
     own = ' <span class="own">chosen here</span>' if is_own else ""
     new = "both" if each.setting is Setting.D else f"the {each.setting.description}"
+    means = "".join(f"<td>{number(each.baselines.get(name, float('nan')))}</td>" for name in BASELINES)
     others = "".join(f"<td>{number(each.others.get(name, float('nan')))}</td>" for name in names)
     return (
         f"<tr><th scope='row'>{each.setting.value}{own}</th><td>{new}</td>"
-        f"<td class='main'>{number(each.score)}</td>{others}<td>{each.n_undefined:,}</td>"
+        f"<td class='main'>{number(each.score)}</td>{means}{others}<td>{each.n_undefined:,}</td>"
         f"<td>{escape(each.method)}</td></tr>"
     )
 
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
-    panels = "".join(figures.landscape(each, levels, is_own=each.setting is summary.own) for each in summary.landscapes)
+    means = {each.setting: each.baselines for each in summary.results}
+    panels = "".join(
+        figures.landscape(each, levels, means[setting], is_own=setting is summary.own)
+        for each in summary.landscapes
+        if (setting := each.setting) is not None
+    )
     if not panels:
         return ""
     marks = "The star is the regularisation of this model"

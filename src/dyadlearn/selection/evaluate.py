@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._tables import frame_library, write_rows
-from dyadlearn.holdout import Plan, Problem, plan
+from dyadlearn.holdout import Plan, Problem, Units, plan
+from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["evaluate", "model_holdout", "planned_holdout", "scoring_of"]
+__all__ = ["HeldOut", "evaluate", "model_holdout", "planned_holdout", "scoring_of"]
 
 #: Columns beside the score, which a function must not be called as if its name is to be the heading.
-_OTHERS = ("setting", "new", "undefined", "method")
+_OTHERS = ("setting", "undefined", "new", "method", *BASELINES)
+
+
+class HeldOut(NamedTuple):
+    """Predictions of a model for labels that it has not seen.
+
+    Attributes
+    ----------
+    predictions : array of shape (m, q)
+    method : str
+        How they were made, in words.
+    units : Units
+        What left together.
+    """
+
+    predictions: Array
+    method: str
+    units: Units
 
 
 def evaluate(
@@ -28,7 +48,12 @@ def evaluate(
     *,
     cv: int | None = None,
 ) -> Any:
-    """Score the hold-out predictions of one fitted model in several settings.
+    """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
+
+    A model that has learnt something of the features does better than all of these, which know none and are held out
+    as the model is. Which means are left depends on what is new: for a new instance those of the tasks, such as how
+    popular each is, for a new task those of the instances, and for both only one number; see
+    `dyadlearn.holdout.baselines`.
 
     Parameters
     ----------
@@ -47,11 +72,13 @@ def evaluate(
 
     Returns
     -------
-    frame with columns ``setting``, ``new``, the name of the score, ``undefined``, ``method``
-        One row per setting. The scores stand in a column that is called as the metric is, such as ``roc_auc``;
-        ``undefined`` counts the instances or tasks for which the metric is undefined and that were left out,
-        ``method`` says how the predictions were made. The frame is of the library the labels came in, else of pandas
-        or polars, whichever is installed; without either it is a dict of the same columns, each a list.
+    frame with a row for each setting
+        ``setting``, and in a column that is called as the metric is, such as ``roc_auc``, the score; ``undefined``
+        counts the instances or tasks for which the metric is undefined and that were left out, ``new`` says what was
+        held out and ``method`` how. Scores of means follow: ``grand_mean``, ``instance_means``, ``task_means`` and
+        ``additive``, which is an effect of the instance and one of the task; NaN where they have none.
+        The frame is of the library the labels came in, else of pandas or polars, whichever is installed; without either
+        it is a dict of the same columns, each a list.
 
     Examples
     --------
@@ -61,8 +88,10 @@ def evaluate(
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> table = evaluate(model)
-    >>> list(table), list(table["setting"])
-    (['setting', 'new', 'neg_mean_squared_error', 'undefined', 'method'], ['A', 'B', 'C', 'D'])
+    >>> list(table["setting"]), list(table)[1], list(table)[5:]
+    (['A', 'B', 'C', 'D'], 'neg_mean_squared_error', ['grand_mean', 'instance_means', 'task_means', 'additive'])
+    >>> all(ours > means for ours, means in zip(table["neg_mean_squared_error"], table["additive"], strict=True))
+    True
     """
     check_is_fitted(model)
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
@@ -72,25 +101,29 @@ def evaluate(
     if asked and not wanted:
         problem.pairing.check_request(asked[0], None, None, None)  # which says why not
     judge = scorer(scoring_of(model, scoring))
-    scores, undefined, methods = [], [], []
+    scores, means, undefined, methods = [], [], [], []
     for setting in wanted:
-        prepared = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
-        held_out, method = model_holdout(model, setting, cv)
-        scores.append(float(prepared(held_out)))
+        found = model_holdout(model, setting, cv)
+        labels = scored_labels(problem, found.predictions, setting)
+        prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+        scores.append(float(prepared(found.predictions)))
+        means.append(baseline_scores(problem, setting, found.units, prepared))
         undefined.append(prepared.n_undefined)
-        methods.append(method)
+        methods.append(found.method)
     columns: dict[str, list[Any]] = {
+        # A narrow terminal leaves out the middle: the score and the most that means reach are seen in any.
         "setting": [setting.value for setting in wanted],
-        "new": [setting.description for setting in wanted],
         "score" if judge.name in _OTHERS else judge.name: scores,
         "undefined": undefined,
+        "new": [setting.description for setting in wanted],
         "method": methods,
+        **{name: [each[name] for each in means] for name in BASELINES},
     }
     kind = frame_library(model._grid.kind)
     return columns if kind is None else write_rows(columns, kind)
 
 
-def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[Array, str]:
+def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> HeldOut:
     """Predict every label as if a fitted model had never seen what the setting leaves out.
 
     Parameters
@@ -103,26 +136,25 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> tuple[
 
     Returns
     -------
-    predictions : array of shape (m, q)
-    method : str
-        How they were made, in words.
+    HeldOut
     """
     # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
-    kept: tuple[Array, str] | None = model._kept_holdout(setting) if cv is None else None
+    kept: tuple[Array, str, Units] | None = model._kept_holdout(setting) if cv is None else None
     if kept is not None:
-        return kept
+        return HeldOut(*kept)
     problem: Problem = model._problem()
     return planned_holdout(model, plan(problem, setting, cv=None if problem.is_complete else cv))
 
 
-def planned_holdout(model: Any, how: Plan) -> tuple[Array, str]:
-    """Return the predictions (m, q) of a fitted model as a plan for its problem has them, and its words."""
+def planned_holdout(model: Any, how: Plan) -> HeldOut:
+    """Return the predictions of a fitted model as a plan for its problem has them."""
     how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
     if how.splitter is not None:
         if math.isnan(how.problem.pairing.alphas["alpha"]):
             raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
-        return how.held_out(), how.words
-    return model._held_out(how.setting, groups=how.groups, task_groups=how.task_groups), how.words
+        return HeldOut(how.held_out(), how.words, how.units)
+    predictions = model._held_out(how.setting, groups=how.groups, task_groups=how.task_groups)
+    return HeldOut(predictions, how.words, how.units)
 
 
 def scoring_of(model: Any, scoring: Any = None) -> Any:

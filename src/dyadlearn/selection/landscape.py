@@ -21,6 +21,7 @@ from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
@@ -130,6 +131,7 @@ def scored(
     *,
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
+    quiet: bool = False,
 ) -> dict[str, np.ndarray]:
     """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
 
@@ -141,6 +143,8 @@ def scored(
     scoring : str, callable or Scorer
     left_out : (groups, task_groups, cv)
     max_memory, progress : as in `landscape`
+    quiet : bool, default=False
+        As in `dyadlearn.holdout.lone.scored_labels`.
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
@@ -161,7 +165,7 @@ def scored(
         for setting in settings:
             how = plan(problem, setting, groups, task_groups, cv)
             if how.swept is None:
-                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress)
+                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress, quiet)
             else:
                 given = (how.groups, how.task_groups, max_memory, progress)
                 found |= _swept(how.swept, alphas, columns, [setting], scoring, *given)
@@ -169,9 +173,9 @@ def scored(
 
 
 def refined_alphas(
-    problem: Problem, setting: Setting, free: Sequence[bool], left_out: LeftOut
+    problem: Problem, setting: Setting, scoring: Any, free: Sequence[bool], left_out: LeftOut
 ) -> tuple[dict[str, float], float]:
-    """Minimise the mean squared error over the logarithms of the free regularisations.
+    """Maximise a score over the logarithms of the free regularisations.
 
     The simplex of Nelder and Mead starts at the regularisations of `problem` and needs no derivatives. Where nothing
     better than the start is found, but for rounding, the start is returned: it is the most regularised of its equals.
@@ -180,6 +184,8 @@ def refined_alphas(
     ----------
     problem : Problem
     setting : Setting
+    scoring : str, callable or Scorer
+        That changes little where the predictions do, as errors do and ranks do not.
     free : (bool, bool)
         Which of `alpha` and `task_alpha` may move.
     left_out : (groups, task_groups, cv)
@@ -200,15 +206,15 @@ def refined_alphas(
         values[moving] = np.exp(np.clip(logarithms, -50.0, 50.0))
         return values
 
-    def error(logarithms: np.ndarray) -> float:
+    def loss(logarithms: np.ndarray) -> float:
         alpha, task_alpha = [*point(logarithms), 1.0][:2]
-        given = ([alpha], [task_alpha], [setting], "neg_mean_squared_error", left_out)
+        given = ([alpha], [task_alpha], [setting], scoring, left_out)
         return -float(scored(problem, *given, progress=False)[setting.value].squeeze())
 
     begin = np.log(start[moving])
-    best, score = start, -error(begin)
+    best, score = start, -loss(begin)
     if moving.size:
-        found = minimize(error, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
+        found = minimize(loss, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
         if not as_good(np.asarray(score), -float(found.fun)):
             best, score = point(found.x), -float(found.fun)
     return dict(zip(names, best.tolist(), strict=True)), score
@@ -230,16 +236,21 @@ def _swept(
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
-    squared = scoring == "neg_mean_squared_error"
-    problem.pairing.sweep(Y, alphas, task_alphas, *members).check_memory(settings, per_stack, squared=squared)
+    # Where squared errors tell the score, they may be known without predictions.
+    told = {setting: scorers[setting].of_squared_errors for setting in settings}
+    closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
+    whole = problem.pairing.sweep(Y, alphas, task_alphas, *members)
+    for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
+        if some:
+            whole.check_memory(some, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(
             wanted: Sequence[Setting], rows: Sequence[float], columns: Sequence[float]
         ) -> dict[Setting, np.ndarray]:
             sweep = problem.pairing.sweep(Y, rows, columns, *members)
-            errors = sweep.squared_errors(wanted, per_stack) if squared else {}
-            scores = {setting: -found for setting, found in errors.items()}
+            errors = sweep.squared_errors([setting for setting in wanted if setting in closed], per_stack)
+            scores = {setting: closed[setting](found) for setting, found in errors.items()}
             bar.advance(len(rows) * len(columns) * len(scores))
             left = [setting for setting in wanted if setting not in scores]
             scores |= {setting: np.empty((len(rows), len(columns))) for setting in left}
@@ -259,7 +270,12 @@ def _swept(
 
 
 def _one_by_one(
-    how: Plan, alphas: Sequence[float], task_alphas: Sequence[float], scoring: Any, progress: bool | None
+    how: Plan,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    scoring: Any,
+    progress: bool | None,
+    quiet: bool,
 ) -> np.ndarray:
     """Score one regularisation after the other, where labels are missing or weighted, in one setting.
 
@@ -270,7 +286,7 @@ def _one_by_one(
     """
     problem = how.problem
     score: PreparedScorer = scorer(scoring).prepare(problem.Y, setting=how.setting, tie_tolerance=None)
-    scores, refusal = np.full((len(alphas), len(task_alphas)), np.nan), None
+    scores, refusal, labels = np.full((len(alphas), len(task_alphas)), np.nan), None, None
     tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
     # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
     path = np.argsort(task_alphas)[::-1]
@@ -288,6 +304,10 @@ def _one_by_one(
                     refusal = error
                     continue
                 n_rough += how.folds is not None and not how.folds.converged
+                if labels is None:  # those that are predicted are the same for all regularisations
+                    labels = scored_labels(problem, held_out, how.setting, quiet=quiet, stacklevel=4)
+                    if labels is not problem.Y:
+                        score = scorer(scoring).prepare(labels, setting=how.setting, tie_tolerance=None)
                 scores[row, column] = score(held_out)
             path = path[::-1]
     if refusal is not None and np.isnan(scores).all():

@@ -11,7 +11,7 @@ other instances or tasks could have been drawn.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -23,13 +23,17 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
-from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
+from dyadlearn.holdout import Units
+from dyadlearn.holdout.baselines import baselines
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.selection.baselines import scored_means
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -53,6 +57,8 @@ class NestedScore:
         The same for the tasks, where the model has such a regularisation.
     predictions : array or frame of shape (m, q)
         Every cell as predicted by the fold that left it out, in the form the labels came in.
+    baselines : dict of str to float
+        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
     """
 
     score: float
@@ -61,6 +67,7 @@ class NestedScore:
     alphas: np.ndarray
     task_alphas: np.ndarray | None
     predictions: Any
+    baselines: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,8 @@ def nested_score(
     whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
     chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
     the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
-    predicted as the model predicts one without labels (from its features, or 0 for an independent task).
+    predicted as the model predicts one without labels (from its features, or 0 for an independent task). An
+    independent task with an intercept has no prediction then, NaN, and these labels are not scored.
 
     Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
     would have to be evaluated for every regularisation and every row within the fold, which costs more than
@@ -199,15 +207,20 @@ def nested_score(
             bar.advance()
     _warn(caught, at_edge, len(tests))
     F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
-    score = float(judge(Y, F, setting=setting, tie_tolerance=None))
+    labels = scored_labels(replace(inner._problem(), Y=Y, weights=None), F, setting)
+    prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
     alphas, task_alphas = zip(*chosen, strict=True)
     return NestedScore(
         score=score,
         setting=setting.value,
-        fold_scores=np.array([_score_or_nan(judge, *_tested(Y, F, test, setting), setting=setting) for test in tests]),
+        fold_scores=np.array(
+            [_score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
+        ),
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
         predictions=grid.restore(F),
+        baselines=scored_means(means, prepared),
     )
 
 
@@ -279,22 +292,24 @@ def bootstrap_interval(
             raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
     judge = scorer(scoring)
     prepared = judge.prepare(labels, average=where, tie_tolerance=None)
-    score, each = float(prepared(predicted)), None
-    if isinstance(prepared, Metric) and (where, over) in (("instance", "instances"), ("task", "tasks")):
-        # The score of a row does not depend on the other rows: it is computed once.
-        each = np.full(m if over == "instances" else q, np.nan)
-        each[prepared.rows] = to_numpy(prepared.each(predicted))
+    score, by_row = float(prepared(predicted)), None
+    if (where, over) in (("instance", "instances"), ("task", "tasks")):
+        # Where the score of a row does not depend on the other rows, it is computed once.
+        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
+    each = np.full(m if over == "instances" else q, np.nan)
+    if by_row is not None:
+        each[by_row.rows] = to_numpy(by_row.each(predicted))
     random, scores = check_random_state(random_state), np.empty(int(n_resamples))
     for resample in range(len(scores)):
         rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
         columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
-        if each is None:
+        if by_row is None:
             drawn = take_block(labels, rows, columns), take_block(predicted, rows, columns)
             scores[resample] = _score_or_nan(judge, *drawn, average=where)
         else:
             own = each[rows if over == "instances" else columns]
             defined = own[~np.isnan(own)]
-            scores[resample] = defined.mean() if defined.size else np.nan
+            scores[resample] = by_row.combined(defined) if defined.size else np.nan
     scores = scores[~np.isnan(scores)]
     if not scores.size:
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
@@ -344,5 +359,5 @@ def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> 
         )
     others = {(warning.category, warning.filename, warning.lineno): warning for warning in reversed(caught)}
     for category, filename, line in others:
-        if not issubclass(category, GridEdgeWarning):
+        if not issubclass(category, GridEdgeWarning | NoLabelWarning):  # which are said of all folds together
             warnings.warn_explicit(others[category, filename, line].message, category, filename, line)

@@ -7,32 +7,35 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_alphas
+from dyadlearn._codes import group_codes
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import read_table, shown
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, check_enough_left, holdout, plan
+from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
+from dyadlearn.holdout.lone import scored_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import PairwiseRidge, Sides
+from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
 from dyadlearn.selection.found import edges_of
+from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
@@ -45,7 +48,7 @@ __all__ = [
 ]
 
 
-class Search(PairwiseRidge, stored=False):
+class Search(KeptHoldout, stored=False):
     """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
 
     searches = True
@@ -64,11 +67,6 @@ class Search(PairwiseRidge, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
-    holdout_: Any
-    holdout_method_: str
-    holdout_setting_: str
-
-    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "m q"}
 
     def fit(
         self,
@@ -117,12 +115,15 @@ class Search(PairwiseRidge, stored=False):
 
     def _check_params(self) -> None:
         as_setting(self.setting)
-        scorer(self.scoring)
+        judge = scorer(self.scoring)
         super()._check_params()
+        for name in ("task_alphas", "task_kernel_grid"):
+            if self.symmetry is not None and getattr(self, name) is not None:
+                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
         if self.cv is not None:
             as_splitter(self.cv, as_setting(self.setting))
-        if any(self._is_free()) and self.scoring != "neg_mean_squared_error":
-            raise ValueError('alphas="auto" searches a smooth objective: it needs scoring="neg_mean_squared_error".')
+        if any(self._is_free()):
+            judge.check_continuous()
 
     def _check_alphas(self) -> None:
         self._grids()
@@ -163,12 +164,15 @@ class Search(PairwiseRidge, stored=False):
                 stacklevel=3,
             )
         if any(self._is_free()):
-            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self._is_free(), left_out)
+            free = self._is_free()
+            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self.scoring, free, left_out)
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         how = plan(self._problem(), setting, *left_out)
-        self.holdout_, self.holdout_method_ = self._grid.restore(how.held_out()), how.words
-        self.holdout_setting_ = setting.value
+        held_out = how.held_out()
+        scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
+        self.holdout_, self.holdout_method_ = self._grid.restore(held_out), how.words
+        self.holdout_setting_, self._units = setting.value, how.units
         return self
 
     def _variants(self, problem: Problem) -> list[Problem]:
@@ -186,7 +190,7 @@ class Search(PairwiseRidge, stored=False):
         found: dict[int, np.ndarray] = {}
         for place, problem in enumerate(problems):
             try:
-                found[place] = scored(problem, *given, progress=self.progress)[setting.value]
+                found[place] = scored(problem, *given, progress=self.progress, quiet=True)[setting.value]
             except LeverageError as error:
                 refusal = error
         if not found:
@@ -196,11 +200,6 @@ class Search(PairwiseRidge, stored=False):
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
-        found, kept = super().state(), self._kept_holdout(self._searched_setting)
-        return found if kept is None else {**found, "holdout_": kept[0]}
 
     def _fits(self) -> bool:
         alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
@@ -212,24 +211,6 @@ class Search(PairwiseRidge, stored=False):
             and self.landscape_.dtype.kind == "f"
             and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
         )
-
-    def _pose_again(self, changed: Mapping[str, Any]) -> None:
-        super()._pose_again(changed)
-        self.holdout_ = self._grid.restore(self.holdout_)
-
-    @property
-    def _searched_setting(self) -> Setting:
-        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
-        return as_setting(getattr(self, "holdout_setting_", self.setting))
-
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str] | None:
-        # Nothing of another setting than that of the search, nor after a file that kept less.
-        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
-            return None
-        Y = self._grid.values
-        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
-        # Ids of rows may stand in a first column.
-        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_
 
 
 class TwoStepRidgeCV(Search, TwoStepRidge):
@@ -245,7 +226,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
     ----------
     alphas, task_alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
-        grid is refined between and beyond its values, for squared error. A network has one regularisation, `alphas`.
+        grid is refined between and beyond its values, for a score that changes smoothly: errors, R² or Pearson's
+        correlation. A network has one regularisation, `alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -282,6 +264,9 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `TwoStepRidge`.
     dual_coef_, coef_, intercept_, instance_coef_, task_coef_
@@ -350,13 +335,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         return None if self._task_side is None else self._task_side.spec.params
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
-        alphas = grid_of(self.alphas, "alphas")
-        if self.symmetry is None:
-            return alphas, grid_of(self.task_alphas, "task_alphas")
-        for name in ("task_alphas", "task_kernel_grid"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
-        return alphas, None
+        task_alphas = None if self.symmetry is not None else grid_of(self.task_alphas, "task_alphas")
+        return grid_of(self.alphas, "alphas"), task_alphas
 
 
 class KroneckerRidgeCV(Search, KroneckerRidge):
@@ -369,7 +349,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
     ----------
     alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for squared error.
+        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -386,6 +366,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         As in `KroneckerRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    symmetry : {"symmetric", "antisymmetric"}, default=None
+        For a network, as in `KroneckerRidge`: edges and vertices are left out of both sides, one at a time.
 
     Attributes
     ----------
@@ -402,6 +384,9 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_, n_iter_, residual_
         As in `KroneckerRidge`.
     dual_coef_, coef_, intercept_, instance_coef_, task_coef_
@@ -438,6 +423,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         progress: bool | None = None,
+        symmetry: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -454,6 +440,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
+        self.symmetry = symmetry
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 
@@ -468,7 +455,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     ----------
     alphas : sequence of float, float or "auto", default=None
         Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for squared error.
+        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
     scoring : str or callable, default="neg_mean_squared_error"
@@ -503,6 +490,9 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         How they were made: exactly, or by folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
         What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
     completed_
         As in `IndependentTaskRidge`.
     dual_coef_, coef_, intercept_
@@ -517,7 +507,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20, 3))
     >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
-    >>> IndependentTaskRidgeCV(alphas=[0.1, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
+    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
     """
 
@@ -575,8 +565,13 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         check_enough_left(problem, Setting.B, groups, None)
         score = each_column(self.scoring, Y)
 
+        def scored_task(alpha: float) -> np.ndarray:
+            found = holdout(problem.at(alpha), Setting.B, groups=groups)
+            labels = scored_labels(problem, found, Setting.B, quiet=True)
+            return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
+
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([score(holdout(problem.at(each), Setting.B, groups=groups)) for each in values])
+            return np.stack([scored_task(alpha) for alpha in values])
 
         scores = where_defined(scored_tasks, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
@@ -594,9 +589,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
+        warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
+        self._units = Units(None if groups is None else group_codes(groups, Y.shape[:1], "groups"))
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
@@ -610,6 +607,12 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             UndefinedScoreWarning,
             stacklevel=4,
         )
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        if not self._is_per_task():
+            return super()._score(setting)
+        score = each_column(self.scoring, self._grid.values)
+        return lambda F: np.nanmean(score(F))
 
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)

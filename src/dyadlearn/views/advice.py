@@ -149,7 +149,9 @@ def screened(
     """
     Y = labels.values
     found = contradictions(Y, F)
-    wanted = ~np.isnan(found) if label is None else np.equal(Y, label)
+    wanted = ~np.isnan(found)
+    if label is not None:
+        wanted &= np.equal(Y, label)
     if once:
         wanted &= np.triu(np.ones(Y.shape, dtype=bool))
     rows, columns = np.nonzero(wanted)
@@ -291,7 +293,7 @@ def recommend(
     >>> X, T = np.repeat(np.eye(2), 2, axis=0), np.repeat(np.eye(2), 2, axis=0)
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, Y, tasks=T)
     >>> recommend(model, instance=1, k=1)
-    Recommendations(1 task for 1: 1 (0.88))
+    Recommendations(1 task for 1: 1 (0.939))
     """
     if (instance is None) == (task is None):
         raise ValueError("Say what to recommend for: give either instance= or task=.")
@@ -316,6 +318,12 @@ def recommend(
         F, method = held_out(fitted, chosen, cv)
         F = np.where(missing, completed, F) if chosen is Setting.A else F
     scores = np.take(F, place, axis=axis)
+    candidates = candidates[~np.isnan(scores[candidates])]
+    if not candidates.size:
+        raise ValueError(
+            f"Nothing is predicted for {subject!r}, for want of labels of the tasks to take constants from: use "
+            "fit_intercept=False, or a model that knows tasks."
+        )
     best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
     names = _ids_at(ids[1 - axis], best)
     return Recommendations(sides[1 - axis], subject, names, scores[best], own[best], chosen.value, method)

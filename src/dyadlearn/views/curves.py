@@ -19,13 +19,14 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.views.fitted import REMEDY, held_out, known_settings, labelled_model, labels_of
+from dyadlearn.views.fitted import REMEDY, held_out, known_settings, labelled_model
 
 __all__ = ["HoldoutView", "Points", "holdout_of_model", "holdout_of_predictions", "points_of", "some_of"]
 
@@ -191,8 +192,9 @@ def holdout_of_model(
         methods.setdefault(method, []).append(setting.value)
     methods.pop("exact leave-one-out", None)  # as the reader expects
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
-    named = [(setting.in_words, F, setting) for setting, F, _ in found]
-    return _compared(np.asarray(labels_of(model).values, dtype=np.float64), named, kind, note)
+    problem = fitted._problem()
+    named = [(setting.in_words, scored_labels(problem, F, setting), F, setting) for setting, F, _ in found]
+    return _compared(problem.Y, named, kind, note)
 
 
 def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto") -> HoldoutView:
@@ -207,15 +209,16 @@ def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = No
         stack, shape = read_stack(given, grid)
         if shape:
             raise ValueError(f"F must be one grid of predictions, or a dict of them, found a stack {shape}.")
-        predictions.append((str(name), to_numpy(stack)[0], chosen))
-    return _compared(np.asarray(to_numpy(grid.values), dtype=np.float64), predictions, kind)
+        predictions.append((str(name), grid.values, to_numpy(stack)[0], chosen))
+    return _compared(grid.values, predictions, kind)
 
 
 def _compared(
-    Y: np.ndarray, predictions: Sequence[tuple[str, np.ndarray, Setting | None]], kind: str, note: str = ""
+    labels: Any, predictions: Sequence[tuple[str, Any, np.ndarray, Setting | None]], kind: str, note: str = ""
 ) -> HoldoutView:
-    """Return the view of named predictions (m, q)."""
+    """Return the view of named predictions (m, q), each beside the labels that it is compared with."""
     check_choice(kind, "kind", _KINDS)
+    Y = np.asarray(to_numpy(labels), dtype=np.float64)
     observed = ~np.isnan(Y)
     distinct = distinct_labels(Y)
     if distinct.size == 0:
@@ -223,10 +226,11 @@ def _compared(
     if kind == "auto":
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
-    for name, F, setting in predictions:
-        if np.isnan(F[observed]).any():
+    for name, given, F, setting in predictions:
+        own = np.asarray(to_numpy(given), dtype=np.float64)
+        if np.isnan(F[~np.isnan(own)]).any():
             raise ValueError(f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction.")
-        curves[name] = points_of(kind, Y, F, setting)
+        curves[name] = points_of(kind, own, F, setting)
     share = float("nan") if kind == "scatter" else float(np.mean(Y[observed] == distinct[-1]))
     return HoldoutView(kind, curves, share, note)
 

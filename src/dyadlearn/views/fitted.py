@@ -84,5 +84,5 @@ def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Set
 
 def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
-    values, method = model_holdout(model, setting, cv)
-    return to_numpy(values), method
+    found = model_holdout(model, setting, cv)
+    return to_numpy(found.predictions), found.method

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import take_block, to_numpy
 from dyadlearn.holdout import Problem, plan
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import scoring_of
@@ -140,11 +141,11 @@ def _part(model: PairwiseRidge, shape: tuple[int, int], random: np.random.Random
 
 def _score(problem: Problem, setting: Setting, judge: Scorer) -> float:
     """Return the hold-out score of a part, NaN where it is undefined."""
-    Y = to_numpy(problem.Y)
-    if np.isnan(Y).all():
+    if np.isnan(to_numpy(problem.Y)).all():
         return math.nan
-    F = to_numpy(plan(problem, setting).held_out())
+    F = plan(problem, setting).held_out()
     try:
-        return float(judge(Y, F, setting=setting, tie_tolerance=None))
+        Y = scored_labels(problem, F, setting, quiet=True)
+        return float(judge(to_numpy(Y), to_numpy(F), setting=setting, tie_tolerance=None))
     except ValueError:  # the whole grid has a score, so that this part has too few labels for one
         return math.nan

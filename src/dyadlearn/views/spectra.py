@@ -37,6 +37,9 @@ class SideSpectrum:
         Its own regularisation, if it has one.
     kernel : str
         In words.
+    has_constant : bool
+        Whether there is a constant beside the kernel, which no filter shrinks: one more direction, kept whole. The
+        eigenvalues are then those of the centred kernel.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class SideSpectrum:
     n_rows: int
     alpha: float | None = None
     kernel: str = ""
+    has_constant: bool = False
 
     @property
     def rank(self) -> int:
@@ -59,8 +63,11 @@ class SideSpectrum:
 
     @property
     def effective_dimension(self) -> float:
-        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`; NaN without a filter of its own."""
-        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum())
+        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`, and one for a constant.
+
+        It is the trace of the hat matrix; NaN without a filter of its own.
+        """
+        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum()) + self.has_constant
 
 
 def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum]:
@@ -111,8 +118,8 @@ def _smoothed(side: Smoother, kernel: str = "") -> SideSpectrum:
 
 
 def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
-    values = np.sort(to_numpy(spectrum.values).astype(np.float64))[::-1]
-    return SideSpectrum(values, None, spectrum.n_rows, None, kernel)
+    values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
+    return SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
 
 
 def _kernel_words(spec: KernelSpec) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,17 +18,20 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, in_order
-from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
+from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, plan
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.advice import Screening, screened
+from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
@@ -58,6 +61,10 @@ class Result:
         How the predictions were made.
     trouble : str or None
         Why there is no score.
+    labels : array of shape (m, q) or None
+        What the predictions are compared with.
+    baselines : dict of str to float
+        What simple means reach, held out alike, by their names; none where there are no predictions.
     """
 
     setting: Setting
@@ -67,6 +74,8 @@ class Result:
     n_undefined: int
     method: str
     trouble: str | None = None
+    labels: np.ndarray | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,25 +171,30 @@ class Evaluation:
     def _result(self, setting: Setting) -> Result:
         try:
             if self.is_as_searched:
-                predictions, method = model_holdout(self.model, setting)
+                found = model_holdout(self.model, setting)
             else:
-                predictions, method = planned_holdout(self.model, self._plan(setting))
+                found = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
             return Result(setting, None, float("nan"), {}, 0, "none", str(error))
-        held_out = np.asarray(to_numpy(predictions), dtype=np.float64)
+        problem = self.model._problem()
+        try:
+            scored = scored_labels(problem, found.predictions, setting)
+        except ValueError as error:
+            return Result(setting, None, float("nan"), {}, 0, found.method, str(error))
+        held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (found.predictions, scored))
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
-        others = {name: self._score(scorer(name), setting, held_out)[0] for name in names if name != self.judge.name}
-        score, n_undefined, trouble = self._score(self.judge, setting, held_out)
-        return Result(setting, held_out, score, others, n_undefined, method, trouble)
-
-    def _score(self, judge: Scorer, setting: Setting, held_out: np.ndarray) -> tuple[float, int, str | None]:
-        """Return a score, how many instances or tasks it leaves out, and why there is none."""
-        try:
-            prepared = judge.prepare(self.labels, setting=setting, tie_tolerance=None)
-        except ValueError as error:  # undefined for these labels
-            return float("nan"), 0, str(error)
-        return float(prepared(held_out)), prepared.n_undefined, None
+        others = {}
+        for name in names:
+            if name != self.judge.name:
+                prepared, _ = _prepared(scorer(name), setting, labels)
+                others[name] = float("nan") if prepared is None else float(prepared(held_out))
+        prepared, trouble = _prepared(self.judge, setting, labels)
+        if prepared is None:
+            return Result(setting, held_out, float("nan"), others, 0, found.method, trouble, labels)
+        means = baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F)))
+        given = (others, prepared.n_undefined, found.method, None, labels, means)
+        return Result(setting, held_out, float(prepared(held_out)), *given)
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""
@@ -294,9 +308,11 @@ class Summary:
     def points(self, kind: str) -> dict[Setting, Points]:
         """Return the curves or clouds of the settings that have one."""
         found = {}
-        for setting, F in self.predictions().items():
+        for each in self.results:
+            if each.held_out is None or each.labels is None:
+                continue
             try:
-                found[setting] = points_of(kind, self.grid.values, F, setting)
+                found[each.setting] = points_of(kind, each.labels, each.held_out, each.setting)
             except ValueError:  # as where no row has labels of both values
                 continue
         return found
@@ -335,7 +351,7 @@ def summary_of(
         landscapes, said = asked_for.landscapes([each.setting for each in results if each.trouble is None])
     stopped = []
     for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning | UndefinedScoreWarning):
+        if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -358,11 +374,11 @@ def summary_of(
 def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: bool) -> Screening | None:
     """Return what the predictions that are the best ones over all cells object to: they can object most."""
     judge = scorer(usual_scoring(labels.values))
-    usable = [(each.held_out, each.method, each.setting) for each in results if each.held_out is not None]
-    best = max(usable, key=lambda each: judge(labels.values, each[0], tie_tolerance=None), default=None)
-    if best is None:
+    usable = [each for each in results if each.held_out is not None]
+    best = max(usable, key=lambda each: judge(each.labels, each.held_out, tie_tolerance=None), default=None)
+    if best is None or best.held_out is None:
         return None
-    found = screened(labels, *best, once=once)
+    found = screened(labels, best.held_out, best.method, best.setting, once=once)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
@@ -411,6 +427,8 @@ def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
                 f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
                 f"{of}: their labels are all alike, or missing. The score is the mean of the others."
             )
+        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines)
+        found += [] if said is None else [said]
     return found
 
 
@@ -429,7 +447,7 @@ def _zeros(model: PairwiseRidge) -> list[str]:
     """Tell of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
     for name, side in zip(("instance", "task"), dict.fromkeys(model._sides()), strict=False):
-        zeros = int(np.count_nonzero(to_numpy(side.spectrum.values) <= 0))
+        zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
@@ -473,3 +491,11 @@ def _remarks(
         words = problem.pairing.words
         found.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return found
+
+
+def _prepared(judge: Scorer, setting: Setting, labels: np.ndarray) -> tuple[PreparedScorer | None, str | None]:
+    """Return a score made ready for labels, or none and why it is undefined for them."""
+    try:
+        return judge.prepare(labels, setting=setting, tie_tolerance=None), None
+    except ValueError as error:
+        return None, str(error)

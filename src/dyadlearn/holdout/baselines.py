@@ -1,0 +1,376 @@
+r"""What simple means reach, held out as the model is: whoever looks at a score sees whether anything was learnt.
+
+Four predictions know nothing of features, and each is made without what the setting leaves out:
+
+==================  ================================================================================
+``grand_mean``      the mean of all labels that are left
+``instance_means``  the mean of those of the instance: how often it is positive, its degree
+``task_means``      the mean of those of the task: how popular it is
+``additive``        an effect of the instance and one of the task, by least squares on all that are left
+==================  ================================================================================
+
+A mean of nothing is the grand mean: in B nothing is left of an instance, in C nothing of a task, in D of neither. Means
+are weighted as the loss of the model is.
+
+Least squares tell the effects apart wherever some chain of labels leads from the instance to the task: a label,
+another of the same task, one more of that instance, and so on. Elsewhere, where a side is new, and where weights differ
+by more than eight decades, the additive prediction is the instance mean plus the task mean minus the grand mean, which
+least squares give on a complete grid. With m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out
+a single cell of such a grid is a division,
+
+.. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
+
+On an incomplete one, :math:`1 - h_{ij}` takes the place of the divisor: with the cells as edges of a graph between
+instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight, and 1 for a cell
+that alone connects them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
+from dyadlearn.holdout.units import Units
+from dyadlearn.pairing.leaving import nothing_left, refuse
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["BASELINES", "baselines"]
+
+#: The names of the baselines.
+BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
+
+# Weights that differ by more than this leave too few digits to tell effects apart.
+_WIDEST = 1e8
+
+# How many grids means take at most, and least squares of labels that are missing or weighted.
+_MEAN_GRIDS, _FIT_GRIDS = 9.0, 20.0
+
+_Means = dict[str, np.ndarray]
+
+
+def baselines(
+    Y: Array,
+    setting: str | Setting,
+    units: Units | None = None,
+    *,
+    weights: Array | None = None,
+    symmetry: int = 0,
+) -> dict[str, Array]:
+    """Predict every label by means of others, without what a setting leaves out.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    setting : str or Setting
+        What is left out: the pair (A), the instance (B), the task (C) or both (D).
+    units : Units, default=None
+        What leaves together; None is one pair, instance or task at a time.
+    weights : array of shape (m, q), default=None
+        Of the observed cells, positive there.
+    symmetry : {0, 1, -1}, default=0
+        Not 0 for a network, whose labels equal plus or minus their transpose: a pair leaves in both directions, a node
+        on both sides.
+
+    Returns
+    -------
+    dict of str to array of shape (m, q)
+        By the names of `BASELINES`; those that cannot differ are one and the same array, which may not be written to.
+
+    Raises
+    ------
+    ValueError
+        If no label is left to take the mean of.
+    NotEnoughMemoryError
+        If the grids that are needed on the way do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.holdout.baselines import baselines
+    >>> found = baselines(np.array([[1.0, 2.0], [3.0, 6.0]]), "B")
+    >>> found["task_means"]
+    array([[3., 6.],
+           [1., 2.]])
+    >>> found["grand_mean"]
+    array([[4.5, 4.5],
+           [1.5, 1.5]])
+    """
+    setting, units = as_setting(setting), Units() if units is None else units
+    # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
+    labels = np.asarray(to_numpy(Y), dtype=np.float64)
+    observed = ~np.isnan(labels)
+    is_fitted = setting is Setting.A and not (weights is None and units.cells is None and observed.all())
+    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * labels.size, labels, setting, " by simple means")
+    W = observed.astype(np.float64)
+    if weights is not None:
+        W = np.where(observed, np.asarray(to_numpy(weights), dtype=np.float64), 0.0)
+        W /= W.max()
+    grid = _Grid(np.where(observed, labels, 0.0), W, weights is not None, symmetry)
+    if setting is not Setting.A:
+        found = _without_rows(grid, setting, units)
+    elif units.cells is None:
+        found = _without_each_cell(grid)
+    else:
+        found = _without_cells(grid, units.cells)
+    placed = {id(each): as_array_of(each, Y, Y.dtype) for each in found.values()}
+    return {name: placed[id(found[name])] for name in BASELINES}
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Labels Y (m, q), 0 where not observed, and their weights W, 0 there; `symmetry` as above."""
+
+    Y: np.ndarray
+    W: np.ndarray
+    is_weighted: bool
+    symmetry: int
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every cell is observed and weighs the same."""
+        return not self.is_weighted and bool(self.W.all())
+
+    @cached_property
+    def tells_effects(self) -> bool:
+        """Whether weights are alike enough for effects to be told apart."""
+        return float(self.W.max()) <= _WIDEST * float(np.min(self.W, where=self.W > 0, initial=np.inf))
+
+    @cached_property
+    def sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted labels and weights, of which a mean is the quotient of sums."""
+        return (self.Y * self.W if self.is_weighted else self.Y), self.W
+
+    def others(self, values: np.ndarray, axis: int) -> np.ndarray:
+        """Return for each entry the sum of all others along an axis."""
+        if not self.is_weighted:
+            return np.asarray(values.sum(axis=axis, keepdims=True) - values)
+        # A weight may be so large that beside it the others would be lost: they are added up, not it taken away.
+        ahead = np.moveaxis(values, axis, 0)
+        found = np.zeros_like(ahead)
+        found[1:] += np.cumsum(ahead, axis=0)[:-1]
+        found[:-1] += np.cumsum(ahead[::-1], axis=0)[::-1][1:]
+        return np.moveaxis(found, 0, axis)
+
+    def without_each(self, values: np.ndarray) -> np.ndarray:
+        """Return for each cell the sum of all others; in a network both directions of an edge are one."""
+        if not self.symmetry:
+            return self.others(values.reshape(-1), 0).reshape(values.shape)
+        edges = np.triu(values + values.T, 1) + np.diag(np.diag(values))
+        found = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
+        return np.asarray(found + np.triu(found, 1).T)
+
+
+def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
+    """Return weighted means, and something else where there is nothing to take the mean of."""
+    known = weight > 0
+    if known.all():
+        return np.asarray(total / weight)
+    if otherwise is None:
+        raise nothing_left()
+    return np.where(known, total / np.where(known, weight, 1.0), otherwise)
+
+
+# --- instances or tasks leave --------------------------------------------------------------------
+
+
+def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
+    """Predict in settings B, C and D."""
+    m, q = grid.Y.shape
+    rows, columns = _codes(units.instances, m), _codes(units.tasks, q)
+    if grid.symmetry:  # nodes have one grouping
+        rows = columns = columns if units.instances is None else rows
+    if setting is Setting.D:
+        blocks = [_summed(_summed(each, rows).T, columns).T for each in grid.sums]
+        if grid.symmetry:
+            rest = [_without_two(each) for each in blocks]
+        else:
+            rest = [grid.others(grid.others(each, 0), 1) for each in blocks]
+        grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
+        return dict.fromkeys(BASELINES, grand)
+    sums, codes, own, new = grid.sums, rows, "task_means", "instance_means"
+    if setting is Setting.C:
+        sums, codes, own, new = (sums[0].T, sums[1].T), columns, new, own
+    parts = [_summed(each, codes) for each in sums]
+    if grid.symmetry:
+        both = [_summed(each.T, codes) for each in parts]
+        totals = [np.diag(grid.others(grid.others(each, 0), 1)) for each in both]
+    else:
+        totals = [grid.others(each.sum(axis=1), 0) for each in parts]
+    grand = _mean(totals[0], totals[1])[:, None]
+    means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
+    if grid.symmetry:  # a node has left the columns too
+        means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
+    grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]
+    if setting is Setting.C:
+        grand, means = grand.T, means.T
+    return {"grand_mean": grand, new: grand, own: means, "additive": means}
+
+
+def _codes(given: np.ndarray | None, size: int) -> np.ndarray:
+    """Return the number of the unit of each row, counted from 0 without a gap."""
+    return np.arange(size) if given is None else np.unique(given, return_inverse=True)[1].reshape(size)
+
+
+def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the sum of the rows (m, q) of each unit."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    return values if starts.size == codes.size else np.add.reduceat(values[order], starts, axis=0)
+
+
+def _without_two(values: np.ndarray) -> np.ndarray:
+    """Return what remains of a square grid (n, n) without rows and columns i and j, for each i and j."""
+    own, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
+    found = values.sum() - np.add.outer(ends - own, ends - own) + values + values.T
+    np.fill_diagonal(found, values.sum() - ends + own)
+    return np.asarray(found)
+
+
+# --- cells leave ---------------------------------------------------------------------------------
+
+
+def _without_each_cell(grid: _Grid) -> _Means:
+    """Predict each cell from all others, in a network but for its other direction."""
+    total, weight = grid.sums
+    grand = _mean(grid.without_each(total), grid.without_each(weight))
+    rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
+    found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
+    if not grid.tells_effects:
+        return {**found, "additive": rows + columns - grand}
+    if grid.is_complete:
+        fitted, slack = _complete_fit(grid)
+        determined: np.ndarray = slack > 0
+    else:
+        fit = _Fit(grid.Y, grid.W)
+        fitted, (alone, twins) = fit.fitted, fit.slack(is_network=bool(grid.symmetry))
+        slack = alone - grid.symmetry * twins
+        determined = fit.connects & (slack > 0)
+        # Whether a cell alone connects its ends is a matter of the graph, and not of the weights.
+        if grid.is_weighted:
+            alone, twins = _Fit(grid.Y, np.sign(weight)).slack(is_network=bool(grid.symmetry))
+        # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
+        determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
+    additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
+    if not determined.all():
+        additive = np.where(determined, additive, rows + columns - grand)
+    return {**found, "additive": additive}
+
+
+def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
+    """Return the additive fit of complete labels, and what its residuals are divided by to leave a cell out."""
+    Y, (m, q) = grid.Y, grid.Y.shape
+    fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
+    slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
+    if grid.symmetry:  # (i, j) and (j, i) leave together
+        twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
+        slack = np.where(np.eye(m, dtype=bool), slack, twins)
+    return fitted, slack
+
+
+def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
+    """Predict the cells of each fold from those of the others."""
+    found = {name: np.full(grid.Y.shape, np.nan) for name in BASELINES}
+    for fold in np.unique(cells):
+        inside = cells == fold
+        W = np.where(inside, 0.0, grid.W)
+        total = grid.Y * W
+        grand = np.full(grid.Y.shape, _mean(total.sum(), W.sum()))
+        rows = _mean(total.sum(axis=1, keepdims=True), W.sum(axis=1, keepdims=True), grand)
+        columns = _mean(total.sum(axis=0), W.sum(axis=0), grand)
+        additive = rows + columns - grand
+        if grid.tells_effects:
+            fit = _Fit(grid.Y, W)
+            additive = np.where(fit.connects, fit.fitted, additive)
+        for name, values in zip(BASELINES, (grand, rows, columns, additive), strict=True):
+            found[name][inside] = np.broadcast_to(values, inside.shape)[inside]
+    return found
+
+
+class _Fit:
+    r"""Effects of rows and columns by weighted least squares on the cells that have a weight.
+
+    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
+    rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
+    \mathbf{D}^{-1}\mathbf{W}`, the effects of columns and rows are
+
+    .. math::
+       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
+       \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
+
+    In each connected part of the graph a constant can move between rows and columns. It is fixed by a term of rank one,
+    which changes no sum of both.
+
+    Parameters
+    ----------
+    Y, W : arrays of shape (m, q)
+        Labels and weights; what has no weight does not count.
+    """
+
+    def __init__(self, Y: np.ndarray, W: np.ndarray) -> None:
+        # The smaller side is solved for.
+        self._is_turned = Y.shape[0] < Y.shape[1]
+        Y, self._W = (Y.T, W.T) if self._is_turned else (Y, W)
+        self._parts = _connected(self._W)
+        rows, columns = self._W.sum(axis=1), self._W.sum(axis=0)
+        self._weights = np.where(rows > 0, rows, 1.0)
+        self._P = self._W / self._weights[:, None]
+        centre = float((Y * self._W).sum() / self._W.sum())
+        residual = np.where(self._W > 0, Y - centre, 0.0) * self._W
+        system = np.diag(columns) - self._W.T @ self._P
+        own = np.where(columns > 0, columns, 1.0)
+        part = self._parts[1]
+        each = np.bincount(part, own)[part]
+        system += np.where(part[:, None] == part, np.outer(own, own / each), 0.0)
+        self._solve = positive_solver(system)
+        effects = self._solve(residual.sum(axis=0) - self._P.T @ residual.sum(axis=1))
+        self._rows = centre + (residual.sum(axis=1) - self._W @ effects) / self._weights
+        self._columns = effects
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """The sum of both effects, shape (m, q)."""
+        return self._turned(self._rows[:, None] + self._columns)
+
+    @property
+    def connects(self) -> np.ndarray:
+        """Whether a chain of cells leads from the row to the column, shape (m, q)."""
+        return self._turned(self._parts[0][:, None] == self._parts[1])
+
+    def slack(self, is_network: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return 1 − h of each cell (m, q), and in a network h between it and its other direction, else 0."""
+        G = self._solve(np.eye(len(self._columns)))
+        between = self._P @ G
+        own = (between * self._P).sum(axis=1) + 1.0 / self._weights
+        alone = self._turned(1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G)))
+        if not is_network:
+            return alone, np.zeros(())
+        middle = np.diag(between)
+        twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
+        np.fill_diagonal(twins, 0.0)
+        return alone, twins
+
+    def _turned(self, values: np.ndarray) -> np.ndarray:
+        return values.T if self._is_turned else values
+
+
+def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the connected part that each row (m,) and each column (q,) belongs to."""
+    m, q = W.shape
+    # Most grids are so full that two steps from one column lead everywhere: two products with a vector.
+    near = W @ (np.arange(q) == np.argmax(np.count_nonzero(W, axis=0))) > 0
+    reached = near @ W > 0
+    known, known_columns = W.any(axis=1), W.any(axis=0)
+    if np.array_equal(reached, known_columns):
+        # What has no label is a part of its own.
+        return np.where(known, 0, np.arange(1, m + 1)), np.where(known_columns, 0, np.arange(m + 1, m + q + 1))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, columns = np.nonzero(W)
+    edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
+    labels = connected_components(edges, directed=False)[1]
+    return labels[:m], labels[m:]

@@ -1,0 +1,209 @@
+"""How a model that learns batch by batch reads what it is given, and what multiplies its coefficients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
+
+from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace
+from dyadlearn._checks import check_same_library
+from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn.growing.knowledge import Knowledge
+from dyadlearn.growing.statistics import Statistics, double
+from dyadlearn.labels import read_labels
+from dyadlearn.models._inputs import (
+    align_side,
+    check_labels_given,
+    check_orientation,
+    check_sizes,
+    checked_tasks,
+    is_fitted,
+    mapped,
+    unwrap_tasks,
+)
+from dyadlearn.models._model import PairModel
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.pairing.expansion import Expansion, NewRows
+
+__all__ = ["LINEAR", "GrowingModel"]
+
+#: The sides are linear in their features.
+LINEAR = KernelSpec("linear", None, "error")
+
+
+class GrowingModel(PairModel, stored=False):
+    """Base of models that keep statistics of features: reading batches, feature maps, rows to predict for."""
+
+    grows = True
+
+    feature_map: Any
+    task_feature_map: Any
+
+    _learnt: Knowledge
+    feature_map_: Any
+    task_feature_map_: Any
+
+    @property
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        return None, self._learnt.task_ids
+
+    @property
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        return [(LINEAR, None)] * (1 + self._knows_tasks)
+
+    @property
+    def _is_vector(self) -> bool:
+        return self._learnt.is_vector
+
+    @property
+    def _knows_tasks(self) -> bool:
+        return self._learnt.model.task_inverse is not None
+
+    @property
+    def statistics_(self) -> Statistics:
+        """What is known of the data."""
+        check_is_fitted(self)
+        return self._learnt.model.statistics
+
+    @property
+    def n_seen_(self) -> int:
+        """Number of instances that are learnt and not forgotten."""
+        return self.statistics_.n_rows
+
+    @property
+    def n_tasks_(self) -> int:
+        """Number of tasks that are learnt and not forgotten."""
+        return self.statistics_.n_tasks
+
+    # Predicting ----------------------------------------------------------------------------------
+
+    def _expansion(self) -> Expansion:
+        return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+        if X is None:
+            raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
+        table, dtype = read_table(X, "X"), self._learnt.dtype
+        rows = self._validated_instances(table, LINEAR, reset=False)
+        self._check_library(X=rows)
+        # A feature map may make many features of few, and with a constant they are copied.
+        model = self._learnt.model
+        width = model.n_coefficients if model.statistics.has_constant or self.feature_map is not None else 0
+        return table, NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        table, known = None, self._learnt.model.statistics
+        Psi = known.tasks
+        if tasks is not None:
+            if Psi is None:
+                self._refuse_tasks()
+            table, Psi = self._known_tasks(tasks, None)
+            self._check_library(tasks=Psi)
+        rows = None if Psi is None else cast(known.rows_of_tasks(Psi), self._learnt.dtype)
+        return table, None if rows is None else NewRows(rows, lambda part: part, 0)
+
+    # What users hand in --------------------------------------------------------------------------
+
+    def _check_library(self, **given: Array) -> None:
+        check_same_library({**given, "the model": self._learnt.model.statistics.gram})
+
+    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table]:
+        """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
+        grid, table = self._read_labels(y, known), read_table(X, "X")
+        check_orientation(grid, table, None)
+        table = align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
+        rows = self._validated_instances(table, LINEAR, reset=reset)
+        check_sizes(rows, grid.values, None)
+        return rows, grid
+
+    def _read_labels(self, y: Any, known: Ids | None) -> Table:
+        """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
+        check_labels_given(y, self)
+        if is_sparse(y):
+            values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
+            if not values.has_canonical_format:
+                values = values.copy()
+                values.sum_duplicates()
+            return Table(values)
+        grid = read_labels(y)
+        if not is_foreign(grid.values):
+            assert_all_finite(grid.values, input_name="Y")
+        elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
+            raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
+        return grid.columns_as(known, "the columns of Y", "the tasks")
+
+    def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
+        """Return tasks as they came, in the order of the `target` ids where both have ids."""
+        table = read_table(unwrap_tasks(tasks), "tasks")
+        return align_side(table, target, LINEAR, "tasks", "the columns of Y")
+
+    def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
+        """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
+        table = self._read_tasks(tasks, target)
+        rows = checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        return table, self._mapped_tasks(rows)
+
+    def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
+        """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
+        if not self._knows_tasks:
+            if tasks is not None:
+                raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
+            return None, ids
+        if tasks is None:
+            raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
+        table, Psi = self._known_tasks(tasks, ids)
+        return double(copied(Psi)), table.row_ids
+
+    def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
+        """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
+        rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
+        if grid.values.shape[1] != self.n_tasks_:
+            raise ValueError(
+                f"Y has {grid.values.shape[1]} columns, but {self.n_tasks_} tasks are known: give one label per task, "
+                "and new tasks to partial_fit_tasks."
+            )
+        self._check_library(X=rows, Y=grid.values)
+        return rows, grid, self._mapped(rows)
+
+    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
+        """Return labels of some tasks, and with the features of the instances batch by batch."""
+        if X is not None:
+            rows, grid = self._read_rows(X, y, ids, reset=False)
+            return grid, [(self._mapped(rows), grid.values)]
+        grid, instances = self._read_labels(y, ids), self._learnt.instances
+        if instances is None:
+            raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
+        if grid.values.shape[0] != self.n_seen_:
+            raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
+        ends = np.cumsum([batch.shape[0] for batch in instances])
+        parts = [grid.values[end - batch.shape[0] : end, :] for batch, end in zip(instances, ends, strict=True)]
+        return grid, [(self._mapped(batch), part) for batch, part in zip(instances, parts, strict=True)]
+
+    # Feature maps --------------------------------------------------------------------------------
+
+    def _fit_maps(self, rows: Array, labels: Array, task_rows: Array | None) -> None:
+        """Fit the feature maps that are not fitted yet."""
+        if self.feature_map is not None:
+            self.feature_map_ = _fitted(self.feature_map, rows, labels)
+        if self.task_feature_map is not None:
+            if task_rows is None:
+                raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
+            self.task_feature_map_ = _fitted(self.task_feature_map, task_rows)
+
+    def _mapped(self, rows: Array) -> Array:
+        """Return the features Φ of instances."""
+        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
+
+    def _mapped_tasks(self, rows: Array) -> Array:
+        """Return the features Ψ of tasks, dense."""
+        if self.task_feature_map is not None:
+            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
+        return dense(rows)
+
+
+def _fitted(transformer: Any, *data: Any) -> Any:
+    """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
+    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)

@@ -1,0 +1,73 @@
+"""Scores of simple means, beside which the score of a model has a meaning."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dyadlearn._array import Array
+from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.settings import Setting
+
+__all__ = ["baseline_scores", "best_baseline", "scored_means"]
+
+
+def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
+    """Score what simple means predict for the labels of a problem, held out as its model is.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of which the labels, their weights and whether they are those of a network are looked at.
+    setting : Setting
+    units : Units
+        What leaves together.
+    score : callable
+        Of predictions (m, q), greater being better.
+
+    Returns
+    -------
+    dict of str to float
+        By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
+        a constant may be, or memory does not suffice.
+    """
+    sign = problem.pairing.symmetry
+    try:
+        predictions = baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign)
+    except NotEnoughMemoryError:  # the score of the model is there all the same
+        return dict.fromkeys(BASELINES, float("nan"))
+    return scored_means(predictions, score)
+
+
+def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:
+    """Score what means predict, as `dyadlearn.holdout.baselines.baselines` returns it; NaN where that is undefined."""
+    # Means that cannot differ are scored once.
+    scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
+    return {name: scores[id(each)] for name, each in predictions.items()}
+
+
+def _score(score: Callable[[Any], Any], F: Any) -> float:
+    with warnings.catch_warnings():
+        # Whatever is to be said of constants was not said by the model.
+        warnings.simplefilter("ignore")
+        try:
+            return float(score(F))
+        except (ValueError, ArithmeticError):
+            return float("nan")
+
+
+def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the name and the score of the best baseline, of equals the simplest; None where none has a score.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection.baselines import best_baseline
+    >>> best_baseline({"grand_mean": 0.5, "instance_means": 0.5, "task_means": 0.7, "additive": 0.7})
+    ('task_means', 0.7)
+    """
+    defined = {name: score for name, score in scores.items() if not math.isnan(score)}
+    return max(defined.items(), key=lambda each: each[1], default=None)

@@ -1,0 +1,290 @@
+"""Means held out in closed form against means that are really taken again, without what the setting leaves out."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.units import Units
+from sweeps import covering, every, lines, over
+
+
+def training(setting, cell, units, shape, symmetry):
+    """Return the mask of what is left when a cell is predicted, as the settings are defined."""
+    m, q = shape
+    kept = np.ones(shape, dtype=bool)
+    rows = np.arange(m) if units.instances is None else units.instances
+    columns = np.arange(q) if units.tasks is None else units.tasks
+    if symmetry and units.instances is not None:
+        columns = rows
+    i, j = cell
+    if setting == "A":
+        if units.cells is None:
+            kept[i, j] = False
+            if symmetry:
+                kept[j, i] = False
+        else:
+            kept &= units.cells != units.cells[i, j]
+        return kept
+    for leaves, side in ((setting in "BD", rows == rows[i]), (setting in "CD", columns == columns[j])):
+        if leaves and symmetry:
+            kept[side], kept[:, side] = False, False
+    if not symmetry and setting in "BD":
+        kept[rows == rows[i]] = False
+    if not symmetry and setting in "CD":
+        kept[:, columns == columns[j]] = False
+    return kept
+
+
+def reachable(mask, start):
+    """Return the columns that some chain of cells leads to from a row."""
+    rows, columns, before = {start}, set(), None
+    while before != (len(rows), len(columns)):
+        before = len(rows), len(columns)
+        columns |= {j for i in rows for j in np.flatnonzero(mask[i])}
+        rows |= {i for j in columns for i in np.flatnonzero(mask[:, j])}
+    return columns
+
+
+def taken_again(Y, setting, units, weights=None, symmetry=0):
+    """Return every baseline from the labels that are left, cell by cell."""
+    W = np.where(np.isnan(Y), 0.0, 1.0 if weights is None else weights)
+    found = {name: np.full(Y.shape, np.nan) for name in BASELINES}
+    for i, j in np.ndindex(Y.shape):
+        kept = training(setting, (i, j), units, Y.shape, symmetry) & ~np.isnan(Y)
+        grand = np.average(Y[kept], weights=W[kept])
+        row, column = kept[i], kept[:, j]
+        instance = np.average(Y[i, row], weights=W[i, row]) if row.any() else grand
+        task = np.average(Y[column, j], weights=W[column, j]) if column.any() else grand
+        additive = instance + task - grand
+        if j in reachable(kept, i):
+            places = np.argwhere(kept)
+            design = np.zeros((len(places), sum(Y.shape)))
+            design[np.arange(len(places)), places[:, 0]] = 1
+            design[np.arange(len(places)), Y.shape[0] + places[:, 1]] = 1
+            root = np.sqrt(W[kept])
+            effects = np.linalg.lstsq(design * root[:, None], Y[kept] * root, rcond=1e-12)[0]
+            additive = effects[i] + effects[Y.shape[0] + j]
+        for name, value in zip(BASELINES, (grand, instance, task, additive), strict=True):
+            found[name][i, j] = value
+    return found
+
+
+def make_labels(shape, holes, symmetry=0, seed=0):
+    rng = np.random.default_rng(seed)
+    Y = rng.normal(size=shape) + rng.normal(size=shape[0])[:, None] + 2 * rng.normal(size=shape[1]) + 5
+    missing = rng.random(shape) < holes
+    missing[0, 0] = missing[-1, -1] = False
+    weights = rng.uniform(0.2, 3.0, size=shape)
+    if symmetry:
+        Y = Y + symmetry * Y.T
+        missing, weights = np.triu(missing) | np.triu(missing).T, weights + weights.T
+    return np.where(missing, np.nan, Y), weights
+
+
+def check(Y, setting, units, **options):
+    found, expected = baselines(Y, setting, units, **options), taken_again(Y, setting, units, **options)
+    assert list(found) == list(BASELINES)
+    for name in BASELINES:
+        assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+SHAPES = [(7, 5), (4, 6), (5, 5), (1, 6), (6, 1), (2, 2)]
+
+
+@over(
+    covering(
+        shape=SHAPES,
+        setting=list("ABCD"),
+        holes=[0.0, 0.3, 0.6],
+        weighted=[False, True],
+        where=lambda shape, setting, holes, weighted: (
+            {"A": 2, "B": shape[0], "C": shape[1], "D": min(shape)}[setting] > 1
+            and (min(shape) > 1 or holes == 0)
+            and (shape != (2, 2) or (holes == 0 and setting != "D"))
+        ),
+    )
+)
+def test_one_at_a_time(shape, setting, holes, weighted):
+    Y, weights = make_labels(shape, holes)
+    check(Y, setting, Units(), weights=weights if weighted else None)
+
+
+@over(every(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True]))
+def test_groups_and_folds(setting, holes, weighted):
+    Y, weights = make_labels((8, 6), holes, seed=3)
+    rows, columns = np.array([3, 3, 7, 7, 7, 0, 5, 5]), np.array([1, 1, 2, 4, 2, 4])
+    cells = np.random.default_rng(1).integers(3, size=Y.shape)
+    units = {"A": Units(cells=cells), "B": Units(rows), "C": Units(None, columns), "D": Units(rows, columns)}[setting]
+    check(Y, setting, units, weights=weights if weighted else None)
+
+
+@over(every(symmetry=[1, -1], setting=list("ABCD"), n=[2, 3, 6]))
+def test_networks(symmetry, setting, n):
+    Y, _ = make_labels((n, n), 0.0, symmetry)
+    if (setting, n) == ("D", 2):
+        with pytest.raises(ValueError, match="leaves no observed label"):
+            baselines(Y, setting, symmetry=symmetry)
+        return
+    check(Y, setting, Units(), symmetry=symmetry)
+
+
+@over(every(symmetry=[1, -1], weighted=[False, True], seed=range(4)))
+def test_networks_with_holes_leave_out_edges_both_ways(symmetry, weighted, seed):
+    Y, weights = make_labels((6, 6), 0.55, symmetry, seed)
+    options = {"symmetry": symmetry, "weights": weights if weighted else None}
+    check(Y, "A", Units(), **options)
+    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    cells = np.triu(cells) + np.triu(cells, 1).T
+    check(Y, "A", Units(cells=cells), **options)
+
+
+def test_groups_of_nodes_leave_both_sides():
+    Y, _ = make_labels((6, 6), 0.0, 1)
+    nodes = np.array([0, 0, 1, 2, 2, 2])
+    for setting, units in (("B", Units(nodes)), ("D", Units(nodes, nodes))):
+        check(Y, setting, units, symmetry=1)
+
+
+@over(every(name=["chain", "two parts", "star"]))
+def test_cells_that_alone_connect_their_ends(name):
+    """Where nothing but a cell tells the effects of its ends apart, their means stand in."""
+    Y = np.full((4, 4), np.nan)
+    if name == "chain":
+        Y[[0, 1, 1, 2, 2, 3], [0, 0, 1, 1, 2, 2]] = [1.0, 5.0, 2.0, 8.0, 3.0, 4.0]
+    elif name == "two parts":
+        Y[:2, :2], Y[2:, 2:] = [[1.0, 2.0], [4.0, 7.0]], [[9.0, 3.0], [5.0, 6.0]]
+    else:
+        Y[:, 2], Y[0] = [3.0, 1.0, 7.0, 2.0], [4.0, 5.0, 3.0, 9.0]
+    check(Y, "A", Units())
+
+
+def test_a_long_circle_is_no_chain():
+    """Cells of a circle through 60 rows and columns leave 1 − h = 1/120, which must not be taken for rounding."""
+    n = 60
+    Y = np.full((n, n), np.nan)
+    rng = np.random.default_rng(0)
+    places = np.arange(n)
+    Y[places, places], Y[places, (places + 1) % n] = rng.normal(size=n), rng.normal(size=n)
+    found = baselines(Y, "A")["additive"]
+    # What the other cells of the circle say of one: their labels in turn, with alternating signs.
+    signed = np.nansum(np.where(np.eye(n) > 0, Y, -Y))
+    assert_allclose(found[3, 3], Y[3, 3] - signed, rtol=1e-8)
+    assert_allclose(found[3, 4], Y[3, 4] + signed, rtol=1e-8)
+
+
+@over(every(setting=list("ABCD"), holes=[0.0, 0.2]))
+def test_weights_of_any_size(setting, holes):
+    """A label that outweighs all others a million times leaves, and the others count as if it had never been."""
+    Y, weights = make_labels((6, 5), holes, seed=2)
+    weights[2, 3] *= 1e6
+    check(Y, setting, Units(), weights=weights)
+    found, scaled = (baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
+    for name in BASELINES:
+        assert_allclose(scaled[name], found[name], rtol=1e-12)
+
+
+@over(every(decades=[4.0, 7.5, 40.0, 300.0], seed=range(3)))
+def test_weights_that_are_very_unlike(decades, seed):
+    """As long as there are digits to tell effects apart, they are; beyond that means stand in."""
+    Y, _ = make_labels((6, 5), 0.3, seed=seed)
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
+    cells = np.random.default_rng(seed).integers(3, size=Y.shape)
+    for units in (Units(), Units(cells=cells)):
+        found, expected = (make(Y, "A", units, weights=weights) for make in (baselines, taken_again))
+        if decades > 8:
+            expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
+        for name in BASELINES:
+            assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
+
+
+@over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))
+def test_labels_that_are_shifted(setting, holes, symmetry):
+    if symmetry and holes and setting != "A":
+        return
+    Y, _ = make_labels((6, 6), holes, symmetry)
+    plain, shifted = (baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0))
+    for name in BASELINES:
+        assert_allclose(shifted[name], plain[name] + 1000.0, rtol=1e-12)
+
+
+@over(every(holes=[0.0, 0.3]))
+def test_additive_labels_are_found_exactly(holes):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=9)[:, None] + rng.normal(size=7)
+    Y = np.where(rng.random(truth.shape) < holes, np.nan, truth)
+    observed = ~np.isnan(Y)
+    assert_allclose(baselines(Y, "A")["additive"][observed], truth[observed], atol=1e-12)
+    cells = rng.integers(4, size=Y.shape)
+    assert_allclose(baselines(Y, "A", Units(cells=cells))["additive"][observed], truth[observed], atol=1e-12)
+
+
+def test_what_cannot_differ_is_one_array():
+    Y, _ = make_labels((5, 4), 0.0)
+    found = {setting: baselines(Y, setting) for setting in "ABCD"}
+    distinct = {setting: len({id(values) for values in means.values()}) for setting, means in found.items()}
+    assert distinct == {"A": 4, "B": 2, "C": 2, "D": 1}
+    assert found["B"]["instance_means"] is found["B"]["grand_mean"]
+    assert found["B"]["additive"] is found["B"]["task_means"]
+    assert found["C"]["additive"] is found["C"]["instance_means"]
+
+
+def test_array_libraries(library):
+    Y, weights = make_labels((6, 5), 0.2)
+    for setting in "ABCD":
+        found = baselines(library.asarray(Y), setting, weights=library.asarray(weights))
+        expected = baselines(Y, setting, weights=weights)
+        for name in BASELINES:
+            assert type(found[name]) is type(library.asarray(Y))
+            assert found[name].dtype == library.asarray(Y).dtype
+            assert_allclose(library.to_numpy(found[name]), expected[name], rtol=10 * library.rtol)
+
+
+@over(
+    lines(
+        "shape setting units",
+        ((1, 1), "A", Units()),
+        ((1, 3), "B", Units()),
+        ((3, 1), "C", Units()),
+        ((1, 3), "D", Units()),
+        ((3, 2), "B", Units(np.zeros(3, dtype=int))),
+        ((3, 2), "A", Units(cells=np.zeros((3, 2), dtype=int))),
+    )
+)
+def test_nothing_is_left(shape, setting, units):
+    with pytest.raises(ValueError, match="leaves no observed label to learn from"):
+        baselines(np.ones(shape), setting, units)
+
+
+@over(
+    covering(
+        setting=list("ABCD"),
+        kind=["complete", "holes", "weights", "cells"],
+        shape=[(500, 250), (350, 350)],
+        where=lambda setting, kind, shape: setting == "A" or kind != "cells",
+    )
+)
+def test_memory_is_what_is_asked_for(setting, kind, shape):
+    Y, weights = make_labels(shape, 0.0 if kind == "complete" else 0.3)
+    units = Units(cells=np.random.default_rng(0).integers(3, size=shape)) if kind == "cells" else None
+    given = {"weights": weights} if kind == "weights" else {}
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers))
+        baselines(Y, setting, units, **given)  # whatever is imported on the way
+        tracemalloc.start()
+        baselines(Y, setting, units, **given)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert 0.4 * asked[1] < peak < 1.05 * asked[1]
+
+
+def test_too_large_a_grid_is_refused(monkeypatch):
+    monkeypatch.setattr("dyadlearn._array.host_memory", lambda: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
+        baselines(np.zeros((40, 30)), "B")

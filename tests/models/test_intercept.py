@@ -1,0 +1,529 @@
+"""The constants of models: labels that move take predictions with them, and who is left out is centred without.
+
+The twins solve bordered systems, [[K + λI, 1], [1ᵀ, 0]], and know nothing of centred kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import KernelCenterer
+
+import problems
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    landscape,
+    load,
+    save,
+)
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from sweeps import covering, every, over
+
+M, Q, NEW = 9, 7, 3
+X, Y, T = problems.data(M, Q, 4, 3, n_new=NEW)
+NODES = Y @ Y.T
+ALPHA, TASK_ALPHA = 0.6, 0.3
+FILTERS = [Tikhonov(), IteratedTikhonov(3), Landweber(5), SpectralCutoff()]
+GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2, 1, 0]), np.array(list("aabbaba"))
+
+
+def wide(rows: np.ndarray) -> np.ndarray:
+    """Return more features than rows."""
+    return np.hstack([rows, np.sin(3 * rows), np.cos(2 * rows), rows**2])
+
+
+# Kernel of a side, and what its rows, those of training first, come to.
+FORMS: dict[str, tuple[str, Callable[[np.ndarray, int], Any]]] = {
+    "primal": ("linear", lambda rows, n: rows),
+    "sparse": ("linear", lambda rows, n: sparse.csr_array(rows)),
+    "dual": ("linear", lambda rows, n: wide(rows)),
+    "sparse dual": ("linear", lambda rows, n: sparse.csr_array(wide(rows))),
+    "rbf": ("rbf", lambda rows, n: rows),
+    "precomputed": ("precomputed", lambda rows, n: rbf_kernel(rows, rows[:n])),
+}
+NAMES = ["two-step", "independent", "network", "kronecker"]
+MIXED = [(name, name) for name in FORMS] + [("rbf", "primal"), ("primal", "dual"), ("sparse", "precomputed")]
+
+
+def kernel_of(form: str, rows: np.ndarray) -> np.ndarray:
+    """Return the kernel (n + new, n + new) of rows in a form."""
+    if form in ("rbf", "precomputed"):
+        return rbf_kernel(rows)
+    rows = wide(rows) if "dual" in form else rows
+    return rows @ rows.T
+
+
+def fitted(
+    name: str, forms: tuple[str, str], labels: np.ndarray, dtype: str = "float64", **options: Any
+) -> tuple[Any, Any, Any]:
+    """Return a fitted model, and rows and tasks to predict for: those of training, and new ones."""
+    (kernel, rows_of), (task_kernel, tasks_of) = FORMS[forms[0]], FORMS[forms[1]]
+    rows, tasks = rows_of(X, M).astype(dtype), tasks_of(T, Q).astype(dtype)
+    labels = labels.astype(dtype)
+    if name == "independent":
+        return IndependentTaskRidge(ALPHA, kernel=kernel, **options).fit(rows[:M], labels), rows, None
+    if name == "network":
+        options = {"symmetry": "symmetric", **options}
+        model = TwoStepRidge(ALPHA, ALPHA, kernel=kernel, **options).fit(rows[:M], labels)
+        return model, rows, rows
+    options |= {"kernel": kernel, "task_kernel": task_kernel}
+    model = KroneckerRidge(ALPHA, **options) if name == "kronecker" else TwoStepRidge(ALPHA, TASK_ALPHA, **options)
+    return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
+
+
+def labels_of(name: str) -> np.ndarray:
+    return NODES if name == "network" else Y
+
+
+# --- the twin --------------------------------------------------------------------------------------------------
+
+
+def weights_for(K: np.ndarray, asked: np.ndarray, kept: np.ndarray, alpha: float) -> np.ndarray:
+    """Return what takes the labels of the rows that are kept to predictions for those that are asked for."""
+    n = len(kept)
+    system = np.block(
+        [[K[np.ix_(kept, kept)] + alpha * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]]
+    )
+    right = np.vstack([K[np.ix_(kept, asked)], np.ones((1, len(asked)))])
+    return np.linalg.solve(system, right)[:n].T
+
+
+def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: float) -> np.ndarray:
+    """Return the hold-out operator (n, n) of a side: each group is predicted by a side that never saw it."""
+    found, everything = np.zeros((n, n)), np.arange(n)
+    for group in np.unique(groups):
+        rows = everything[groups == group]
+        kept = np.setdiff1d(everything, rows) if leaves else everything
+        found[np.ix_(rows, kept)] = weights_for(K[:n, :n], rows, kept, alpha)
+    return found
+
+
+# --- labels that move --------------------------------------------------------------------------------------------
+
+
+@over(covering(name=NAMES, forms=MIXED, dtype=["float64", "float32"], filter=FILTERS))
+def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter):
+    Y = labels_of(name)
+    options: dict[str, Any] = {} if name == "kronecker" else {"filter": filter}
+    options |= {"task_filter": filter} if name == "two-step" else {}
+    model, rows, tasks = fitted(name, forms, Y, dtype, **options)
+    moved, _, _ = fitted(name, forms, Y + 64, dtype, **options)
+    near = {"rtol": 0, "atol": np.abs(Y).max() * (1e-10 if dtype == "float64" else 3e-3)}
+    for given in (None, tasks):
+        assert_allclose(moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near)
+    for setting in model._problem().pairing.settings:
+        try:
+            expected = model.holdout(setting)
+        except LeverageError:  # what keeps directions whole may keep all there is
+            assert filter in (SpectralCutoff(), Landweber(5))
+            continue
+        assert_allclose(moved.holdout(setting) - 64, expected, **near, err_msg=str(setting))
+        assert expected.dtype == dtype
+    assert moved.predict(rows).dtype == dtype
+
+
+@over(every(name=NAMES, scoring=["neg_mean_squared_error", "neg_mean_squared_error of F"]))
+def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
+    """The form of squared errors that needs no predictions, and the one that does."""
+    Y = labels_of(name)
+    judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
+    grid = [1e-8, 1e-2, 1.0, 1e8]
+    found, moved = (
+        landscape(fitted(name, ("rbf", "rbf"), labels, repair="clip")[0], grid, grid, scoring=judge)
+        for labels in (Y, Y + 1000)
+    )
+    assert found.keys() == moved.keys()
+    for setting in found:
+        assert_allclose(moved[setting], found[setting], rtol=1e-7)
+
+
+def test_searches_do_not_mind_where_labels_lie():
+    grid = np.geomspace(1e-4, 1e4, 9)
+    for search, tasks in (
+        (TwoStepRidgeCV(grid, grid, setting="D"), T[:Q]),
+        (KroneckerRidgeCV(grid, setting="C"), T[:Q]),
+        (IndependentTaskRidgeCV(grid), None),
+    ):
+        one, other = (type(search)(**search.get_params()).fit(X[:M], labels, tasks=tasks) for labels in (Y, Y + 1e4))
+        assert one.alpha_ == other.alpha_
+        assert_allclose(other.holdout_ - 1e4, one.holdout_, atol=1e-7)
+        assert_allclose(other.best_score_, one.best_score_, rtol=1e-6)
+
+
+# --- who is left out is centred without ----------------------------------------------------------------------------
+
+
+@over(covering(forms=MIXED, setting="BCD", grouped=[False, True], alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)]))
+def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
+    K, G = kernel_of(forms[0], X), kernel_of(forms[1], T)
+    groups, task_groups = (GROUPS, TASK_GROUPS) if grouped else (np.arange(M), np.arange(Q))
+    left = without(K, M, groups, setting in "BD", alphas[0])
+    right = without(G, Q, task_groups, setting in "CD", alphas[1])
+    model = fitted("two-step", forms, Y)[0].set_alpha(*alphas)
+    labels = {"groups": groups if setting in "BD" else None, "task_groups": task_groups if setting in "CD" else None}
+    problems.close(model.holdout(setting, **(labels if grouped else {})), left @ Y @ right.T, 1e-8)
+    if setting == "B":
+        own = fitted("independent", forms, Y)[0].set_alpha(alphas[0])
+        problems.close(own.holdout("B", groups=groups if grouped else None), left @ Y, 1e-8)
+        problems.close(own.holdout("A"), without(K, M, np.arange(M), True, alphas[0]) @ Y, 1e-8)
+
+
+@over(every(forms=MIXED))
+def test_predictions_are_those_of_bordered_systems(forms):
+    K, G = kernel_of(forms[0], X), kernel_of(forms[1], T)
+    left = weights_for(K, np.arange(M + NEW), np.arange(M), ALPHA)
+    right = weights_for(G, np.arange(Q + NEW), np.arange(Q), TASK_ALPHA)
+    model, rows, tasks = fitted("two-step", forms, Y)
+    problems.close(model.predict(rows, tasks=tasks), left @ Y @ right.T, 1e-10)
+    own, _, _ = fitted("independent", forms, Y)
+    problems.close(own.predict(rows), left @ Y, 1e-10)
+
+
+def test_leaving_out_is_not_removing_the_mean_beforehand():
+    """Which would pass the test of labels that move."""
+    model = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf", fit_intercept=False)
+    beforehand = model.fit(X[:M], Y - Y.mean(), tasks=T[:Q]).holdout("D") + Y.mean()
+    found = TwoStepRidge(ALPHA, TASK_ALPHA, kernel="rbf").fit(X[:M], Y, tasks=T[:Q]).holdout("D")
+    assert np.abs(found - beforehand).max() > 0.1
+
+
+@over(every(alpha=[0.0, 1e-6, 0.5], weighted=[False, True]))
+def test_independent_tasks_with_holes_are_fitted_again(alpha, weighted):
+    """Each task to its own labels; also where every row has one and nothing but the constant makes K singular."""
+    K = kernel_of("rbf", X[:M])
+    labels = np.where(np.random.default_rng(2).random(Y.shape) < 0.3, np.nan, Y)
+    labels[:, 0] = Y[:, 0]
+    weights = np.random.default_rng(3).uniform(0.3, 3.0, Y.shape) if weighted else np.ones(Y.shape)
+    model = IndependentTaskRidge(alpha, kernel="precomputed")
+    model.fit(K, labels, sample_weight=weights if weighted else None)
+    fits, held_out = model.predict(K), model.holdout("B")
+    for j in range(Q):
+        observed = np.flatnonzero(~np.isnan(labels[:, j]))
+
+        def predicted(kept: np.ndarray, j: int = j) -> np.ndarray:
+            n = len(kept)
+            ridge = np.diag(alpha / weights[kept, j])
+            system = np.block([[K[np.ix_(kept, kept)] + ridge, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+            solved = np.linalg.solve(system, np.append(labels[kept, j], 0.0))
+            return K[:, kept] @ solved[:n] + solved[n]
+
+        assert_allclose(fits[:, j], predicted(observed), rtol=1e-6, atol=1e-8)
+        for i in observed:
+            assert_allclose(held_out[i, j], predicted(observed[observed != i])[i], rtol=1e-5, atol=1e-7)
+
+
+# --- what is learnt --------------------------------------------------------------------------------------------
+
+
+@over(every(noise=[0.0, 0.1]))
+def test_effects_of_rows_and_columns_about_a_mean_are_learnt(noise):
+    """Linear kernels, labels around 100: without constants there is nothing but products."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(60, 5)), rng.normal(size=(40, 4))
+    Y = 100 + (X @ rng.normal(size=5))[:, None] + T @ rng.normal(size=4) + noise * rng.normal(size=(60, 40))
+    for Model in (TwoStepRidge, KroneckerRidge):
+        model = Model().fit(X, Y, tasks=T)
+        for setting in "BCD":
+            assert r2_score(Y.ravel(), model.holdout(setting).ravel()) > 0.98, (Model, setting)
+        assert 99 < model.intercept_ < 101
+        without = Model(fit_intercept=False).fit(X, Y, tasks=T)
+        assert r2_score(Y.ravel(), without.holdout("D").ravel()) < -100
+
+
+def test_independent_tasks_are_those_of_scikit_learn():
+    for rows in (X, wide(X)):
+        ours = IndependentTaskRidge(ALPHA).fit(rows[:M], Y)
+        theirs = Ridge(ALPHA).fit(rows[:M], Y)
+        assert_allclose(ours.predict(rows), theirs.predict(rows), rtol=1e-9)
+        if rows is X:
+            assert_allclose(ours.coef_, theirs.coef_.T, rtol=1e-9)
+            assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-9)
+    K = rbf_kernel(X, X[:M])
+    centred = KernelCenterer().fit(K[:M])
+    theirs = KernelRidge(alpha=ALPHA, kernel="precomputed").fit(centred.transform(K[:M]), Y - Y.mean(axis=0))
+    expected = theirs.predict(centred.transform(K)) + Y.mean(axis=0)
+    for kernel, rows in (("precomputed", K), ("rbf", X)):
+        params = {"gamma": 1 / X.shape[1]} if kernel == "rbf" else None
+        ours = IndependentTaskRidge(ALPHA, kernel=kernel, kernel_params=params).fit(rows[:M], Y)
+        assert_allclose(ours.predict(rows), expected, rtol=1e-9)
+        assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-8)
+
+
+@over(covering(form=list(FORMS), filter=FILTERS, alpha=[0.0, 1e-6, 1.0, 1e8]))
+def test_constant_labels_are_constant_predictions(form, filter, alpha):
+    """H1 = 1, for every filter and however much is regularised, also of rows that are new."""
+    if alpha == 0 and isinstance(filter, Landweber | SpectralCutoff):
+        return
+    model, rows, tasks = fitted("two-step", (form, form), np.full((M, Q), 3.0), filter=filter, task_filter=filter)
+    model.set_alpha(alpha, alpha)
+    assert_allclose(model.predict(rows, tasks=tasks), 3.0, rtol=1e-9)
+    side = model._problem().pairing.smoothers[0]
+    assert_allclose(side.hat() @ np.ones(M), 1.0, rtol=1e-10)
+    assert_allclose(side.residual() @ np.ones(M), 0.0, atol=1e-10)
+
+
+def test_much_regularisation_leaves_the_means():
+    model = TwoStepRidge(1e12, 1e12).fit(X[:M], Y, tasks=T[:Q])
+    assert_allclose(model.predict(X, tasks=T), Y.mean(), rtol=1e-9)
+    assert_allclose(
+        model.set_alpha(1e12, 0.0).predict(X),
+        IndependentTaskRidge(0.0).fit(T[:Q], Y.mean(axis=0)).predict(T[:Q]) * np.ones((M + NEW, 1)),
+        rtol=1e-8,
+    )
+    own = IndependentTaskRidge(1e12).fit(X[:M], Y)
+    assert_allclose(own.predict(X), np.tile(Y.mean(axis=0), (M + NEW, 1)), rtol=1e-9)
+
+
+@over(every(form={"dense": np.asarray, "sparse": sparse.csr_array}, value=[0.0, 1.0, 0.1, 1e6 / 3]))
+def test_features_that_say_nothing_leave_the_means(form, value):
+    rows, tasks = np.full((M, 2), value), np.full((Q, 3), value)
+    model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, tasks=form(tasks))
+    assert_allclose(model.predict(form(rows), tasks=form(tasks)), Y.mean(), rtol=1e-9)
+    own = IndependentTaskRidge(0.5).fit(form(rows), Y)
+    assert_allclose(own.predict(form(rows)), np.tile(Y.mean(axis=0), (M, 1)), rtol=1e-9)
+    held_out = (Y.sum(axis=0) - Y) / (M - 1)
+    assert_allclose(own.holdout("B"), held_out, rtol=1e-9)
+    one = TwoStepRidge(0.5, 0.2).fit(form(rows[:1]), Y[:1], tasks=form(tasks))
+    assert_allclose(one.predict(form(rows)), Y[0].mean(), rtol=1e-9)
+
+
+# --- attributes --------------------------------------------------------------------------------------------------
+
+
+@over(every(name=["two-step", "kronecker"], forms=[pair for pair in MIXED if "sparse" not in pair[0]]))
+def test_attributes_make_the_predictions(name, forms):
+    model, rows, tasks = fitted(name, forms, Y + 10)
+    given = []
+    W = model.dual_coef_
+    for form, entities, training in ((forms[0], X, M), (forms[1], T, Q)):
+        is_primal = form == "primal"
+        given.append(entities if is_primal else kernel_of(form, entities)[:, :training])
+    if forms[0] == "primal":
+        W = X[:M].T @ W
+    if forms[1] == "primal":
+        W = W @ T[:Q]
+    x, t = given
+    by_hand = x @ W @ t.T + (x @ model.instance_coef_)[:, None] + t @ model.task_coef_ + model.intercept_
+    assert_allclose(model.predict(rows, tasks=tasks), by_hand, rtol=1e-9)
+    assert type(model.intercept_) is float
+    assert hasattr(model, "coef_") == (forms == ("primal", "primal"))
+    if forms == ("primal", "primal"):
+        assert_allclose(model.coef_, W, rtol=1e-9)
+    own, rows, _ = fitted("independent", forms, Y + 10)
+    W = X[:M].T @ own.dual_coef_ if forms[0] == "primal" else own.dual_coef_
+    assert_allclose(own.predict(rows), x @ W + own.intercept_, rtol=1e-9)
+    assert own.intercept_.shape == (Q,)
+    vector = type(own)(**own.get_params()).fit(rows[:M], Y[:, 0])
+    assert type(vector.intercept_) is float
+
+
+def test_attributes_of_sparse_features():
+    model, _, _ = fitted("two-step", ("sparse", "sparse"), Y)
+    dense, _, _ = fitted("two-step", ("primal", "primal"), Y)
+    for name in ("coef_", "instance_coef_", "task_coef_", "intercept_"):
+        assert_allclose(getattr(model, name), getattr(dense, name), rtol=1e-9)
+
+
+def test_what_has_no_constant_has_none_to_show():
+    model = TwoStepRidge(fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
+    assert model.intercept_ == 0.0
+    for each in (model, IndependentTaskRidge().fit(X[:M], Y)):
+        for name in ("instance_coef_", "task_coef_"):
+            with pytest.raises(AttributeError, match=f"^{name} exists only with fit_intercept=True and a task side"):
+                getattr(each, name)
+
+
+@over(every(value=[1, 0, None, "yes"]))
+def test_an_intercept_is_there_or_not(value):
+    with pytest.raises(TypeError, match=f"^fit_intercept must be True or False, found {value!r}"):
+        TwoStepRidge(fit_intercept=value).fit(X[:M], Y)
+
+
+@over(covering(name=NAMES, forms=MIXED))
+def test_files_keep_the_constant_to_the_bit(name, forms, tmp_path):
+    model, rows, tasks = fitted(name, forms, labels_of(name) + 5)
+    path = tmp_path / f"{name} {' '.join(forms)}.dyad"
+    save(model, path)
+    loaded = load(path)
+    assert loaded.fit_intercept is True
+    assert_array_equal(loaded.predict(rows, tasks=tasks), model.predict(rows, tasks=tasks))
+    assert_array_equal(loaded.intercept_, model.intercept_)
+    assert_array_equal(loaded.holdout("B"), model.holdout("B"))
+    if name != "independent":
+        assert_array_equal(loaded.instance_coef_, model.instance_coef_)
+        assert_array_equal(loaded.task_coef_, model.task_coef_)
+    assert_array_equal(loaded.set_alpha(2.0).predict(rows), model.set_alpha(2.0).predict(rows))
+
+
+# --- networks ----------------------------------------------------------------------------------------------------
+
+
+def test_an_antisymmetric_network_has_main_effects_but_no_mean():
+    """How strong nodes are, one less the other: a linear kernel has it without products of features."""
+    strength = X[:M] @ [1.0, -2.0, 0.5, 3.0]
+    labels = np.subtract.outer(strength, strength)
+    model = TwoStepRidge(1e-9, 1e-9, symmetry="antisymmetric").fit(X[:M], labels)
+    assert_allclose(model.predict(X, tasks=X), np.subtract.outer(*[X @ [1.0, -2.0, 0.5, 3.0]] * 2), atol=1e-6)
+    assert_allclose(model.holdout("D"), labels, atol=1e-6)
+    assert_allclose(model.instance_coef_, -model.task_coef_, atol=1e-12)
+    assert_allclose(model.intercept_, 0.0, atol=1e-12)
+
+
+# --- sparse features -----------------------------------------------------------------------------------------------
+
+
+def test_sparse_features_are_never_made_dense(monkeypatch):
+    shapes = {
+        (n, d + more)[::step]
+        for n, d in ((M, 4), (M + NEW, 4), (Q, 3), (Q + NEW, 3))
+        for more in (0, 1)
+        for step in (1, -1)
+    }
+
+    def watched(original):
+        def refuse(self, *args, **kwargs):
+            assert self.shape not in shapes, "features were made dense"
+            return original(self, *args, **kwargs)
+
+        return refuse
+
+    dense = TwoStepRidge(ALPHA, TASK_ALPHA).fit(X[:M], Y, tasks=T[:Q])
+    own = IndependentTaskRidge(ALPHA).fit(X[:M], Y)
+    expected = dense.predict(X, tasks=T), dense.holdout("D"), own.holdout("B")
+    rows, tasks = sparse.csr_array(X), sparse.csr_array(T)
+    for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array):
+        for method in ("toarray", "todense"):
+            monkeypatch.setattr(cls, method, watched(getattr(cls, method)))
+    with pytest.raises(AssertionError, match="made dense"):
+        rows.toarray()
+    model = TwoStepRidge(ALPHA, TASK_ALPHA).fit(rows[:M], Y, tasks=tasks[:Q])
+    found = (
+        model.predict(rows, tasks=tasks),
+        model.holdout("D"),
+        IndependentTaskRidge(ALPHA).fit(rows[:M], Y).holdout("B"),
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-8)
+    assert_allclose(model.set_alpha(2.0).predict(rows), dense.set_alpha(2.0).predict(X), rtol=1e-8)
+    assert model.intercept_ == pytest.approx(dense.intercept_)
+
+
+# --- digits ------------------------------------------------------------------------------------------------------
+
+
+@over(every(offset=[2.0**13, 2.0**20, -(2.0**23)], forms=[("primal", "primal"), ("dual", "dual"), ("primal", "dual")]))
+def test_features_far_from_zero_keep_their_digits(offset, forms):
+    """The offsets are added without rounding, so that what is without them is exact."""
+    made = []
+    for form, entities in zip(forms, (X, T), strict=True):
+        rows = wide(entities) if form == "dual" else entities
+        made.append(np.round(rows * 2**20) / 2**20)
+    rows, tasks = made
+    for alphas in ((1e-8, 1e-8), (0.5, 0.2), (1e6, 1e6)):
+        near, far = (TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift) for shift in (0.0, offset))
+        expected = near.predict(rows, tasks=tasks)
+        problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
+        for setting in "ABCD":
+            problems.close(far.holdout(setting), near.holdout(setting), 1e-8, setting)
+
+
+def bordered(K: Any, o: list[int], asked: int, alpha: float, constant: bool) -> Any:
+    """Return weights of labels, in the precision that is set."""
+    n = len(o)
+    system, right = mpmath.zeros(n + constant), mpmath.zeros(n + constant, 1)
+    for a in range(n):
+        right[a] = K[o[a], asked]
+        for b in range(n):
+            system[a, b] = K[o[a], o[b]] + (mpmath.mpf(alpha) if a == b else 0)
+        if constant:
+            system[a, n] = system[n, a] = 1
+    if constant:
+        right[n] = 1
+    return list(mpmath.lu_solve(system, right))[:n]
+
+
+@cache
+def exact_operator(name: str, side: int, leaves: bool, alpha: float, constant: bool) -> Any:
+    """Return what takes labels to predictions of every row, by a side that was fitted without it."""
+    K = mpmath.matrix(DIGITS[name][side].tolist())
+    operator = mpmath.zeros(K.rows)
+    for i in range(K.rows):
+        o = [a for a in range(K.rows) if a != i or not leaves]
+        for a, weight in zip(o, bordered(K, o, i, alpha, constant), strict=True):
+            operator[i, a] = weight
+    return operator
+
+
+def exact_holdout(name: str, Y: np.ndarray, setting: str, alphas: tuple[float, float], constant: bool) -> np.ndarray:
+    """Return the hold-out of two-step ridge regression, refitted in 40 digits."""
+    left = exact_operator(name, 0, setting in "BD", alphas[0], constant)
+    right = exact_operator(name, 1, setting in "CD", alphas[1], constant)
+    labels = mpmath.matrix(Y.tolist())
+    found = left * labels * right.T
+    if setting == "A":  # the label that the fit to all others and itself reproduces
+        for i in range(len(Y)):
+            for j in range(Y.shape[1]):
+                h = left[i, i] * right[j, j]
+                found[i, j] = (found[i, j] - h * labels[i, j]) / (1 - h)
+    return np.array(found.tolist(), dtype=np.longdouble)
+
+
+def smooth(n: int, seed: int) -> np.ndarray:
+    return rbf_kernel(np.random.default_rng(seed).normal(size=(n, 2)), gamma=0.02)
+
+
+DIGITS = {
+    "well conditioned": (problems.gram(6, 6, np.random.default_rng(1)), problems.gram(5, 5, np.random.default_rng(2))),
+    "smooth": (smooth(6, 3), smooth(5, 4)),
+    "far from zero": (smooth(6, 3) + 50, smooth(5, 4) + 50),
+}
+
+
+ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e-6, 1e-2), (1.0, 1.0), (1e4, 1e-7), (1e10, 1e10)]
+
+
+@over(covering(name=list(DIGITS), setting="ABCD", alphas=ALPHAS))
+def test_a_constant_costs_no_more_than_a_digit(name, setting, alphas):
+    """Against refits in 40 digits, from λ = 1e-10 to 1e10, on the same kernels with and without it."""
+    kernels, labels = DIGITS[name], np.random.default_rng(5).normal(size=(6, 5))
+    options, lost = {"kernel": "precomputed", "task_kernel": "precomputed"}, {}
+    for constant in (False, True):
+        model = TwoStepRidge(*alphas, fit_intercept=constant, **options).fit(kernels[0], labels, tasks=kernels[1])
+        with mpmath.workdps(40):
+            expected = exact_holdout(name, labels, setting, alphas, constant)
+        lost[constant] = float(np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max())
+    assert lost[True] <= 10 * max(lost[False], 2e-15), lost
+
+
+def test_rows_that_stand_alone_keep_their_digits_with_weights():
+    """Where all but one of their likes stand twice, so that leverage is 1 but for λ: 1 − h is no difference."""
+    rows = np.random.default_rng(7).normal(size=(4, 3))[[0, 0, 1, 2, 2, 3]]
+    K, labels = rows @ rows.T, np.random.default_rng(8).normal(size=6)
+    w, alpha = np.array([3.0, 1.0, 3.0, 1.0, 1.0, 2.0]), 3e-7
+    model = IndependentTaskRidge(alpha, kernel="precomputed").fit(K, labels, sample_weight=w)
+    with mpmath.workdps(40):
+        for i in range(6):
+            o = [a for a in range(6) if a != i]
+            system = mpmath.matrix(
+                [[K[a, b] + (alpha / w[a] if a == b else 0) for b in o] + [1] for a in o] + [[1] * 5 + [0]]
+            )
+            solved = list(mpmath.lu_solve(system, mpmath.matrix([*labels[o], 0])))
+            expected = float(mpmath.fdot(solved, [*K[i, o], 1]))
+            assert_allclose(model.holdout("B")[i], expected, rtol=1e-6)

@@ -1,0 +1,325 @@
+"""Deviations and likelihoods of the estimators against a Gaussian process over all pairs, written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, PairKernelRidgeCV, TwoStepRidge
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.kernels import Sum, gram
+from dyadlearn.pairing import expansion
+from sweeps import covering, lines, over
+
+rng = np.random.default_rng(0)
+M, Q, A, B = 9, 6, 4, 3
+X, T = rng.normal(size=(M + A, 3)), rng.normal(size=(Q + B, 2))
+Y = 5.0 + X[:M] @ rng.normal(size=(3, 2)) @ T[:Q].T + 0.3 * rng.normal(size=(M, Q))
+
+
+def tent(A, B):
+    return np.maximum(0.0, 1.0 - 0.1 * np.abs(np.asarray(A)[:, None] - np.asarray(B)[None]).sum(axis=-1)) + A @ B.T
+
+
+# How a side is described: its kernel, and how features are handed in.
+SIDES = {
+    "linear": ("linear", np.asarray),
+    "sparse": ("linear", sparse.csr_array),
+    "rbf": ("rbf", np.asarray),
+    "callable": (tent, np.asarray),
+    "sum": (Sum(("rbf", "linear")), np.asarray),
+    "precomputed": ("precomputed", np.asarray),
+}
+
+
+class Dense:
+    """The process of all pairs; new instances and tasks are known to differ from each other and from those before."""
+
+    def __init__(self, K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y):
+        a, b, c = shares
+        (m, q), self.free_mean = Y.shape, free_mean
+        K, G = K + free_mean, G + free_mean
+        P = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+        inside = (np.arange(len(K))[:, None] < m) & (np.arange(len(G))[None, :] < q)
+        at = np.flatnonzero(inside)
+        self.C, self.y = P[np.ix_(at, at)] + alpha * np.eye(at.size), Y.ravel()
+        cross, n = P[:, at], at.size
+        inverse = np.linalg.inv(self.C)
+        known = inverse.sum()
+        self.mean = inverse.sum(axis=0) @ self.y / known if free_mean else 0.0
+        weights = inverse @ (self.y - self.mean)
+        self.scale = (weights @ self.y / (n - free_mean)) ** 0.5
+        variance = np.diag(P) - np.sum(cross @ inverse * cross, axis=1)
+        if free_mean:
+            variance += (1.0 - (cross @ inverse).sum(axis=1)) ** 2 / known
+        self.predicted = (self.mean + cross @ weights).reshape(inside.shape)
+        self.deviation = self.scale * np.sqrt(variance.clip(0.0)).reshape(inside.shape)
+        self.known = known
+
+    def log_likelihood(self, method="restricted", scale=None):
+        n, integrated = self.y.size, self.free_mean and method == "restricted"
+        square = (self.y - self.mean) @ np.linalg.solve(self.C, self.y - self.mean)
+        scale = (square / (n - integrated)) ** 0.5 if scale is None else scale
+        value = multivariate_normal(np.full(n, self.mean), scale**2 * self.C).logpdf(self.y)
+        return value + 0.5 * np.log(2 * np.pi * scale**2 / self.known) if integrated else value
+
+
+def described(side, values, n, dtype="float64"):
+    """Return the training rows of a side and the new ones as a model takes them, and the kernel of all."""
+    kernel, put = SIDES[side]
+    K = gram(values, kernel="linear" if side == "precomputed" else kernel)
+    if side == "precomputed":
+        return K[:n, :n].astype(dtype), K[n:, :n].astype(dtype), K
+    return put(values[:n].astype(dtype)), put(values[n:].astype(dtype)), K
+
+
+def posed(side, task_side, model=None, dtype="float64", **params):
+    """Return a fitted model, new rows of both sides with the diagonals they need, and the dense process."""
+    train, new, K = described(side, X, M, dtype)
+    task_train, task_new, G = described(task_side, T, Q, dtype)
+    model = (model or KroneckerRidge(alpha=0.3)).set_params(
+        kernel=SIDES[side][0], task_kernel=SIDES[task_side][0], **params
+    )
+    model.fit(train, Y.astype(dtype), tasks=task_train)
+    given = {"diagonal": np.diag(K)[M:]} if side == "precomputed" else {}
+    task_given = {"task_diagonal": np.diag(G)[Q:]} if task_side == "precomputed" else {}
+    return model, (new, given), (task_new, task_given), (K, G)
+
+
+FAMILY = {
+    "Kronecker": (None, False),
+    "product": ((1.0, 0.0, 0.0), True),
+    "per task": ((0.6, 0.4, 0.0), True),
+    "per instance": ((0.7, 0.0, 0.2), False),
+    "all": ((0.5, 0.2, 0.3), True),
+    "Cartesian": ((0.0, 1.0, 1.0), False),
+}
+
+
+def of_family(shares, fit_intercept):
+    """Return an estimator, and what the dense process takes."""
+    if shares is None:
+        return KroneckerRidge(alpha=0.3, fit_intercept=fit_intercept), {"free_mean": fit_intercept}
+    names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
+    model = PairKernelRidge(alpha=0.3, fit_intercept=fit_intercept, **names)
+    return model, {"shares": shares, "free_mean": fit_intercept}
+
+
+@over(covering(side=list(SIDES), task_side=list(SIDES), member=FAMILY, dtype=["float64", "float32"]))
+def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtype):
+    model, params = of_family(*member)
+    model, (new, given), (task_new, task_given), kernels = posed(side, task_side, model, dtype)
+    dense = Dense(*kernels, 0.3, **params)
+    rtol = 1e-9 if dtype == "float64" else 2e-3
+    for rows, own, places in ((None, {}, slice(M)), (new, given, slice(M, None))):
+        for tasks, others, columns in ((None, {}, slice(Q)), (task_new, task_given, slice(Q, None))):
+            mean, deviation = model.predict(rows, tasks, return_std=True, **own, **others)
+            assert mean.dtype == deviation.dtype == dtype
+            assert_allclose(mean, dense.predicted[places, columns], rtol=rtol, atol=rtol)
+            assert_allclose(deviation, dense.deviation[places, columns], rtol=rtol, atol=rtol)
+    assert_allclose(model.scale_, dense.scale, rtol=rtol)
+
+
+@over(covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7]))
+def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, scale):
+    model, params = of_family(*member)
+    model, _, _, kernels = posed(side, task_side, model)
+    for method in ("restricted", "profile"):
+        expected = Dense(*kernels, 0.3, **params).log_likelihood(method, scale)
+        value, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
+        assert_allclose(value, expected, rtol=1e-9)
+        assert model.log_marginal_likelihood(method=method, scale=scale) == value
+        there, here = (
+            model.set_alpha(0.3 * step).log_marginal_likelihood(method=method, scale=scale)
+            for step in (np.exp(1e-5), np.exp(-1e-5))
+        )
+        assert_allclose(gradient["alpha"], (there - here) / 2e-5, rtol=1e-5, atol=1e-5)
+        model.set_alpha(0.3)
+
+
+def test_labels_and_a_constant_have_the_same_deviations():
+    model = PairKernelRidge(0.3, product=0.6, per_task=0.4, kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
+    moved = clone(model).fit(X[:M], Y + 1000.0, tasks=T[:Q])
+    (mean, deviation), (moved_mean, moved_deviation) = (one.predict(X, return_std=True) for one in (model, moved))
+    assert_allclose(moved_mean, mean + 1000.0, rtol=1e-12)
+    assert_allclose(moved_deviation, deviation, rtol=1e-9)
+    assert_allclose(moved.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
+
+
+def test_the_training_instances_are_known_better_than_their_likes():
+    """What an instance has for itself is known of those of training only, even if another has the same features."""
+    model = PairKernelRidge(0.3, product=0.5, per_instance=0.5, kernel="rbf", task_kernel="rbf")
+    model.fit(X[:M], Y, tasks=T[:Q])
+    _, known = model.predict(None, return_std=True)
+    _, alike = model.predict(X[:M], return_std=True)
+    assert (known < alike).all()
+
+
+def test_one_task_is_the_process_of_scikit_learn():
+    """Its noise is `alpha`, its scale 1, and it has no intercept."""
+    ones, y = np.ones((1, 1)), Y[:, 0]
+    peer = GaussianProcessRegressor(RBF(1.3), alpha=0.2, optimizer=None).fit(X[:M], y)
+    model = KroneckerRidge(alpha=0.2, kernel="rbf", kernel_params={"gamma": 0.5 / 1.3**2}, fit_intercept=False)
+    model.fit(X[:M], y, tasks=ones)
+    mean, deviation = peer.predict(X, return_std=True)
+    found, found_deviation = model.predict(X, return_std=True)
+    assert found.shape == found_deviation.shape == mean.shape
+    assert_allclose(found, mean, rtol=1e-10)
+    assert_allclose(found_deviation, model.scale_ * deviation, rtol=1e-7)
+    assert_allclose(model.log_marginal_likelihood(scale=1.0), peer.log_marginal_likelihood(), rtol=1e-10)
+
+
+def test_the_most_likely_regularisation_is_where_the_gradient_vanishes():
+    model = KroneckerRidge(fit_intercept=False).fit(X[:M], Y - Y.mean(), tasks=T[:Q])
+    alphas = np.geomspace(1e-4, 1e4, 201)
+    likely = [model.set_alpha(alpha).log_marginal_likelihood() for alpha in alphas]
+    best = int(np.argmax(likely))
+    assert 0 < best < len(alphas) - 1
+    slopes = [
+        model.set_alpha(alpha).log_marginal_likelihood(eval_gradient=True)[1]["alpha"]
+        for alpha in (alphas[best - 1], alphas[best + 1])
+    ]
+    assert slopes[0] > 0 > slopes[1]
+
+
+def test_frames_give_frames_and_series_are_put_in_order():
+    rows, columns = [f"r{i}" for i in range(M)], [f"c{j}" for j in range(Q)]
+    new = [f"new{i}" for i in range(A)]
+    model, (block, given), _, _ = posed("precomputed", "rbf", fit_intercept=False)
+    K = pd.DataFrame(X[:M] @ X[:M].T, rows, rows)
+    framed = clone(model).fit(K, pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T[:Q], columns))
+    diagonal = pd.Series(given["diagonal"], new)[::-1]
+    mean, deviation = framed.predict(pd.DataFrame(block, new, rows), return_std=True, diagonal=diagonal)
+    plain, plain_deviation = model.predict(block, return_std=True, **given)
+    assert list(mean.index) == list(deviation.index) == new
+    assert list(mean.columns) == list(deviation.columns) == columns
+    assert_allclose(mean.to_numpy(), plain, rtol=1e-12)
+    assert_allclose(deviation.to_numpy(), plain_deviation, rtol=1e-12)
+
+
+def test_arrays_of_other_libraries(library):
+    if library.dtype == "float32":
+        return
+    expected = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
+    model = clone(expected).fit(*(library.asarray(part) for part in (X[:M], Y)), tasks=library.asarray(T[:Q]))
+    for tasks in (None, T[Q:]):
+        _, deviation = expected.predict(X[M:], tasks, return_std=True)
+        _, found = model.predict(
+            library.asarray(X[M:]), None if tasks is None else library.asarray(tasks), return_std=True
+        )
+        assert type(found) is type(library.asarray(Y))
+        assert_allclose(library.to_numpy(found), deviation, rtol=1e-9)
+    assert_allclose(model.log_marginal_likelihood(), expected.log_marginal_likelihood(), rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_search_has_the_deviations_of_what_it_chose():
+    alphas = [0.01, 0.1, 1.0, 10.0]
+    searches = [
+        KroneckerRidgeCV(alphas, kernel="rbf"),
+        PairKernelRidgeCV(alphas, shares=[(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.1, 0.9, 0.0)], kernel="rbf"),
+    ]
+    for search in searches:
+        search.fit(X[:M], Y, tasks=T[:Q])
+        shares = search.shares_ if isinstance(search, PairKernelRidgeCV) else (1.0, 0.0, 0.0)
+        names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
+        model = PairKernelRidge(search.alpha_, kernel="rbf", fit_intercept=search._has_constant, **names)
+        model.fit(X[:M], Y, tasks=T[:Q])
+        for found, expected in zip(search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
+            assert_allclose(found, expected, rtol=1e-9)
+        assert_allclose(search.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    model = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
+    whole = model.predict(X, T, return_std=True)
+    monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
+    for found, expected in zip(model.predict(X, T, return_std=True), whole, strict=True):
+        assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_deviations_shrink_with_data_and_grow_away_from_it():
+    model = KroneckerRidge(kernel="rbf", task_kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
+    _, near = model.predict(X[:M], return_std=True)
+    _, far = model.predict(X[:M] + 100.0, return_std=True)
+    assert (near < far.min()).all()
+
+
+HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
+
+
+@over(
+    lines(
+        "fit ask message",
+        ({"y": HOLES, "tasks": T[:Q]}, {}, "complete labels that weigh the same, and some of these are missing"),
+        ({"y": Y, "tasks": T[:Q], "sample_weight": np.arange(1.0, M + 1)}, {}, "missing or weighted: fit the rows"),
+        (
+            {"y": Y},
+            {},
+            "is .* ridge regression here, and has no deviations or likelihood: fit it with tasks=",
+        ),
+        ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal goes with rows of X from a precomputed"),
+        (
+            {"y": Y, "tasks": T[:Q]},
+            {"task_diagonal": np.ones(Q)},
+            "task_diagonal goes with rows of tasks from a precomputed kernel",
+        ),
+    )
+)
+def test_what_has_no_deviations_is_refused(fit, ask, message):
+    model = KroneckerRidge(fit_intercept=False).fit(X[:M], **fit)
+    with pytest.raises(ValueError, match=message):
+        model.predict(X, return_std=True, **ask)
+    if not ask:
+        with pytest.raises(ValueError, match=message):
+            model.log_marginal_likelihood()
+        with pytest.raises(AttributeError, match=f"scale_ does not exist. .*{message}"):
+            _ = model.scale_
+    assert model.predict(X).shape == (M + A, Q)
+
+
+@over(
+    lines(
+        "ask message",
+        ({}, "return_std needs the kernel of every row of X with itself, .* give diagonal=, 4 numbers"),
+        ({"diagonal": np.ones(3)}, r"diagonal must hold a number for each of 4 rows of X, found shape \(3,\)"),
+        ({"diagonal": -np.ones(4)}, "diagonal must hold finite numbers of at least 0"),
+        ({"diagonal": np.full(4, np.nan)}, "diagonal must hold finite numbers of at least 0"),
+        ({"diagonal": ["a"] * 4}, "diagonal holds text where numbers belong"),
+    )
+)
+def test_diagonals_of_a_precomputed_kernel(ask, message):
+    model, (new, _), _, _ = posed("precomputed", "rbf")
+    with pytest.raises(ValueError, match=message):
+        model.predict(new, return_std=True, **ask)
+
+
+def test_a_diagonal_of_other_rows_is_told():
+    model, (new, given), _, _ = posed("precomputed", "rbf")
+    with pytest.warns(PrecisionWarning, match="negative by more than rounding"):
+        model.predict(new, return_std=True, diagonal=0.01 * given["diagonal"])
+
+
+def test_bad_parameters_of_a_likelihood():
+    model = KroneckerRidge().fit(X[:M], Y, tasks=T[:Q])
+    for params, error, message in (
+        ({"method": "ml"}, ValueError, "method must be one of 'restricted', 'profile', found 'ml'"),
+        ({"scale": 0.0}, ValueError, "scale must be above 0"),
+        ({"scale": -1.0}, ValueError, "scale must be a finite number of at least 0"),
+        ({"scale": "big"}, TypeError, "scale must be a number"),
+    ):
+        with pytest.raises(error, match=message):
+            model.log_marginal_likelihood(**params)
+
+
+def test_two_step_has_no_process():
+    with pytest.raises(TypeError, match="return_std"):
+        TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict(X, return_std=True)
+    assert not hasattr(TwoStepRidge, "log_marginal_likelihood")

@@ -1,0 +1,251 @@
+"""Labels that are the only ones of their task: not predicted once they are left out, not scored, and said once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import problems
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    TwoStepRidge,
+    evaluate,
+    landscape,
+    load,
+    nested_score,
+    recommend,
+    save,
+    screen,
+)
+from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.metrics import mean_squared_error
+from dyadlearn.views.curves import holdout_of_model
+from dyadlearn.views.learning import curve_of_model
+from dyadlearn.views.summary import summary_of
+from sweeps import every, over
+
+M, Q = 12, 6
+X, FULL, T = problems.data(M, Q)
+ALPHAS = [0.1, 1.0, 10.0]
+# Task 1 has one label, task 4 none; those of task 3 all lie in one group.
+Y = np.where(np.random.default_rng(1).random((M, Q)) < 0.3, np.nan, FULL + 50.0)
+Y[:, 1], Y[:, 4], Y[:, 3] = np.nan, np.nan, np.nan
+Y[5, 1], Y[[0, 1, 2], 3] = 52.0, [49.0, 48.0, 51.0]
+GROUPS = np.repeat(np.arange(4), 3)
+ONE, THREE = (5, 1), (slice(0, 3), 3)
+
+
+def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
+    """Return what a function does, and what it says of labels."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = function(*args, **options)
+    return found, [str(each.message) for each in caught if issubclass(each.category, NoLabelWarning)]
+
+
+def fitted(labels: np.ndarray = Y, Model: Any = IndependentTaskRidge, **options: Any) -> Any:
+    options = {"kernel": "rbf", **options}
+    return quietly(Model(**options).fit, X, labels)[0]
+
+
+def refitted(alpha: float, groups: np.ndarray) -> np.ndarray:
+    """Return what models say that were fitted without each group; NaN where a task has lost all its labels."""
+    held_out = np.full((M, Q), np.nan)
+    for group in np.unique(groups):
+        own = fitted(np.where((groups == group)[:, None], np.nan, Y), alpha=alpha)
+        held_out[groups == group] = own.predict(X)[groups == group]
+    return held_out
+
+
+def mean_error(F: np.ndarray, letter: str = "B") -> float:
+    """Return minus the mean squared error of what is observed and predicted; in setting B the mean over instances."""
+    squares = (Y - F) ** 2
+    if letter == "A":
+        return -float(np.nanmean(squares))
+    return -float(np.mean([row[~np.isnan(row)].mean() for row in squares if not np.isnan(row).all()]))
+
+
+N = int(np.count_nonzero(~np.isnan(Y)))
+
+
+# --- fit and hold-out -----------------------------------------------------------------------------------
+
+
+def test_a_task_without_labels_is_not_predicted_and_that_is_said_once():
+    model, said = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y)
+    assert len(said) == 1
+    assert said[0].startswith("1 of 6 tasks (positions 4) have no label to take their constant from: their predictions")
+    predicted = model.predict(X)
+    assert np.isnan(predicted[:, 4]).all()
+    assert np.isfinite(np.delete(predicted, 4, axis=1)).all()
+    assert_allclose(predicted[:, 1], 52.0, rtol=1e-14)
+    assert_array_equal(np.isnan(model.completed_), np.isnan(predicted))
+    assert quietly(IndependentTaskRidge(kernel="rbf", fit_intercept=False).fit, X, Y)[1] == []
+    assert quietly(TwoStepRidge().fit, X, Y, tasks=T)[1] == []
+
+
+@over(every(weighted=[False, True], letter="AB"))
+def test_what_is_held_out_is_what_refits_say(weighted, letter):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=(M, Q)) if weighted else None
+    model = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y, sample_weight=weights)[0]
+    held_out, said = quietly(model.holdout, letter)
+    assert len(said) == 1
+    assert said[0].startswith(f"In setting {letter}, 1 of {N} labels leave no other label of their task (positions 1)")
+    assert "their predictions are NaN" in said[0]
+    lone = np.isnan(held_out) & ~np.isnan(Y)
+    assert_array_equal(np.argwhere(lone), [ONE])
+    if not weighted:
+        expected = refitted(1.0, np.arange(M))
+        assert_allclose(held_out[~np.isnan(Y)], expected[~np.isnan(Y)], rtol=1e-9)
+
+
+@over(every(cells=[False, True]))
+def test_groups_and_cells_that_take_all_labels_of_a_task(cells):
+    given = {"cells": np.tile(GROUPS[:, None], Q)} if cells else {"groups": GROUPS}
+    held_out, said = quietly(fitted().holdout, "A" if cells else "B", **given)
+    assert len(said) == 1
+    assert f" 4 of {N} labels leave no other label of their task (positions 1, 3)" in said[0]
+    assert_allclose(held_out[~np.isnan(Y)], refitted(1.0, GROUPS)[~np.isnan(Y)], rtol=1e-9)
+    assert np.isnan(held_out[THREE]).all()
+
+
+# --- scores ------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_scores_what_is_predicted():
+    table, said = quietly(evaluate, fitted(), "AB", "neg_mean_squared_error")
+    assert [message[:12] for message in said] == ["In setting A", "In setting B"]
+    assert all("they are not scored" in message for message in said)
+    expected = [mean_error(refitted(1.0, np.arange(M)), letter) for letter in "AB"]
+    assert_allclose(table["neg_mean_squared_error"], expected, rtol=1e-9)
+
+
+def my_error(Y: np.ndarray, F: np.ndarray) -> float:
+    assert np.isfinite(F[~np.isnan(Y)]).all()
+    return -mean_squared_error(Y, F)
+
+
+@over(every(scoring=["neg_mean_squared_error", my_error], cv=[None, 4]))
+def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
+    folds = [(np.flatnonzero(each != GROUPS), np.flatnonzero(each == GROUPS)) for each in range(4)]
+    groups, cv = (np.arange(M), None) if cv is None else (GROUPS, folds)
+    # A function sees the grids and averages as it likes.
+    expected = [mean_error(refitted(alpha, groups), "A" if scoring is my_error else "B") for alpha in ALPHAS]
+    count, tasks = (1, "1") if cv is None else (4, "1, 3")
+    found, said = quietly(landscape, fitted(), ALPHAS, settings="B", scoring=scoring, cv=cv)
+    assert_allclose(found["B"], expected, rtol=1e-8)
+    search, more = quietly(IndependentTaskRidgeCV(ALPHAS, setting="B", scoring=scoring, kernel="rbf", cv=cv).fit, X, Y)
+    assert_allclose(search.landscape_, expected, rtol=1e-8)
+    assert search.alpha_ == ALPHAS[int(np.argmax(expected))]
+    assert len(said) == 1
+    assert len(more) == 2  # of the fit, and of the search
+    for message in (said[0], more[1]):
+        assert message.startswith(f"In setting B, {count} of {N} labels leave no other label of their task")
+        assert f"(positions {tasks})" in message
+    assert_allclose(evaluated(search, scoring), max(expected), rtol=1e-8)
+
+
+def evaluated(model: Any, scoring: Any = None) -> float:
+    table = quietly(evaluate, model, "B", scoring)[0]
+    return float(table[next(name for name in table if name not in ("setting", "new", "undefined", "method"))][0])
+
+
+def test_kernels_are_searched_without_repeating_it():
+    search = IndependentTaskRidgeCV(ALPHAS, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": 1.0}])
+    said = quietly(search.fit, X, Y)[1]
+    assert len(said) == 2
+    assert said[0].startswith("1 of 6 tasks")
+    assert said[1].startswith("In setting B, 1 of ")
+
+
+def fit_quietly(search: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoLabelWarning)
+        search.fit(X, Y)
+
+
+def test_one_regularisation_for_each_task():
+    search = IndependentTaskRidgeCV(ALPHAS, kernel="rbf", alpha_per_task=True)
+    assert len(quietly(search.fit, X, Y)[1]) == 2  # of the fit, and of what is held out
+    with pytest.warns(UndefinedScoreWarning, match=r"for 2 of 6 tasks \(1, 4\), which have"):
+        fit_quietly(search)
+    errors = [np.nanmean(((Y - refitted(alpha, np.arange(M))) ** 2)[:, [0, 2, 3, 5]], axis=0) for alpha in ALPHAS]
+    errors = np.stack(errors)
+    assert_array_equal(search.alpha_[[0, 2, 3, 5]], np.array(ALPHAS)[np.argmin(errors, axis=0)])
+    assert_allclose(search.best_score_, -errors.min(axis=0).mean(), rtol=1e-9)
+    assert np.isnan(search.predict(X)[:, 4]).all()
+    assert np.isnan(search.holdout_[ONE])
+
+
+def test_scores_survive_a_file(tmp_path):
+    search = fitted(Model=IndependentTaskRidgeCV, alphas=ALPHAS)
+    save(search, tmp_path / "model.dyad")
+    again = load(tmp_path / "model.dyad")
+    assert_array_equal(again.predict(X), search.predict(X))
+    assert evaluated(again) == evaluated(search)
+
+
+@over(every(setting="AB"))
+def test_nested_scores_leave_them_out(setting):
+    search = IndependentTaskRidgeCV(ALPHAS, setting=setting, kernel="rbf")
+    found, said = quietly(nested_score, search, X, Y, groups=None, n_splits=4, random_state=0)
+    lone = np.isnan(found.predictions) & ~np.isnan(Y)
+    assert lone[ONE]
+    assert len(said) == 1
+    assert said[0].startswith(f"In setting {setting}, {lone.sum()} of {N} labels leave no other label of their task")
+    assert_allclose(found.score, mean_error(found.predictions, setting), rtol=1e-12)
+
+
+def test_nothing_to_score_is_an_error():
+    lone = np.full((M, Q), np.nan)
+    lone[np.arange(Q), np.arange(Q)] = 1.0 + np.arange(Q)
+    model = fitted(lone)
+    for ask in (
+        lambda: evaluate(model, "B"),
+        lambda: landscape(model, ALPHAS, settings="B"),
+        lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf").fit(X, lone),
+        lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf", alpha_per_task=True).fit(X, lone),
+    ):
+        with pytest.raises(ValueError, match=r"^Setting B leaves out all labels of every task, of which none is left"):
+            ask()
+    assert np.isnan(quietly(model.holdout, "B")[0][~np.isnan(lone)]).all()
+
+
+# --- views ------------------------------------------------------------------------------------------------------
+
+
+def test_pictures_show_what_is_predicted():
+    model = fitted()
+    view = quietly(holdout_of_model, model, "AB")[0]
+    assert {len(points.x) for points in view.curves.values()} == {N - 1}
+    summary, said = quietly(summary_of, model, alphas=ALPHAS)
+    assert [each.trouble for each in summary.results] == [None, None]
+    assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
+    assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
+    assert sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings]) == 1
+    curve = quietly(curve_of_model, model, "B", sizes=[0.7, 1.0], n_repeats=2, random_state=0)[0]
+    assert np.isfinite(next(iter(curve.scores.values()))[0]).all()
+
+
+def test_advice_is_given_of_what_is_predicted():
+    model = fitted()
+    found = quietly(screen, model, setting="B", k=1000)[0]
+    assert len(found) == N - 1
+    assert ONE not in set(zip(found.instances, found.tasks, strict=True))
+    tasks = quietly(recommend, model, instance=7, k=Q)[0].ids
+    assert 4 not in tasks
+    with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, for want of labels of the tasks"):
+        recommend(model, task=4)
+
+
+def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
+    model, new = fitted(), np.random.default_rng(4).normal(size=(M, X.shape[1]))
+    labels = np.random.default_rng(5).normal(size=(M, Q)) + 50.0
+    others = np.delete(np.arange(Q), 4)
+    again = fitted(Y[:, others])
+    assert_allclose(model.score(new, labels), again.score(new, labels[:, others]), rtol=1e-12)
