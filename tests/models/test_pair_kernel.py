@@ -258,3 +258,19 @@ def test_tasks_in_a_holder(table):
     X, Y, T = table
     model = PairKernelRidge(2.0, per_task=0.5).fit(X[:14], Y, tasks=Tasks(T[:9]))
     assert_allclose(model.predict(None, Tasks(T[9:])), model.predict(None, T[9:]), rtol=0)
+
+
+@over(every(shares=SHARES[:3], fit_intercept=[True, False]))
+def test_main_effects_and_a_mean_are_learnt(shares, fit_intercept):
+    """Effects of rows and columns around 100, which linear kernels have no room for without a constant."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(30, 4)), rng.normal(size=(20, 3))
+    Y = (X @ rng.normal(size=4))[:, None] + (T @ rng.normal(size=3))[None, :] + 100.0
+    model = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    for letter in "BCD":
+        score = 1.0 - np.mean((model.holdout(letter) - Y) ** 2) / np.var(Y)
+        assert score > 0.9 if fit_intercept else score < 0
+    moved = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(X, Y + 1000.0, tasks=T)
+    same = np.abs(moved.predict(X, tasks=T) - 1000.0 - model.predict(X, tasks=T)).max() < 1e-9
+    assert same == fit_intercept
+    assert abs(moved.intercept_ - model.intercept_ - 1000.0 * fit_intercept) < 1e-8
