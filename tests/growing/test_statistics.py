@@ -287,3 +287,14 @@ def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
         about = X - X.mean(axis=0)
         assert_allclose(found.gram[::2, ::2], (about.T @ about)[::2, ::2], rtol=1e-12)
         assert_allclose(found.cross[::2], (about.T @ Y)[::2], rtol=1e-9)
+
+
+def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
+    X, Y, T = data
+    for number in (0.0, 1 / 3, 1e6):
+        same = np.full((4, D), number)
+        left = remove_rows(collect(np.vstack([same, X]), np.vstack([Y[:4], Y]), T, constant=True), X, Y)
+        for count in (3, 2, 1):
+            left = remove_rows(left, same[:1], Y[count : count + 1])
+            assert not left.gram.any()
+        assert_allclose(left.level, collect(same[:1], Y[:1], T, constant=True).level, rtol=0, atol=1e-12)

@@ -37,6 +37,7 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     cast,
+    epsilon,
     is_sparse,
     largest,
     matmul,
@@ -349,7 +350,22 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
             "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "
             "one. Give the rows to forget exactly as they were learnt; nothing was changed."
         )
-    return rest
+    return _cleared(state, rest) if state.has_constant else rest
+
+
+def _cleared(before: Statistics, after: Statistics) -> Statistics:
+    """Return what is left of rows, without the rounding that features leave which are the same in all that are left."""
+    xp = namespace(before.gram)
+    old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
+    level = 8.0 * before.n_rows * epsilon(old) * old
+    same = new <= level
+    if not bool(xp.any(same)):
+        return after
+    zero = zeros((), before.gram)
+    gram = xp.where(same[:, None] | same[None, :], zero, after.gram)
+    cross = xp.where(same[:, None], zero, after.cross)
+    mean = xp.where(same & (value(after.mean) ** 2 <= level * epsilon(old)), zero, after.mean)
+    return replace(after, gram=gram, cross=cross, mean=mean)
 
 
 def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
@@ -373,6 +389,8 @@ def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
         return 0.0
     xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
     old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
+    if after.has_constant:  # what was cleared away may have been more than rounding
+        new = xp.where(new > eps * old, new, eps * old)
     # What is nothing but rounding counts as gone, as it does where equations are solved.
     left = new + alpha
     gone = left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left)
