@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dyadlearn.pairing.new_both as new_both_module
 import problems as grids
@@ -401,3 +401,20 @@ def test_a_mean_that_nothing_determines():
     for letter in LETTERS:
         with pytest.raises(LeverageError, match="add a constant to both kernels"):
             holdout(Problem(pairing, Y), letter)
+
+
+@over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3, 1.0]))
+def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
+    """Whatever the mean of all labels was before one row, column or both of them left."""
+    rng = np.random.default_rng(8)
+    features, task_features = rng.normal(size=(7, 9)), rng.normal(size=(5, 6))
+    spectra = [Spectrum.from_gram(side @ side.T + 1) for side in (features, task_features)]
+    Y = np.zeros((7, 5))
+    if letter in "BD":
+        Y[2, :] = rng.uniform(0.1, 3.0, size=5)
+    else:
+        Y[:, 3] = rng.uniform(0.1, 3.0, size=7)
+    found = holdout(Problem(PairKernel(*spectra, alpha, shares, free_mean=True), Y), letter)
+    gone = found[2, :] if letter in "BD" else found[:, 3]
+    assert_array_equal(gone, 0.0)
+    assert np.abs(found).max() > 1e-3

@@ -47,6 +47,7 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, row_major, zeros
 from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
+from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holes.operators import interpolation_floor
@@ -302,6 +303,7 @@ class PairKernel(PairOperators):
             held_out = self.transposed._new_rows(labels.transposed, task_members).T
         if self.free_mean:
             held_out += labels.offset
+            settle(held_out, _mean_level(labels.Y))
         return held_out
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
@@ -335,7 +337,12 @@ class PairKernel(PairOperators):
     ) -> Array:
         """Return setting D for each of some regularisations, shape (n, m, q)."""
         sides, groups = self.grid_spectra, (members, task_members)
-        return new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
+        held_out = new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
+        if self.free_mean:
+            level = _mean_level(Y)
+            for each in range(len(alphas)):
+                settle(held_out[each, ...], level)
+        return held_out
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
@@ -497,3 +504,11 @@ class Kronecker(PairKernel):
 def _least(Y: Array, total: Array | float) -> Array | float:
     """Return what must be left of the weight of a mean: more than rounding leaves of all of it."""
     return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * total
+
+
+def _mean_level(Y: Array) -> Array:
+    """Return what rounding leaves of predictions that are zero, of labels that a mean was taken from and given back.
+
+    Where labels that are left in are all zero, predictions are too, and tie.
+    """
+    return rounding_level(namespace(Y).reshape(Y, (-1, 1)), 1.0, n_terms=sum(Y.shape))
