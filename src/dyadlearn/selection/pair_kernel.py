@@ -27,7 +27,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
 
     Everything is scored by exact hold-out predictions in the setting that the model is meant for. Neither another
-    regularisation nor other shares take another decomposition.
+    regularisation nor other shares take another decomposition of a side; setting D, which decomposes the smaller side
+    without each of its rows, does so once for each of the shares.
 
     Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
     positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
