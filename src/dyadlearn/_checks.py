@@ -26,6 +26,7 @@ __all__ = [
     "check_matrix",
     "check_memory",
     "check_not_empty",
+    "check_range",
     "check_real",
     "check_same_library",
     "check_whole",
@@ -168,6 +169,16 @@ def check_labels(Y: Array, name: str = "Y") -> None:
         )
     if bool(xp.all(xp.isnan(Y))):
         raise ValueError(f"{name} is NaN everywhere: no label is observed, so there is nothing to learn from.")
+
+
+def check_range(size: float, computed: float, like: Array, name: str) -> None:
+    """Refuse numbers of some size, features or eigenvalues, of which what is computed leaves the range of the dtype."""
+    xp = namespace(like)
+    if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
+        raise ValueError(
+            f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
+            f"{str(like.dtype).rpartition('.')[2]}: scale them."
+        )
 
 
 def check_same_library(arrays: dict[str, Any]) -> None:

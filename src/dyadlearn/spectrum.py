@@ -46,7 +46,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._centre import centred, framed, to_complement, with_constant, with_ones
-from dyadlearn._checks import check_memory
+from dyadlearn._checks import check_memory, check_range
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
@@ -130,7 +130,7 @@ class Spectrum(Stored):
         del symmetric  # large
         size = largest(xp.abs(raw))
         # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
-        _check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
+        check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
@@ -148,10 +148,13 @@ class Spectrum(Stored):
         dense features; of sparse ones, which centring would fill, to :math:`(\boldsymbol\phi, 1)`.
         """
         n, is_free = features.shape[0], constant == "free"
-        features = with_ones(features) if constant == "feature" else features
+        if constant == "feature":  # beside a column of ones other features are lost without a word
+            size = float(abs(features).max()) if is_sparse(features) else largest(namespace(features).abs(features))
+            check_range(size, size * size, features, name)
+            features = with_ones(features)
         if is_sparse(features):
             gram = matmul(features.T, features)
-            _check_range(float(abs(features).max()), float(gram.trace()), gram, name)
+            check_range(float(abs(features).max()), float(gram.trace()), gram, name)
             means = np.asarray(features.mean(axis=0), dtype=gram.dtype).reshape(-1) if is_free else None
             beside = 0.0
             if means is not None:
@@ -174,7 +177,7 @@ class Spectrum(Stored):
         vectors, roots, rows = svd(features)
         with np.errstate(over="ignore", under="ignore"):
             values = roots**2
-        _check_range(largest(roots), largest(values), values, name)
+        check_range(largest(roots), largest(values), values, name)
         # Singular values come in descending order, so the kept ones are the leading ones.
         rank = int(xp.sum(xp.astype(values > max(rank_threshold(values, n), lost), xp.int64)))
         values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
@@ -674,16 +677,6 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     precision = spectrum.n_rows * epsilon(spectrum.values)
     floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
     return min(floor, 1e-6)
-
-
-def _check_range(size: float, computed: float, like: Array, name: str) -> None:
-    """Refuse numbers of some size, features or eigenvalues, of which what is computed leaves the range of the dtype."""
-    xp = namespace(like)
-    if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
-        raise ValueError(
-            f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
-            f"{str(like.dtype).rpartition('.')[2]}: scale them."
-        )
 
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:

@@ -169,7 +169,7 @@ def test_no_warning_inside_the_grid():
         # A single value is no grid with edges.
         TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
         # Beyond the edge of its grid "auto" goes by itself: predictions of the wrong sign are best not made.
-        beyond = KroneckerRidgeCV("auto", setting="B").fit(
+        beyond = KroneckerRidgeCV("auto", setting="B", fit_intercept=False).fit(
             np.ones((3, 1)), np.array([[1.0], [-1.0], [0.1]]), tasks=[[1.0]]
         )
         assert beyond.landscape_.argmax() == 13

@@ -339,8 +339,14 @@ def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Arr
     """Complete columns from the observed rows as a side of their own, where the ridge is lost beside their kernel."""
     own, root = _apart(side, column)
     labels = root * column.labels
-    completed = own.smooth(labels) / root + root * own.spectrum.apply(own.remainder, 1.0, labels)
-    return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
+    fitted, dual = own.smooth(labels) / root, root * own.spectrum.apply(own.remainder, 1.0, labels)
+    completed = fitted + dual
+    if side.slack_floor > 0 or column.missing.size <= column.rows.size:
+        return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
+    # Few rows predict many: no system of the many is formed.
+    image = matrices.fitted(column.rows, dual)
+    means = namespace(image).mean(fitted - take_rows(image, column.rows), axis=0) if matrices.has_constant else 0.0
+    return column.join(completed, take_rows(image, column.missing) + means)
 
 
 def _apart(side: Smoother, column: _Column) -> tuple[Smoother, Array | float]:
