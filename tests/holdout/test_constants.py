@@ -244,3 +244,14 @@ def test_without_regularisation_a_row_without_labels_is_refused():
     for name in ("some", "rows and columns", "block"):
         found, near = (Problem(pairing, PATTERNS[name], tol=1e-14).complete().labels for pairing in (both, nearly))
         assert_allclose(found, near, rtol=0, atol=1e-5 * np.abs(near).max())
+
+
+def test_a_single_cell_has_nothing_to_take_its_mean_from():
+    """Also where λ vanishes, at full rank, and residuals are known up to scale only."""
+    for alpha in (0.0, 1e-3, 1.0):
+        model = TwoStepRidge(alpha, alpha, kernel="precomputed", task_kernel="precomputed")
+        with pytest.raises(LeverageError, match="leverage 1"):
+            model.fit([[2.0]], [[3.0]], tasks=[[1.5]]).holdout("A")
+        network = TwoStepRidge(alpha, alpha, kernel="precomputed", symmetry="symmetric").fit([[2.0]], [[3.0]])
+        with pytest.raises(LeverageError, match="leverage 1"):
+            network.holdout("A")

@@ -455,6 +455,7 @@ def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     rows, columns = rows.scaled(), columns.scaled()
     residual = rows.product(Y) + columns.product(Y.T).T
     slack = rows.slack[:, None] + columns.slack[None, :]
+    check_cells(slack, 0.0)  # a constant alone takes all of a single cell
     held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
     held_out /= slack
     return held_out
