@@ -74,6 +74,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/holdout.py
 	$(BIN)/python benchmarks/landscape.py
+	$(BIN)/python benchmarks/intercept.py
 	$(BIN)/python benchmarks/pair_kernels.py
 	$(BIN)/python benchmarks/incomplete.py
 	$(BIN)/python benchmarks/online.py

@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     with threadpool_limits(THREADS):
-        found = measured(options.data, "ic" if options.quick else "e", 3 if options.quick else 2)
+        found = measured(options.data, "ic" if options.quick else "e", 3 if options.quick else 5)
     if options.markdown:
         print("\n| landscape | with / without | target |\n|---|---|---|")
         print("\n".join(f"| {name} | {ratio:.2f} | {target} |" for name, ratio, target in found))
