@@ -97,18 +97,20 @@ def test_foreign_files_are_told_so(each, refused):
 
 
 def test_a_newer_format_is_told_so(content, refused):
-    newer = content.replace(b'"version":"2"', b'"version":"3"', 1)
+    newer = content.replace(b'"version":"3"', b'"version":"4"', 1)
     assert refused(newer) == (
-        "file is in format 3 of a newer dyadlearn, and this one reads formats up to 2: upgrade dyadlearn."
+        "file is in format 4 of a newer dyadlearn, and this one reads formats up to 3: upgrade dyadlearn."
     )
-    assert "is in format 3" in refused(newer.replace(b'"checksum"', b'"changed!"'))
-    assert "is damaged" in refused(content.replace(b'"version":"2"', b'"version":"0"', 1))
+    assert "is in format 4" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"3"', b'"version":"0"', 1))
 
 
 def test_an_older_format_is_told_so(content, refused):
-    assert refused(content.replace(b'"version":"2"', b'"version":"1"', 1)) == (
-        "file is in format 1 of an older dyadlearn, which this one does not read: fit the model again and save it."
-    )
+    for version in (1, 2):
+        assert refused(content.replace(b'"version":"3"', b'"version":"%d"' % version, 1)) == (
+            f"file is in format {version} of an older dyadlearn, which this one does not read: fit the model again and "
+            "save it."
+        )
 
 
 def test_a_missing_file_stays_a_missing_file(tmp_path):
