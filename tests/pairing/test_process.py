@@ -289,9 +289,9 @@ def test_the_memory_that_is_asked_for_is_the_memory_taken(n_new, free_mean, bloc
 
 def test_a_grid_of_deviations_that_does_not_fit_is_refused(monkeypatch):
     problem = case((7, 5), ("full", "full"), 0.1, (1.0, 0.0, 0.0), False)
-    many = NewRows(np.broadcast_to(np.zeros(7), (10**12, 7)), lambda rows: rows, 0)
-    with pytest.raises(NotEnoughMemoryError, match="Deviations of 1000000000000 × 5 labels"):
-        problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**12))
+    many = NewRows(np.broadcast_to(np.zeros(7), (10**10, 7)), lambda rows: rows, 0)
+    with pytest.raises(NotEnoughMemoryError, match="Deviations of 10000000000 × 5 labels"):
+        problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**10))
     monkeypatch.setattr(_checks, "available_memory", lambda like: 1000)
     with pytest.raises(NotEnoughMemoryError, match="Deviations of the labels of training"):
         problem.process().variance()
