@@ -141,12 +141,11 @@ def refuse_mask(array: Any, name: str) -> Any:
 
 def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
     """Put `values` (numpy or a sequence) in the library and on the device of `like`."""
-    if is_foreign(like) and isinstance(values, np.ndarray):
-        if not values.flags.writeable or min(values.strides, default=0) < 0:  # which torch does not take
-            values = values.copy()
     xp = namespace(like)
     if not is_foreign(like):
         return xp.asarray(values, dtype=dtype)
+    if isinstance(values, np.ndarray) and not (values.flags.writeable and min(values.strides, default=0) >= 0):
+        values = values.copy()  # which torch takes as it is
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
 
 
