@@ -48,6 +48,13 @@ def test_what_leaves_is_predicted_as_by_a_model_without_it(n, kind, sign, consta
     assert_allclose(holdout(problem, setting), expected, rtol=0, atol=1e-9 * np.abs(Y).max())
 
 
+@over(every(kind=["full", "primal"], alpha=[1e-2, 10.0]))
+def test_the_mean_of_the_others_leaves_without_both_directions(kind, alpha):
+    Y = labels(N, 1)
+    problem = Problem(PairNetwork.of(nodes(kind, N, True), alpha, 1, free_mean=True), Y)
+    assert_allclose(holdout(problem, "A"), refit(problem, "A"), rtol=0, atol=1e-10 * np.abs(Y).max())
+
+
 @over(every(symmetry=list(SIGNS), fit_intercept=[False, True]))
 def test_predictions_solve_the_bordered_system_of_edges(symmetry, fit_intercept):
     """With each edge once, the diagonal at half its weight: what the grid counts twice counts once."""
