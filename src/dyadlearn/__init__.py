@@ -1,5 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
+from dyadlearn.diagnostics import recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -24,7 +25,6 @@ from dyadlearn.selection import (
     nested_score,
 )
 from dyadlearn.store import load, save
-from dyadlearn.views import recommend, screen
 
 __version__ = "0.1.0.dev0"
 

@@ -15,11 +15,11 @@ from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.options import Force, Json, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.datasets import debtags_kernels, load_debtags
+from dyadlearn.diagnostics.fitted import known_settings
 from dyadlearn.holdout import Units
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.settings import Setting
-from dyadlearn.views.fitted import known_settings
 from dyadlearn.views.landscape import landscape_of_scores
 
 __all__ = ["demo"]

@@ -12,13 +12,13 @@ from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.diagnostics.fitted import known_settings, labelled_model
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import nothing_learnt
-from dyadlearn.views.fitted import known_settings, labelled_model
 
 __all__ = ["evaluate"]
 

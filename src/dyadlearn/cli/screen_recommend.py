@@ -13,8 +13,8 @@ from dyadlearn._files.tables import write_columns
 from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.diagnostics.fitted import labelled_model
 from dyadlearn.exceptions import IdError
-from dyadlearn.views.fitted import labelled_model
 
 __all__ = ["recommend", "screen"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dyadlearn.views.advice import Recommendations, Screening, recommend, screen
 from dyadlearn.views.spectra import SideSpectrum
 
-__all__ = ["Recommendations", "Screening", "SideSpectrum", "recommend", "screen"]
+__all__ = ["SideSpectrum"]

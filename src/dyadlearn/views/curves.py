@@ -19,6 +19,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
+from dyadlearn.diagnostics.fitted import REMEDY, held_out, known_settings, labelled_model
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
@@ -26,7 +27,6 @@ from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.views.fitted import REMEDY, held_out, known_settings, labelled_model
 
 __all__ = ["HoldoutView", "Points", "holdout_of_model", "holdout_of_predictions", "points_of", "some_of"]
 

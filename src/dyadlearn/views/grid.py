@@ -12,8 +12,8 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
+from dyadlearn.diagnostics.fitted import REMEDY, is_network, labelled_model, labels_of
 from dyadlearn.labels import distinct_labels
-from dyadlearn.views.fitted import REMEDY, is_network, labelled_model, labels_of
 
 __all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
 

@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import take_block, to_numpy
+from dyadlearn.diagnostics.fitted import REMEDY, labelled_model
 from dyadlearn.holdout import Problem, plan
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.views.fitted import REMEDY, labelled_model
 
 __all__ = ["LearningCurve", "curve_of_model", "curve_of_scores"]
 

@@ -11,12 +11,12 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alpha, check_matrix
 from dyadlearn._tables import read_table
+from dyadlearn.diagnostics.fitted import REMEDY, labelled_model
 from dyadlearn.exceptions import KernelError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.fitted import REMEDY, labelled_model
 
 __all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
 

@@ -18,6 +18,8 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, in_order
+from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
+from dyadlearn.diagnostics.screening import Screening, screened
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, plan
 from dyadlearn.holdout.lone import scored_labels
@@ -30,10 +32,8 @@ from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
-from dyadlearn.views.advice import Screening, screened
 from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
-from dyadlearn.views.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model

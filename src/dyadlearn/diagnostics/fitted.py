@@ -1,8 +1,8 @@
-"""What every view asks of a fitted model: the labels that it has kept, and predictions without them."""
+"""What is asked of every fitted model: the labels that it has kept, and predictions without them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
@@ -17,7 +18,9 @@ from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
     "REMEDY",
+    "asked_of",
     "held_out",
+    "ids_at",
     "is_network",
     "known_settings",
     "labelled_model",
@@ -86,3 +89,15 @@ def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> t
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
     found = model_holdout(model, setting, cv)
     return to_numpy(found.predictions), found.method
+
+
+def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[PairwiseRidge, Table, Setting]:
+    """Return the fitted model of a grid, its labels with their ids, and the setting; k is checked first."""
+    if k is not None:
+        check_count(k, "k")
+    return labelled_model(model), labels_of(model), as_setting(setting)
+
+
+def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
+    """Return the ids at some positions, or the positions themselves where there are no ids."""
+    return tuple(positions.tolist()) if ids is None else ids.take(positions).labels

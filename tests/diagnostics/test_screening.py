@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
 from dyadlearn._tables import Table
+from dyadlearn.diagnostics.screening import contradictions, screened
 from dyadlearn.labels import to_long
 from dyadlearn.settings import Setting
-from dyadlearn.views.advice import contradictions, screened
 from sweeps import every, over
 
 

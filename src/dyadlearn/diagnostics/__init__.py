@@ -1,0 +1,8 @@
+"""What is asked of a model before it is believed: which labels are wrong, which pairs to try, how sure it all is."""
+
+from __future__ import annotations
+
+from dyadlearn.diagnostics.recommending import Recommendations, recommend
+from dyadlearn.diagnostics.screening import Screening, screen
+
+__all__ = ["Recommendations", "Screening", "recommend", "screen"]
