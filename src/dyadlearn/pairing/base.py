@@ -40,6 +40,7 @@ from dyadlearn.holes.complete import Completion, complete
 from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
+from dyadlearn.pairing.jackknife import Jackknife
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
@@ -226,6 +227,36 @@ class Pairing(ABC):
         LeverageError
             If something is fitted exactly whatever its labels, so that nothing else predicts it.
         """
+
+    @property
+    def transposed(self) -> Pairing:
+        """The same with tasks for instances, for models that know both."""
+        raise NotImplementedError
+
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances, where they can be had."""
+        return None
+
+    def for_new_rows(self, axes: tuple[np.ndarray, np.ndarray] | None, completed: Array) -> Expansion:
+        """Return what the model of a fold that some instances have left says of new instances.
+
+        Parameters
+        ----------
+        axes : (integer array, integer array) or None
+            The rows and columns that stayed, for a model that takes others apart.
+        completed : array
+            Labels of the fold, completed.
+        """
+        return self.expansion(self.coefficients(completed))
+
+    @abstractmethod
+    def cell_slack(self) -> Array:
+        """Return how much of each label is left over where all others say nothing, shape (m, q) or (m, 1)."""
+
+    @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side, which says how far apart rows are."""
+        return tuple(side.alpha for side in self.smoothers)
 
     @abstractmethod
     def leave_cells_out(self, Y: Array) -> Array:
@@ -524,12 +555,7 @@ class Coupled(Pairing):
         uses_residual = working.prefers_residual
         weights = working.remainder if uses_residual else working.shrinkage
         diagonal = working._diagonal(weights)
-        if uses_residual:
-            slack = diagonal
-        elif working.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
-            slack = 1.0 - diagonal
-        else:
-            slack = working._diagonal(working.remainder)
+        slack = working._slack_of(diagonal, uses_residual)
         check_cells(slack, working.floor)
         if rotated is None:
             rotated = columns.rotate(rows.rotate(Y).T).T
@@ -541,6 +567,22 @@ class Coupled(Pairing):
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
         held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
         return working._with_mean(Y, held_out, slack)
+
+    def _slack_of(self, diagonal: Array, is_residual: bool) -> Array:
+        """Return the diagonal of the residual operator (m, q) from its own, or that of the hat."""
+        if is_residual:
+            return diagonal
+        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
+            return 1.0 - diagonal
+        return self._diagonal(self.remainder)
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, a free mean apart, shape (m, q)."""
+        working = self._working()
+        is_residual = working.prefers_residual
+        return working._slack_of(
+            working._diagonal(working.remainder if is_residual else working.shrinkage), is_residual
+        )
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""

@@ -19,6 +19,7 @@ from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -72,6 +73,14 @@ class Independent(Pairing):
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, the same for a new pair and a new instance."""
         return leave_out(self.rows, Y, members)
+
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife:
+        """Return the models of complete labels that each did without some instances."""
+        return SideJackknife(leave_out(self.rows, Y, members), members, self.rows, Y)
+
+    def cell_slack(self) -> Array:
+        """Return the slack of each instance, shape (m, 1)."""
+        return self.rows.slack[:, None]
 
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""

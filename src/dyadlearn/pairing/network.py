@@ -70,6 +70,9 @@ class OneNodeSet(Coupled):
         if not (groups is None and task_groups is None and cells is None):
             raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
 
+    def jackknife(self, Y: Array, members: Members = None) -> None:
+        """Return nothing: a vertex leaves both sides, and what it leaves behind is no change of one row."""
+
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:

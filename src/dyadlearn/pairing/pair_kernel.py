@@ -55,6 +55,7 @@ from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
+from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
 from dyadlearn.pairing.new_both import new_both, new_both_numbers
 from dyadlearn.pairing.pair_operators import PairOperators
@@ -305,6 +306,33 @@ class PairKernel(PairOperators):
             held_out += labels.offset
             settle(held_out, _mean_level(labels.Y))
         return held_out
+
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances."""
+        held_out, working = self.holdout(Y, Setting.B, members), self._working()
+        product, per_task, _ = self.shares
+        tasks = self.task_spectrum
+        weights = working._phi * (product * tasks.values + per_task)[None, :]
+        residuals, means, ones = Y - held_out, None, None
+        if self.free_mean:
+            grid, total, _, _ = working._constant
+            means = namespace(Y).sum(grid * residuals, axis=1) / total
+            rows, columns = self._ones
+            ones = weights * rows.inside[:, None] * columns.inside[None, :]
+        model = self.expansion(self.coefficients(Y))
+        given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
+        return PairJackknife(held_out, members, *given)
+
+    @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
+        product, per_task, per_instance = self.shares
+        spectra, ridges = self.grid_spectra, []
+        for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+            value = float(namespace(other.values).sum(other.values)) / other.n_rows
+            scale = product * value + own
+            ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
+        return tuple(ridges)
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         if not self.free_mean:

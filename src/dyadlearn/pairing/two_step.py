@@ -51,7 +51,8 @@ from dyadlearn.holes.operators import SideProduct, between, common_floor, rotate
 from dyadlearn.holes.reduced import predict_others, reduced, without
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
-from dyadlearn.pairing.expansion import Folded, Part, Unfolded
+from dyadlearn.pairing.expansion import Expansion, Folded, Part, Unfolded
+from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
 from dyadlearn.settings import Setting
@@ -285,6 +286,30 @@ class TwoStep(Coupled):
             half = self.columns.smooth(Y.T).T
         return leave_out(self.rows, half, members) if setting.new_instance else self.rows.smooth(half)
 
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances: regressions on smoothed tasks."""
+        targets = self.columns.smooth(Y.T).T
+        return SideJackknife(leave_out(self.rows, targets, members), members, self.rows, targets)
+
+    def for_new_rows(self, axes: Axes | None, completed: Array) -> Expansion:
+        """Return what the model of a fold says of new instances, from smoothed tasks of those that stayed and left."""
+        if axes is None:
+            return super().for_new_rows(axes, completed)
+        kept, n_rows = axes[0], self.rows.spectrum.n_rows
+        smoothed = self.columns.smooth(completed.T).T
+        left = without(kept, n_rows)
+        order = np.argsort(np.concatenate([kept, left]))
+        both = namespace(completed).concat([smoothed, predict_others(self.rows, kept, smoothed)])
+        spectrum = self.rows.spectrum
+        coefficients = spectrum.lift(self.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
+        return Expansion(coefficients, Folded(spectrum))
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, shape (m, q)."""
+        rows, columns = self._scaled
+        kept = 1.0 if self.vanishing else rows.leverage[:, None]
+        return rows.slack[:, None] + kept * columns.slack[None, :]
+
     def _new_pairs(self, Y: Array) -> Array:
         rows, columns = self.rows, self.columns
         if self.vanishing:
@@ -292,7 +317,7 @@ class TwoStep(Coupled):
         smoothed, others = (grid.T for grid in columns.smooth_others(Y.T))
         held_out = rows.smooth_others(smoothed)[1]
         held_out += rows.leverage[:, None] * others
-        slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+        slack = self.cell_slack()
         check_cells(slack, self.floor)
         held_out /= slack
         return held_out
