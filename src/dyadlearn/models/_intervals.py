@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_block, take_rows
+from dyadlearn._array import namespace, take_block, take_rows
 from dyadlearn._checks import check_share
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError
@@ -17,7 +17,7 @@ from dyadlearn.settings import as_setting
 if TYPE_CHECKING:
     from dyadlearn.models._base import PairwiseRidge
 
-__all__ = ["interval_tables", "training_places"]
+__all__ = ["interval_grids", "interval_tables", "training_places"]
 
 
 class _Asked(NamedTuple):
@@ -52,25 +52,48 @@ def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.nd
 
 def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, setting: Any) -> tuple[Table, Table]:
     """Return lower and upper bounds; arguments as in `PairwiseRidge.predict_interval`."""
-    coverage = check_share(coverage, "coverage")
-    chosen = None if setting is None else as_setting(setting)
-    if chosen is not None:
-        model._problem().pairing.check_request(chosen, None, None, None)
     predicted = model._predicted(X, tasks)
     instances, rows = model._instance_rows(X)
     task_table, task_rows = model._task_rows(tasks)
-    m, q = model._grid.values.shape
-    forced = (None, None) if chosen is None else (chosen.new_instance, chosen.new_task)
-    asked = _asked(rows, instances.row_ids, model._ids[0], m, forced[0], "X", "instances")
-    task_ids = None if task_table is None else task_table.row_ids
-    task_asked = _asked(task_rows, task_ids, model._ids[1] or _node_ids(model), q, forced[1], "tasks", "tasks")
-    values = namespace(predicted.values).reshape(predicted.values, (asked.places.size, task_asked.places.size))
-    lower, upper = _bounds(model, asked, task_asked, values, coverage)
+    ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
+    training = (model._ids[0], model._ids[1] or _node_ids(model))
+    lower, upper = interval_grids(model, (rows, task_rows), ids, training, coverage, setting)
     ends = []
     for end in (lower, upper):
         end = model._in_form(end) if tasks is None else end
         ends.append(Table(end, predicted.row_ids, predicted.column_ids, predicted.kind))
     return ends[0], ends[1]
+
+
+def interval_grids(
+    model: PairwiseRidge,
+    rows: tuple[NewRows | None, NewRows | None],
+    ids: tuple[Ids | None, Ids | None],
+    training: tuple[Ids | None, Ids | None],
+    coverage: Any,
+    setting: Any,
+) -> Bounds:
+    """Return lower and upper bounds as arrays (a, b).
+
+    Parameters
+    ----------
+    model : PairwiseRidge
+    rows : (NewRows or None, NewRows or None)
+        Instances and tasks that are asked for; None stands for those of training.
+    ids, training : (Ids or None, Ids or None)
+        Of these, and of those of training.
+    coverage, setting : as in `PairwiseRidge.predict_interval`
+    """
+    coverage = check_share(coverage, "coverage")
+    new: tuple[bool | None, bool | None] = (None, None)
+    if setting is not None:
+        chosen = as_setting(setting)
+        model._problem().pairing.check_request(chosen, None, None, None)
+        new = (chosen.new_instance, chosen.new_task)
+    m, q = model._grid.values.shape
+    asked = _asked(rows[0], ids[0], training[0], m, new[0], "X", "instances")
+    tasks = _asked(rows[1], ids[1], training[1], q, new[1], "tasks", "tasks")
+    return _bounds(model, asked, tasks, coverage)
 
 
 def _node_ids(model: PairwiseRidge) -> Ids | None:
@@ -103,13 +126,12 @@ def _asked(
     return _Asked(places, rows)
 
 
-def _bounds(model: PairwiseRidge, asked: _Asked, tasks: _Asked, predicted: Array, coverage: float) -> Bounds:
+def _bounds(model: PairwiseRidge, asked: _Asked, tasks: _Asked, coverage: float) -> Bounds:
     """Return bounds of all pairs, of which each side may have known and new ones."""
     blocks = [
-        [_block(model, (asked, own), (tasks, other), predicted, coverage) for other in _kinds(tasks)]
-        for own in _kinds(asked)
+        [_block(model, (asked, own), (tasks, other), coverage) for other in _kinds(tasks)] for own in _kinds(asked)
     ]
-    xp = namespace(predicted)
+    xp = namespace(blocks[0][0][0])
     back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (asked, tasks)]
     lower, upper = (
         take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
@@ -128,7 +150,6 @@ def _block(
     model: PairwiseRidge,
     rows: tuple[_Asked, tuple[np.ndarray, bool]],
     columns: tuple[_Asked, tuple[np.ndarray, bool]],
-    predicted: Array,
     coverage: float,
 ) -> Bounds:
     """Return bounds of pairs that are all of one setting."""
@@ -138,7 +159,8 @@ def _block(
     new_columns = tasks.rows.take(there) if is_new_task and tasks.rows is not None else None
     places, task_places = asked.places[here], tasks.places[there]
     if new_rows is not None and new_columns is not None:
-        return found.new_both(new_rows, new_columns, take_block(predicted, here, there), coverage)
+        centre = model._expansion().grid(new_rows, new_columns)
+        return found.new_both(new_rows, new_columns, centre, coverage)
     if new_rows is not None:
         lower, upper = found.new_rows(new_rows, model._expansion().grid(new_rows, None), coverage)
         return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
