@@ -89,8 +89,8 @@ class GrowingModel(PairModel, stored=False):
     ) -> NoReturn:
         """Refuse: intervals are made of the residuals of held-out labels, and this model keeps none."""
         raise ValueError(
-            f"{type(self).__name__} keeps statistics only, and intervals need the labels: fit TwoStepRidge on rows that "
-            "are at hand, or see by holdout how far off those are."
+            f"{type(self).__name__} keeps statistics only, and intervals need the labels: fit TwoStepRidge on rows "
+            "that are at hand, or see by holdout how far off those are."
         )
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
