@@ -1,7 +1,7 @@
 """How many labels of held-out instances, tasks and both lie within their intervals, over repeated splits.
 
     python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step Kronecker]
-                                    [--splits 20] [--coverage 0.9] [--json FILE] [--join FILE …]
+                                    [--splits 20] [--first 0] [--coverage 0.9] [--json FILE] [--join FILE …]
 
 A quarter of the instances and a quarter of the tasks are hidden at random, a model is fitted on what is left, and asked
 for intervals of the hidden rows (B), of the hidden columns (C) and of the block of both (D). The regularisation is
@@ -41,6 +41,7 @@ ALPHAS = [10.0**power for power in range(-3, 4)]
 MODELS = {
     "two-step": lambda setting: TwoStepRidge(0.1, 0.1, **KERNELS),
     "Kronecker": lambda setting: KroneckerRidge(0.1, **KERNELS),
+    "Kronecker, λ = 1": lambda setting: KroneckerRidge(1.0, **KERNELS),
     "two-step, chosen": lambda setting: TwoStepRidgeCV(ALPHAS, ALPHAS, setting=setting, **CHOSEN),
     "Kronecker, chosen": lambda setting: KroneckerRidgeCV(ALPHAS, setting=setting, **CHOSEN),
 }
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=["dyads", "nr", "gpcr", "ic", "davis"])
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS)[:2])
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="Number of the first split.")
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote.")
@@ -130,7 +132,7 @@ def main() -> None:
     else:
         for name in options.sets:
             for model in options.models:
-                for seed in range(options.splits):
+                for seed in range(options.first, options.first + options.splits):
                     rows += split(name, model, seed, options.coverage, options.data)
                     if options.json:
                         options.json.write_text(json.dumps(rows))
