@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn._tables import Ids, read_table, write_rows
+from dyadlearn._tables import Ids, Table, read_table, write_rows
 from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -191,7 +191,7 @@ class Calibration:
                 raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
             return self._of_pairs(X)
         found = fitted._predicted(X, tasks)
-        places = _places(self.model, X, tasks, found.row_ids, found.column_ids)
+        places = _places(self.model, X, tasks)
         scores = _grid(found.values).astype(np.float64)
         rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
         known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
@@ -325,9 +325,7 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
     model : fitted estimator
     X, tasks : as in `Calibration.predict`
     """
-    rows = None if X is None else read_table(X, "X").row_ids
-    columns = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks").row_ids
-    places = _places(model, X, tasks, rows, columns)
+    places = _places(model, X, tasks)
     new = [{False} if at is None else set((at < 0).tolist() or [True]) for at in places]
     return [each for each in Setting if each.new_instance in new[0] and each.new_task in new[1]]
 
@@ -335,21 +333,21 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
 # --- what is known -------------------------------------------------------------------------------
 
 
-def _places(
-    model: Any, X: Any, tasks: Any, rows: Ids | None, columns: Ids | None
-) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
     known = labels_of(model)
-    sides = ((X, rows, known.row_ids), (tasks, columns, known.column_ids))
-    first, second = (None if given is None else _placed(given, own, ids) for given, own, ids in sides)
-    return first, second
+    sides = ((X, "X", known.row_ids), (unwrap_tasks(tasks), "tasks", known.column_ids))
+    return [None if given is None else _placed(read_table(given, name), ids) for given, name, ids in sides]
 
 
-def _placed(given: Any, own: Ids | None, known: Ids | None) -> np.ndarray:
-    if own is not None and known is not None and own.labels != tuple(range(len(own))):
-        return _among(own.labels, known)
-    size = len(own) if own is not None else np.shape(read_table(unwrap_tasks(given), "").values)[0]
-    return np.full(size, -1)
+def _placed(given: Table, known: Ids | None) -> np.ndarray:
+    own = given.row_ids
+    if own is None:
+        return np.full(np.shape(given.values)[0], -1)
+    # A frame counts its rows by itself, and these numbers are nobody's ids.
+    if known is None or (given.kind is not None and own.labels == tuple(range(len(own)))):
+        return np.full(len(own), -1)
+    return _among(own.labels, known)
 
 
 def _among(wanted: Any, known: Ids) -> np.ndarray:
