@@ -459,7 +459,7 @@ def _parts(
             inside = _outer(rows == first if first >= 0 else None, columns == second if second >= 0 else None, shape)
             left = {first, second} if network else None
             away = [~np.isin(side, list(left or {own})) for side, own in ((rows, first), (columns, second))]
-            yield inside, _outer(*away, shape)
+            yield inside, _outer(away[0], away[1], shape)
 
 
 def _outer(rows: np.ndarray | None, columns: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:

@@ -54,7 +54,7 @@ class Steps:
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Return the probability of each score, NaN of NaN."""
-        return np.interp(np.asarray(scores, dtype=np.float64), self.thresholds, self.values)
+        return np.asarray(np.interp(np.asarray(scores, dtype=np.float64), self.thresholds, self.values))
 
 
 def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
