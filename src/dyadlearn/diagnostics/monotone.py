@@ -113,13 +113,13 @@ def _fitted(z: np.ndarray, targets: np.ndarray, intercept: float) -> tuple[float
         cross = spread @ z
         step = np.linalg.solve(np.array([[spread @ (z * z), cross], [cross, spread.sum()]]), gradient)
         gain, length = float(gradient @ step), 1.0
-        while (there := loss(point - length * step)) > now - 1e-4 * length * gain and length > 1e-10:
-            length /= 2
-        if there > now:
-            break  # no digit is left to gain
-        point, now = point - length * step, there
-        if gain <= 1e-20 * z.size:
+        if gain <= 1e-10 * now:
+            # So near that the loss has no digits left to compare, and a whole step doubles those of the answer.
+            point = point - step
             break
+        while (there := loss(point - length * step)) > now - 1e-4 * length * gain and length > 1e-6:
+            length /= 2
+        point, now = point - length * step, there
     return float(point[0]), float(point[1])
 
 
