@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dyadlearn.diagnostics.calibration import Calibration, SettingCalibration, calibrate
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
+from dyadlearn.diagnostics.reliability import Reliability
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = [
+    "Calibration",
+    "Recommendations",
+    "Reliability",
+    "Screening",
+    "SettingCalibration",
+    "calibrate",
+    "recommend",
+    "screen",
+]
