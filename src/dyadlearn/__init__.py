@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import recommend, screen
+from dyadlearn.diagnostics import explain, recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -45,6 +45,7 @@ __all__ = [
     "audit",
     "bootstrap_interval",
     "evaluate",
+    "explain",
     "landscape",
     "load",
     "nested_score",

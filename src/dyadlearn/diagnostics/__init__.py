@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = ["Explanation", "Recommendations", "Screening", "explain", "recommend", "screen"]

@@ -54,6 +54,7 @@ from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
 from dyadlearn.pairing.expansion import Folded, Part, Unfolded
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
+from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
@@ -296,6 +297,10 @@ class TwoStep(Coupled):
         check_cells(slack, self.floor)
         held_out /= slack
         return held_out
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""
+        return hat_row(self.rows, row)[:, None] * hat_row(self.columns, column)[None, :]
 
     # --- missing or weighted labels -----------------------------------------------------------------
 
