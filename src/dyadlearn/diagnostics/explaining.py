@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
-from dyadlearn._checks import check_choice, check_count, check_memory, reading_numbers
+from dyadlearn._checks import check_choice, check_count, check_memory
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
 from dyadlearn.diagnostics.sides import SideNames, side_names
@@ -367,8 +367,10 @@ def _is_described(given: Any) -> bool:
 def _one_row(given: Any) -> Any:
     """Return numbers as a matrix or frame of one row, where they came as a vector or series."""
     if isinstance(given, list):
-        with reading_numbers(given, "A row of numbers"):
+        try:
             given = np.asarray(given)
+        except ValueError:
+            raise ValueError("A new instance or task is one row of numbers, found rows of several lengths.") from None
     if getattr(given, "ndim", 2) != 1:
         return given
     if hasattr(given, "to_frame") and hasattr(given, "index"):  # a row of a frame of pandas
