@@ -119,6 +119,7 @@ def _bars(panel: Any, word: str, found: Contributions) -> Any:
     bars = panel.barh(range(len(values)), values, color=colours, height=0.7)
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_yticks(range(len(values)), labels, fontsize="small", parse_math=False)
+    panel.locator_params(axis="x", nbins=5)
     panel.set_xlabel("Contribution to the prediction")
     panel.set_title(f"by {word}", loc="left", fontsize="medium", parse_math=False)
     tidy(panel)
