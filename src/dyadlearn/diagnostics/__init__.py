@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from dyadlearn.diagnostics.explaining import Explanation, explain
+from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Explanation", "Recommendations", "Screening", "explain", "recommend", "screen"]
+__all__ = [
+    "Contribution",
+    "Contributions",
+    "Explanation",
+    "Recommendations",
+    "Screening",
+    "explain",
+    "recommend",
+    "screen",
+]
