@@ -1,6 +1,7 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 from dyadlearn.diagnostics import calibrate, recommend, screen
+from dyadlearn.diagnostics import explain, recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -46,6 +47,7 @@ __all__ = [
     "bootstrap_interval",
     "calibrate",
     "evaluate",
+    "explain",
     "landscape",
     "load",
     "nested_score",

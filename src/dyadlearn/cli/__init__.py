@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import datasets, demo, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
+from dyadlearn.cli import datasets, demo, evaluate, explain, inspect, predict, reproduce, screen_recommend, tune, update
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -48,6 +48,7 @@ for _command in (
     update.update,
     screen_recommend.screen,
     screen_recommend.recommend,
+    explain.explain,
     inspect.inspect,
     inspect.report,
 ):

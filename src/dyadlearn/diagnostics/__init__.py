@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dyadlearn.diagnostics.calibration import Calibration, SettingCalibration, calibrate
+from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
 from dyadlearn.diagnostics.reliability import Reliability
 from dyadlearn.diagnostics.screening import Screening, screen
@@ -14,6 +15,12 @@ __all__ = [
     "Screening",
     "SettingCalibration",
     "calibrate",
+    "Contribution",
+    "Contributions",
+    "Explanation",
+    "Recommendations",
+    "Screening",
+    "explain",
     "recommend",
     "screen",
 ]

@@ -302,6 +302,16 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tasks = None if self.tasks is None else _read_entities(self.tasks, model._task_spec(), "tasks")
         return _read_entities(self.instances, model._spec(), "instances"), tasks
 
+    def _new_row(self, wanted: Hashable, axis: int) -> Array:
+        """Return what a table says of an instance (axis 0) or task that no training pair has, as one row."""
+        table, spec = self._tables(self.model_)[axis], (self.model_._spec, self.model_._task_spec)[axis]()
+        if axis and (table is None or self.model_._task_side is None):
+            self._training_tasks([wanted])  # which refuses it
+        assert table is not None
+        return _looked_up(
+            table, [wanted], (self.instance_ids_, self.task_ids_)[axis], spec, ("instances", "tasks")[axis]
+        )
+
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:
             remedy = "give tasks=, their features or kernel, to predict for new ones"

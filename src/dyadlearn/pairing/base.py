@@ -44,6 +44,7 @@ from dyadlearn.pairing.jackknife import Jackknife
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
+from dyadlearn.pairing.weighing import Asked, weights_of_observed
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 from dyadlearn.vectrick import sandwich
@@ -313,6 +314,23 @@ class Pairing(ABC):
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion: ...
+
+    @abstractmethod
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs in the prediction for one pair, zero where none is observed.
+
+        Parameters
+        ----------
+        row, column : int or NewRows
+            The instance and the task: a position in training, or one new row.
+        Y, weights, tol, max_iter : as in `complete`
+
+        Returns
+        -------
+        array of shape (m, q)
+        """
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
         """Tell whether leave-one-out needs no solving again though labels are missing, at little cost."""
@@ -597,6 +615,19 @@ class Coupled(Pairing):
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
         return complete(self._working(), Y, weights, start=start, tol=tol, max_iter=max_iter)
+
+    @abstractmethod
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return how much each label of a complete grid weighs in the prediction for one pair, shape (m, q)."""
+
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs, from the weights of completed labels where some are missing."""
+        found = self.closed_weights(row, column)
+        if weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y))):
+            return found
+        return weights_of_observed(self._working(), found, Y, weights, tol, max_iter)
 
     def leave_cells_out(self, Y: Array) -> Array:
         r"""Return a grid in which missing cells S hold what the others predict for them.

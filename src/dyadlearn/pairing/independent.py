@@ -12,15 +12,16 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, namespace
 from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
-from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
+from dyadlearn.holes.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
+from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum
 
@@ -91,6 +92,17 @@ class Independent(Pairing):
     ) -> Completion:
         labels = complete_columns(self.rows, Y, weights)
         return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs, those of other tasks nothing, shape (m, q)."""
+        if not isinstance(column, int):
+            raise ValueError("Independent tasks say nothing of new ones: ask about a task of training.")
+        found, own = namespace(Y).zeros_like(Y), hat_row(self.rows, row)
+        scale = None if weights is None else weights[:, column]
+        found[:, column] = weigh_column(self.rows, own, Y[:, column], scale)
+        return found
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
         """Tell that leaving a row out is a division within every column."""

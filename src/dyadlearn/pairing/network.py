@@ -30,6 +30,7 @@ from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
+from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
@@ -72,6 +73,11 @@ class OneNodeSet(Coupled):
 
     def jackknife(self, Y: Array, members: Members = None) -> None:
         """Return nothing: a vertex leaves both sides, and what it leaves behind is no change of one row."""
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, half of those of an edge in either direction."""
+        found = super().closed_weights(row, column)  # type: ignore[safe-super]
+        return (found + self.symmetry * found.T) / 2
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int

@@ -61,6 +61,7 @@ from dyadlearn.pairing.new_both import new_both, new_both_numbers
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.pairing.weighing import Asked, rotated_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -420,6 +421,19 @@ class PairKernel(PairOperators):
             outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
         flat = xp.reshape(error, (-1,))
         return float(flat @ flat) + outside
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
+        (product, per_task, per_instance), working = self.shares, self._working()
+        (along, own), (task_along, task_own) = map(rotated_row, self.grid_spectra, (row, column))
+        rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
+        rotated += (per_instance * own)[:, None] * task_along[None, :]
+        rotated *= working._phi
+        found = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
+        if self.free_mean:
+            constant = working._constant
+            found += constant.grid * ((1.0 - float(namespace(found).sum(found))) / constant.total)
+        return found
 
     # --- missing or weighted labels -----------------------------------------------------------------
 

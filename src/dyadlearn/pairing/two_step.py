@@ -55,6 +55,7 @@ from dyadlearn.pairing.expansion import Expansion, Folded, Part, Unfolded
 from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
+from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
@@ -321,6 +322,10 @@ class TwoStep(Coupled):
         check_cells(slack, self.floor)
         held_out /= slack
         return held_out
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""
+        return hat_row(self.rows, row)[:, None] * hat_row(self.columns, column)[None, :]
 
     # --- missing or weighted labels -----------------------------------------------------------------
 

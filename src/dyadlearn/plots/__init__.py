@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dyadlearn.plots.explanation import ExplanationDisplay
 from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
 from dyadlearn.plots.landscape import LandscapeDisplay
@@ -10,6 +11,7 @@ from dyadlearn.plots.reliability import ReliabilityDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
 
 __all__ = [
+    "ExplanationDisplay",
     "GridDisplay",
     "HoldoutDisplay",
     "LandscapeDisplay",
