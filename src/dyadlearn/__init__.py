@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import recommend, screen
+from dyadlearn.diagnostics import permutation_test, recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -48,6 +48,7 @@ __all__ = [
     "landscape",
     "load",
     "nested_score",
+    "permutation_test",
     "recommend",
     "save",
     "screen",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from dyadlearn.diagnostics.permutation import PermutationTest, permutation_test
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = ["PermutationTest", "Recommendations", "Screening", "permutation_test", "recommend", "screen"]

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, namespace
 from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
 from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
 from dyadlearn.holes.complete import Completion
@@ -72,6 +72,15 @@ class Independent(Pairing):
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, the same for a new pair and a new instance."""
         return leave_out(self.rows, Y, members)
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q), which stand side by side as more tasks."""
+        (n, m, q), xp = stack.shape, namespace(stack)
+        beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
+        held_out = leave_out(self.rows, beside, members)
+        return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
 
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""
