@@ -59,7 +59,7 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table.columns) == ["setting", scorer(scoring).name, "undefined", "new", "method", *BASELINES]
+    assert list(table.columns) == ["setting", scorer(scoring).name, "undefined", "new", "method", "null", *BASELINES]
     assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
@@ -105,7 +105,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         name = "precision_at_3" if isinstance(scoring, Scorer) else getattr(scoring, "__name__", scoring)
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
-        assert list(table.columns) == ["setting", name, "undefined", "new", "method", *BASELINES]
+        assert list(table.columns) == ["setting", name, "undefined", "new", "method", "null", *BASELINES]
         assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", "r2")
