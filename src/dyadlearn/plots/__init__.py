@@ -6,6 +6,7 @@ from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
 from dyadlearn.plots.landscape import LandscapeDisplay
 from dyadlearn.plots.learning import LearningCurveDisplay
+from dyadlearn.plots.permutation import PermutationDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "HoldoutDisplay",
     "LandscapeDisplay",
     "LearningCurveDisplay",
+    "PermutationDisplay",
     "SpectrumDisplay",
 ]
