@@ -1,7 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import calibrate, recommend, screen
-from dyadlearn.diagnostics import explain, recommend, screen
+from dyadlearn.diagnostics import calibrate, explain, permutation_test, recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -51,6 +50,7 @@ __all__ = [
     "landscape",
     "load",
     "nested_score",
+    "permutation_test",
     "recommend",
     "save",
     "screen",

@@ -259,6 +259,22 @@ class Pairing(ABC):
         """The ridge beside the kernel of each side, which says how far apart rows are."""
         return tuple(side.alpha for side in self.smoothers)
 
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return what `holdout` does for each grid of a stack (n, m, q) of labels, shape (n, m, q).
+
+        What depends on the sides alone is shared by all of them, where the model knows how.
+        """
+        held_out = zeros(tuple(stack.shape), stack)
+        for place in range(stack.shape[0]):
+            held_out[place, ...] = self.holdout(stack[place, ...], setting, members, task_members)
+        return held_out
+
+    def decomposes(self, setting: Setting) -> bool:
+        """Tell whether holding out decomposes a side again for each row that leaves, whatever the labels."""
+        return False
+
     @abstractmethod
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid from one with some cells missing, as exactly as those allow."""
@@ -432,6 +448,10 @@ class Pairing(ABC):
     @abstractmethod
     def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
         """Return the peak of hold-out predictions on a complete grid."""
+
+    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
+        """Return the peak of `holdout_stack` for so many grids like `Y`: what they are, turned twice, and come to."""
+        return float(self.holdout_numbers(Y, setting, largest_group) + 7.0 * n_grids * Y.shape[0] * Y.shape[1])
 
     def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
         """Return the peak of `leave_cells_out`."""

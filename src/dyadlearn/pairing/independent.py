@@ -83,6 +83,15 @@ class Independent(Pairing):
         """Return the slack of each instance, shape (m, 1)."""
         return self.rows.slack[:, None]
 
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q), which stand side by side as more tasks."""
+        (n, m, q), xp = stack.shape, namespace(stack)
+        beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
+        held_out = leave_out(self.rows, beside, members)
+        return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""
         return complete_columns(self.rows, Y)

@@ -25,7 +25,7 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, ta
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
-from dyadlearn.pairing.base import Coupled
+from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
@@ -78,6 +78,12 @@ class OneNodeSet(Coupled):
         """Return the weights of labels, half of those of an edge in either direction."""
         found = super().closed_weights(row, column)  # type: ignore[safe-super]
         return (found + self.symmetry * found.T) / 2
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q), one after the other."""
+        return Pairing.holdout_stack(self, stack, setting, members, task_members)
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int

@@ -57,7 +57,7 @@ from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_v
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
-from dyadlearn.pairing.new_both import new_both, new_both_numbers
+from dyadlearn.pairing.new_both import new_both, new_both_numbers, new_both_of_each
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.two_step import TwoStep
@@ -373,6 +373,23 @@ class PairKernel(PairOperators):
                 settle(held_out[each, ...], level)
         return held_out
 
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q); in setting D a side is decomposed for all of them at once."""
+        if setting is not Setting.D:
+            return super().holdout_stack(stack, setting, members, task_members)
+        self._check_mean()
+        given = (*self.grid_spectra, stack, [self.alpha], members, task_members)
+        held_out = new_both_of_each(*given, shares=self.shares, free_mean=self.free_mean)[:, 0, ...]
+        for place in range(stack.shape[0] if self.free_mean else 0):
+            settle(held_out[place, ...], _mean_level(stack[place, ...]))
+        return held_out
+
+    def decomposes(self, setting: Setting) -> bool:
+        """Tell that what is new on both sides does."""
+        return setting is Setting.D
+
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
         held_out, mean = self._left_out(labels, members)
@@ -534,6 +551,13 @@ class PairKernel(PairOperators):
         # One small system for each column, some of them at a time.
         gathered = gathered_numbers(m * q, sides, largest_group) + (2**19 if largest_group > 1 else 0)
         return float(sum(side.vectors for side in sides) + formed + gathered)
+
+    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
+        """Return the peak for a stack of grids."""
+        if setting is not Setting.D:
+            return super().holdout_stack_numbers(Y, setting, n_grids, largest_group)
+        stacks = float(3.0 * n_grids * Y.shape[0] * Y.shape[1])
+        return new_both_numbers(Y, self.sizes, 1, n_grids=n_grids, free_mean=self.free_mean) + stacks
 
 
 @dataclass(frozen=True, eq=False)

@@ -311,6 +311,31 @@ class TwoStep(Coupled):
         kept = 1.0 if self.vanishing else rows.leverage[:, None]
         return rows.slack[:, None] + kept * columns.slack[None, :]
 
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack (n, m, q): side by side for the instances, one below the other for the tasks."""
+        if setting is Setting.A and self.vanishing:
+            return super().holdout_stack(stack, setting)
+        (n, m, q), rows, columns, xp = stack.shape, self.rows, self.columns, namespace(stack)
+
+        def side_by_side(turned: Array) -> Array:
+            """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
+            return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
+
+        below = xp.reshape(stack, (n * m, q)).T
+        if setting is Setting.A:
+            smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
+            held_out = rows.smooth_others(smoothed)[1]
+            held_out += rows.leverage[:, None] * others
+            slack = self._slack_of_pairs()
+        else:
+            half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+            half, slack = side_by_side(half), None
+            held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
+        held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+        return held_out if slack is None else held_out / slack
+
     def _new_pairs(self, Y: Array) -> Array:
         rows, columns = self.rows, self.columns
         if self.vanishing:
@@ -319,9 +344,15 @@ class TwoStep(Coupled):
         held_out = rows.smooth_others(smoothed)[1]
         held_out += rows.leverage[:, None] * others
         slack = self.cell_slack()
-        check_cells(slack, self.floor)
-        held_out /= slack
+        held_out /= self._slack_of_pairs()
         return held_out
+
+    def _slack_of_pairs(self) -> Array:
+        """Return what setting A divides by, shape (m, q)."""
+        rows, columns = self.rows, self.columns
+        slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+        check_cells(slack, self.floor)
+        return slack
 
     def closed_weights(self, row: Asked, column: Asked) -> Array:
         """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""

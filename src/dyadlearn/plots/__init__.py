@@ -7,6 +7,7 @@ from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
 from dyadlearn.plots.landscape import LandscapeDisplay
 from dyadlearn.plots.learning import LearningCurveDisplay
+from dyadlearn.plots.permutation import PermutationDisplay
 from dyadlearn.plots.reliability import ReliabilityDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
 
@@ -16,6 +17,7 @@ __all__ = [
     "HoldoutDisplay",
     "LandscapeDisplay",
     "LearningCurveDisplay",
+    "PermutationDisplay",
     "ReliabilityDisplay",
     "SpectrumDisplay",
 ]
