@@ -255,7 +255,7 @@ def recommend(
     >>> found
     RecommendationLists(2 films each for 2 users, setting B)
     >>> found.ids
-    ((0, 1), (2, 3))
+    ((0, 1), (3, 2))
     """
     check_count(k, "k")
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
