@@ -15,7 +15,7 @@ from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError
 
@@ -33,6 +33,7 @@ def predict(
     long: Annotated[bool, typer.Option("--long", help="Write rows of instance, task, prediction.")] = False,
     instances_smiles: options.InstancesSmiles = None,
     tasks_smiles: options.TasksSmiles = None,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -51,7 +52,7 @@ def predict(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        found = load_model(model)
+        found = load_model(model).named(sides)
         if instances is None and tasks is None:
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
         X = _side(found, instances, 0, instances_smiles, terminal)
@@ -66,10 +67,11 @@ def predict(
                 values = np.concatenate(list(blocks))
                 figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
             else:
-                write_grid(output, blocks, rows, columns, "instance")
+                write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
             table = _listed(np.concatenate(list(blocks)), rows, columns, pairs)
             done = f"{len(table['prediction'])} predictions"
+            table = table if found.sides is None else found.headed(table)
             if in_full:
                 figures = {**sizes, "predictions": table}
             else:
