@@ -17,7 +17,7 @@ from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
@@ -42,6 +42,7 @@ def predict(
     ] = False,
     instances_smiles: options.InstancesSmiles = None,
     tasks_smiles: options.TasksSmiles = None,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -62,7 +63,7 @@ def predict(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        found = load_model(model)
+        found = load_model(model).named(sides)
         if instances is None and tasks is None:
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
         X = _side(found, instances, 0, instances_smiles, terminal)
@@ -88,10 +89,11 @@ def predict(
                 values = np.concatenate(list(blocks))
                 figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), words: values}
             else:
-                write_grid(output, blocks, rows, columns, "instance")
+                write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
             table = _listed(np.concatenate(list(blocks)), rows, columns, pairs, word)
             done = f"{len(table[word])} {words}"
+            table = table if found.sides is None else found.headed(table)
             if in_full:
                 figures = {**sizes, words: table}
             else:

@@ -24,3 +24,6 @@ __all__ = [
     "screen",
 ]
 __all__ = ["PermutationTest", "Recommendations", "Screening", "permutation_test", "recommend", "screen"]
+from dyadlearn.diagnostics.recommending import RecommendationLists, TopPairs, top_pairs
+
+__all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]

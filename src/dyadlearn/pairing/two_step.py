@@ -343,14 +343,12 @@ class TwoStep(Coupled):
         smoothed, others = (grid.T for grid in columns.smooth_others(Y.T))
         held_out = rows.smooth_others(smoothed)[1]
         held_out += rows.leverage[:, None] * others
-        slack = self.cell_slack()
         held_out /= self._slack_of_pairs()
         return held_out
 
     def _slack_of_pairs(self) -> Array:
         """Return what setting A divides by, shape (m, q)."""
-        rows, columns = self.rows, self.columns
-        slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+        slack = self.cell_slack()
         check_cells(slack, self.floor)
         return slack
 
