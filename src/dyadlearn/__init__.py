@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import recommend, screen
+from dyadlearn.diagnostics import compare, recommend, screen
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -44,6 +44,7 @@ __all__ = [
     "TwoStepRidgeCV",
     "audit",
     "bootstrap_interval",
+    "compare",
     "evaluate",
     "landscape",
     "load",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
 from dyadlearn.diagnostics.recommending import Recommendations, recommend
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = ["Comparison", "Difference", "Recommendations", "Screening", "compare", "recommend", "screen"]

@@ -21,7 +21,7 @@ __all__ = ["check_level", "resampled_scores", "score_or_nan"]
 
 def check_level(level: Any) -> float:
     """Return the share of resamples that an interval holds."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"level must be a number between 0 and 1, found {level!r}.")
     return float(level)
 
