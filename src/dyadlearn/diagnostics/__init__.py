@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
-from dyadlearn.diagnostics.recommending import Recommendations, recommend
+from dyadlearn.diagnostics.recommending import RecommendationLists, Recommendations, TopPairs, recommend, top_pairs
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Comparison", "Difference", "Recommendations", "Screening", "compare", "recommend", "screen"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "RecommendationLists",
+    "Recommendations",
+    "Screening",
+    "TopPairs",
+    "compare",
+    "recommend",
+    "screen",
+    "top_pairs",
+]
