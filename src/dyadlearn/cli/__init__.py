@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import datasets, demo, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
+from dyadlearn.cli import compare, datasets, demo, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -44,6 +44,7 @@ for _command in (
     demo.demo,
     tune.tune,
     evaluate.evaluate,
+    compare.compare,
     predict.predict,
     update.update,
     screen_recommend.screen,

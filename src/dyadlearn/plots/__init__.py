@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dyadlearn.plots.comparison import ComparisonDisplay
 from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
 from dyadlearn.plots.landscape import LandscapeDisplay
@@ -9,6 +10,7 @@ from dyadlearn.plots.learning import LearningCurveDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
 
 __all__ = [
+    "ComparisonDisplay",
     "GridDisplay",
     "HoldoutDisplay",
     "LandscapeDisplay",
