@@ -48,7 +48,7 @@ def compare(
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
         loaded = {name: load_model(path).named(sides) for name, path in _names(models).items()}
-        given = {"n_resamples": resamples, "level": level, "random_state": seed}
+        given: dict[str, Any] = {"n_resamples": resamples, "level": level, "random_state": seed}
         with terminal.working("Hold-out and resamples"):
             found = compared(
                 {name: each.model for name, each in loaded.items()},

@@ -59,10 +59,10 @@ def screen(
         loaded = load_model(model).named(sides)
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
-            how = {"label": label, "cv": cv, "fdr": fdr, "random_state": 0, "sides": loaded.sides}
+            how: dict[str, Any] = {"label": label, "cv": cv, "fdr": fdr, "random_state": 0, "sides": loaded.sides}
             found = screened(loaded.model, setting, k=20 if k is None and fdr is None else k, **how)
         columns = found.columns()
-        figures = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
+        figures: dict[str, Any] = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
         if fdr is not None:
             figures |= {"wrong": found.wrong, "fdr": found.fdr, "recovered": found.recovered}
             terminal.note(found.in_words)
