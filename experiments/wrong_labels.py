@@ -97,7 +97,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         figures = "{recovered:.0%} | {expected:.0%} | {times:.1f} | {least_times:.1f} | {fdr:.0%} | {estimated:.0%}"
         line = f"| {row['set']} | {row['setting']} | {row['model']} | {figures.format(**row)} |"
-        lines.append(line.replace("%", " %"))
+        lines.append(line.replace("%", " %").replace("nan %", "–").replace("nan", "–"))
     return "\n".join(lines)
 
 
