@@ -294,6 +294,15 @@ def test_rows_without_ids_are_new():
     assert_array_equal(by_default[0], said[0])
 
 
+def test_rows_that_a_frame_counts_by_itself_are_new():
+    X, T, Y = data(10)
+    frame = pd.DataFrame(X).rename(columns=str)
+    model = TwoStepRidge().fit(frame[:M], pd.DataFrame(Y[:M, :Q]), tasks=T[:Q])
+    found = model.predict_interval(frame[M:].reset_index(drop=True), coverage=0.8)
+    wanted = model.predict_interval(frame[M:], coverage=0.8, setting="B")
+    assert_array_equal(found[0], wanted[0])
+
+
 def test_labels_of_one_dimension_give_bounds_of_one():
     X, _, Y = data(11)
     lower, upper = IndependentTaskRidge().fit(X[:M], Y[:M, 0]).predict_interval(X[M:], coverage=0.8)
@@ -376,7 +385,7 @@ def test_float32_stays():
         ({"coverage": "0.9"}, ValueError, "coverage must be a number"),
         ({"setting": "B"}, ValueError, "new instances: give X"),
         ({"setting": "E"}, ValueError, "Unknown setting"),
-        ({"setting": "A", "X": 1}, ValueError, "without ids count as new"),
+        ({"setting": "A", "X": 1}, ValueError, "rows without ids count as new"),
     )
 )
 def test_what_makes_no_sense_is_refused(given, error, words):
@@ -423,3 +432,10 @@ def test_long_tables_have_intervals_of_their_pairs():
     wanted = grid.predict_interval(X.loc[["i14", "i2"]], T.loc[["t3", "t12"]], coverage=0.8)
     for found, end in zip((lower, upper), wanted, strict=True):
         assert_allclose(found, [end.loc[i, t] for i, t in asked.itertuples(index=False)], rtol=1e-9)
+    # Numbers from 0 are ids too where somebody gave them.
+    counted = {"instances": X.set_axis(range(len(X))), "tasks": T.set_axis(range(len(T)))}
+    number = [[int(name[1:]) for name in pair] for pair in pairs.itertuples(index=False)]
+    same = PairRegressor(TwoStepRidge(0.3, 0.5), **counted).fit(number, values)
+    again = same.predict_interval([[0, 3], [1, 2], [2, 1], [3, 0]], coverage=0.8)
+    first = pd.DataFrame([("i0", "t3"), ("i1", "t2"), ("i2", "t1"), ("i3", "t0")])
+    assert_allclose(again, model.predict_interval(first, coverage=0.8), rtol=1e-9)

@@ -27,3 +27,17 @@ __all__ = ["PermutationTest", "Recommendations", "Screening", "permutation_test"
 from dyadlearn.diagnostics.recommending import RecommendationLists, TopPairs, top_pairs
 
 __all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]
+from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
+
+__all__ = [
+    "Comparison",
+    "Difference",
+    "RecommendationLists",
+    "Recommendations",
+    "Screening",
+    "TopPairs",
+    "compare",
+    "recommend",
+    "screen",
+    "top_pairs",
+]
