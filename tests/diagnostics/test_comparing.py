@@ -91,7 +91,7 @@ def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, n
     covering(
         setting=["A", "B", "C", "D"],
         labels=["real", "binary"],
-        shape={"tall": (10, 6), "wide": (6, 9)},
+        shape={"tall": (12, 7), "wide": (6, 10)},
         level=[0.95, 0.6],
     )
 )

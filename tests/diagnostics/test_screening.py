@@ -191,7 +191,7 @@ def flipped(Y, share, seed=0):
 )
 def test_planted_errors_are_those_of_a_refit(setting, labels, model, missing):
     """Every label is changed in turn, the model fitted again and its predictions held out again."""
-    X, T, Y = make(6, 5, labels)
+    X, T, Y = make(5, 5, labels)
     if missing:
         Y[1, 2] = Y[4, 0] = np.nan
     values = np.unique(Y[~np.isnan(Y)])
