@@ -119,7 +119,7 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     for i in range(M):
         labels = Y[:M].copy()
         labels[i] = held_out[i]
-        assert_allclose(found[:, i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(found[..., i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
 
 
 @over(covering(model=MODELS, intercept=[True, False], weighted=[True, False], transposed=[True, False]))
@@ -143,7 +143,7 @@ def test_models_of_folds_are_models_without_them(model, intercept, weighted, tra
         own = None if weights is None else weights[np.ix_(rows, columns)]
         other = clone(fitted).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns], sample_weight=own)
         wanted = other.predict(None, T[Q:]).T if transposed else other.predict(X[M:])
-        assert_allclose(found[:, number], wanted, rtol=1e-6, atol=1e-6)
+        assert_allclose(found[..., number], wanted, rtol=1e-6, atol=1e-6)
         at = other.predict(None, T[fold]).T if transposed else other.predict(X[fold])
         assert_allclose(models.held_out[fold], at, rtol=1e-6, atol=1e-6)
 
@@ -166,7 +166,7 @@ def test_groups_of_a_search_leave_together():
     for group in range(groups.max() + 1):
         kept = groups != group
         other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[:, group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
         assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
     lower, upper = search.predict_interval(X[M:], coverage=0.8)
     alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
@@ -360,8 +360,8 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     found = model._problem().pairing.jackknife(model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
     low, high = ranks(M, 0.8)
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
-    assert_allclose(lower, np.sort(found - 2**0.5 * residuals, axis=1)[:, low - 1], rtol=1e-9)
-    assert_allclose(upper, np.sort(found + 2**0.5 * residuals, axis=1)[:, high - 1], rtol=1e-9)
+    assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
+    assert_allclose(upper, np.sort(found + 2**0.5 * residuals.T, axis=2)[..., high - 1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 5])
