@@ -55,21 +55,21 @@ def kernel_of(X, kernel, model):
     return K + 1.0 if model.fit_intercept and isinstance(model, KroneckerRidge | PairKernelRidge) else K
 
 
-def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free, use_width=True):
+def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
     """Return jackknife+ bounds for the last rows: m models are really fitted."""
     fits = [models().fit(np.delete(X[:M], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(M)]
     rows = np.arange(M)
-    residuals = np.array([np.abs(Y[i] - fits[i].predict(X[i : i + 1]).reshape(-1)) for i in rows])
+    values = np.array([fits[i].predict(np.concatenate([X[M:], X[i : i + 1]])) for i in rows])
+    residuals = np.abs(Y - values[:, -1])
     near = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
     near, typical = near / np.median(near), np.median(near)
     lower, upper = np.empty((NEW, Y.shape[1])), np.empty((NEW, Y.shape[1]))
     low, high = ranks(M, coverage)
     for x in range(NEW):
-        values = np.array([model.predict(X[M + x : M + x + 1]).reshape(-1) for model in fits])
         far = np.array([distance(K, M + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
-        widths = ((1 + far) / (1 + near))[:, None] ** 0.5 if use_width else 1.0
-        lower[x] = np.sort(values - widths * residuals, axis=0)[low - 1]
-        upper[x] = np.sort(values + widths * residuals, axis=0)[high - 1]
+        widths = ((1 + far) / (1 + near))[:, None] ** 0.5
+        lower[x] = np.sort(values[:, x] - widths * residuals, axis=0)[low - 1]
+        upper[x] = np.sort(values[:, x] + widths * residuals, axis=0)[high - 1]
     return lower, upper
 
 
@@ -176,10 +176,10 @@ def test_groups_of_a_search_leave_together():
 
 def calibrated(fitted, Y, setting, near, task_near, coverage):
     """Return how many widths hold a share of the held-out labels, cell by cell."""
-    scores = []
+    scores, held_out = [], fitted.holdout(setting)
     for i, j in np.argwhere(~np.isnan(Y)):
         width = (1 + (near[i] + task_near[j]) / 2) ** 0.5
-        scores.append(abs(Y[i, j] - fitted.holdout(setting)[i, j]) / width)
+        scores.append(abs(Y[i, j] - held_out[i, j]) / width)
     return np.sort(scores)[ranks(len(scores), coverage)[1] - 1]
 
 
