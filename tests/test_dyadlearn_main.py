@@ -43,3 +43,9 @@ def test_it_is_what_is_installed():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["scripts"] == {"dyadlearn": "_dyadlearn_main:main"}
     assert "src/_dyadlearn_main.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_the_package_is_the_command():
+    words = [sys.executable, "-m", "dyadlearn", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dyadlearn {dyadlearn.__version__}\n", "")

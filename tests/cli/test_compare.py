@@ -59,7 +59,11 @@ def test_what_cannot_be_compared(files, tables, run):
     assert (ran.code, ran.err) == (2, "dyadlearn: models must be at least two to be compared, found only 'two_step'.\n")
     assert "stands there twice" in run("compare", paths[0], paths[0], "--setting", "B").err
     assert "Unknown setting" in run("compare", *paths, "--setting", "E").err
-    assert run("compare", *paths).code == 2
+    ran = run("compare", *paths)
+    assert (ran.code, "('two_step' for none, 'kronecker' for none): say which is meant by --setting" in ran.err) == (
+        2,
+        True,
+    )
     other = tables.folder / "other.dyad"
     save(TwoStepRidge().fit(tables.X, 1 - tables.Y, tasks=tables.T), other)
     ran = run("compare", paths[0], other, "--setting", "B")
@@ -69,3 +73,20 @@ def test_what_cannot_be_compared(files, tables, run):
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), online)
     ran = run("compare", paths[0], online, "--setting", "B")
     assert (ran.code, "'online' cannot be compared" in ran.err) == (2, True)
+
+
+def test_the_setting_that_all_were_tuned_for(tables, run):
+    paths = {}
+    for name, setting, alphas in (("a", "D", "1,10"), ("b", "D", "100"), ("c", "B", "1,10")):
+        paths[name] = tables.folder / f"{name}.dyad"
+        given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", paths[name])
+        assert run(*given, "--setting", setting, "--alphas", alphas).code == 0
+    ran = run("compare", paths["a"], paths["b"], "--resamples", 10, "--json")
+    assert (ran.code, ran.json["setting"]) == (0, "D")
+    [own] = run("evaluate", paths["a"], "--settings", "D", "--json").json["settings"]
+    permuted = run("permute", paths["a"], "-n", 1, "--json").json
+    # One model in one setting has one score, whichever command tells it.
+    assert_allclose([own["scores"]["roc_auc"], permuted["score"]], ran.json["scores"]["a"])
+    seen = run("compare", paths["a"], paths["b"], "--resamples", 10).out
+    assert "roc_auc" in next(line for line in seen.splitlines() if "behind" in line)
+    assert "'a' for D, 'c' for B" in run("compare", paths["a"], paths["c"]).err

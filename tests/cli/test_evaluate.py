@@ -162,9 +162,10 @@ def test_permuted_labels_beside_a_score(model, run):
     name = list(table)[1]
     assert_allclose([row["null"][name] for row in ran], table["null"])
     assert "null" in run("evaluate", model).out
-    # With several scores there is no room for it.
-    both = ("--scoring", "r2", "--scoring", "neg_mean_squared_error")
-    assert "null" not in run("evaluate", model, *both, "--settings", "B").out
+    # Several scores have a row each, so that there is room for it.
+    both = ("--scoring", "r2", "--scoring", "average_precision")
+    seen = run("evaluate", model, *both, "--settings", "BD").out
+    assert [seen.count(word) for word in ("null", "score ", "r2", "average_precision")] == [1, 1, 2, 2]
     assert set(run("evaluate", model, *both, "--settings", "B", "--json").json["settings"][0]["null"]) == set(
         both[1::2]
     )

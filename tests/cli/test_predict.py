@@ -214,6 +214,8 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
     ran = run("predict", model, "--instances", users, "--interval", "0.6", "--json")
+    assert "around what is predicted without it" in ran.err
+    assert "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
     known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
     rows = [list(fitted._ids[0].labels).index(name) for name in ("u0", "u1")]
     for end, name in enumerate(("lower", "upper")):
@@ -229,7 +231,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--interval", "1.5"], "coverage must be a number between 0 and 1"),
+        (["--interval", "1.5"], "--interval must be a share between 0 and 1, such as 0.9, found 1.5"),
         (["--interval", "0.9", "--probability"], "leave out one of the two"),
     ],
 )

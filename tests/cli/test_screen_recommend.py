@@ -41,7 +41,7 @@ def test_screen_within_a_budget(tables, model, run, get):
     assert len(ran.json["cells"]) == tables.Y.size
     assert list(ran.json["cells"][0]) == ["user", "item", "label", "prediction", "contradiction", "fdr"]
     assert "labels are wrong, as far as held-out predictions can tell" in " ".join(ran.json["notes"])
-    assert len(run("screen", model, "--fdr", 1, "-k", 3, "--json").json["cells"]) <= 3
+    assert len(run("screen", model, "--fdr", 1, "--top", 3, "--json").json["cells"]) <= 3
     out = tables.folder / "none.csv"
     ran = run("screen", model, "--fdr", 0, "-o", out)
     assert (ran.code, "No list of these cells has so few false alarms" in ran.err) == (0, True)
@@ -163,7 +163,7 @@ def test_an_online_model_recommends_for_new_ones(tables, run, put):
 
 def test_the_top_pairs(model, run):
     found = top_pairs(load(model), k=4)
-    ran = run("recommend", model, "--pairs", "-k", 4, "--json")
+    ran = run("recommend", model, "--pairs", "--top", 4, "--json")
     assert ran.json["recommended"] == "pairs"
     assert [(pair["instance"], pair["task"]) for pair in ran.json["best"]] == list(
         zip(found.instances, found.tasks, strict=True)
@@ -173,3 +173,16 @@ def test_the_top_pairs(model, run):
     for words in ([], ["--pairs", "--for", "u1"], ["--new", "x.csv", "--pairs"]):
         ran = run("recommend", model, *words)
         assert (ran.code, "one of --for, a known id, --new, a file, and --pairs" in ran.err) == (2, True)
+
+
+def test_planted_errors_of_labels_of_many_values_have_a_seed(tables, run):
+    path = tables.folder / "numbers.dyad"
+    numbers = TwoStepRidge().fit(tables.X, tables.X @ tables.X[: tables.Y.shape[1]].T, tasks=tables.T)
+    save(numbers, path)
+    found = screen(load(path), k=None, fdr=1.0, random_state=3)
+    ran = run("screen", path, "--fdr", 1, "--seed", 3, "--json")
+    assert ran.json["wrong"] == found.wrong
+    assert ran.json["recovered"] == found.recovered
+    assert [cell["fdr"] for cell in ran.json["cells"]] == found.columns()["fdr"]
+    other = run("screen", path, "--fdr", 1, "--json").json
+    assert [cell["fdr"] for cell in other["cells"]] != found.columns()["fdr"]

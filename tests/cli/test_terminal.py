@@ -80,3 +80,14 @@ def test_numbers_for_people(value, text):
 )
 def test_sentences(sentence, said):
     assert spoken(sentence) == said
+
+
+def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    headings = ["method", "neg_mean_squared_error", "roc_auc", "anunderscorelessheading"]
+    Terminal().show(make_table(headings, [["exact leave-one-out", "-1", "2", "3"]]))
+    lines = capsys.readouterr().out.splitlines()
+    words = [line.split() for line in lines if line.strip()]
+    assert words[0] == ["neg_mean_"]
+    assert words[1] == ["method", "squared_error", "roc_auc", "anunderscorelessheading"]
+    assert words[-1] == ["exact", "leave-one-out", "-1", "2", "3"]

@@ -318,6 +318,11 @@ def test_an_empty_list_is_an_answer():
     assert (len(found), found.wrong, found.fdr, found.recovered) == (0, 0.0, 0.0, 0.0)
     assert found.in_words.startswith("No list of these cells has so few false alarms")
     assert found.columns()["fdr"] == []
+    # What it says can be asked for.
+    least = float(found.in_words.rsplit(" ", 1)[1].rstrip("."))
+    assert found.least_fdr <= least < found.least_fdr + 0.01
+    assert len(screen(TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T), k=None, fdr=least)) > 0
+    assert len(screen(TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T), k=None, fdr=found.least_fdr - 1e-6)) == 0
     assert repr(found) == "Screening(0 cells in setting A, about 0 wrong)"
 
 
@@ -329,6 +334,17 @@ def test_what_was_not_asked_for_is_not_told():
     assert asked.in_words.startswith(
         f"About {asked.wrong:.3g} of these {len(asked)} labels are wrong, as far as held-out"
     )
+
+
+def test_more_errors_than_can_be_believed_are_doubted():
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(20, 3)), rng.normal(size=(15, 3))
+    noise = screen(TwoStepRidge().fit(X, rng.normal(size=(20, 15)), tasks=T), k=None, fdr=0.9, random_state=0)
+    assert noise.rate > 0.25
+    assert noise.in_words.endswith("the model explains too little of the labels for a list to be believed.")
+    good = screen(TwoStepRidge(0.01, 0.01).fit(X, X @ T.T, tasks=T), k=None, fdr=1.0, random_state=0)
+    assert good.rate < 0.25
+    assert good.in_words.endswith("of planted errors.")
 
 
 def test_edges_of_a_network_are_changed_once():

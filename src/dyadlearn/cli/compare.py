@@ -10,7 +10,7 @@ import typer
 from dyadlearn import compare as compared
 from dyadlearn._files.tables import write_columns
 from dyadlearn.cli import options
-from dyadlearn.cli.models import load_model
+from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 
@@ -20,8 +20,9 @@ __all__ = ["compare"]
 def compare(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, fitted on the same labels.")],
     setting: Annotated[
-        str, typer.Option(help="What predictions do without: the pair A, its instance B, its task C, both D.")
-    ],
+        str | None,
+        typer.Option(help="What predictions do without: A, B, C or D; by default what all were tuned for."),
+    ] = None,
     scoring: Annotated[
         str | None,
         typer.Option(help=f"What is better; by default what all were chosen by. One of {options.SCORES}."),
@@ -41,6 +42,8 @@ def compare(
 
     For example:
 
+        dyadlearn compare two_step.dyad kronecker.dyad
+
         dyadlearn compare two_step.dyad kronecker.dyad --setting B
 
         dyadlearn compare a.dyad b.dyad c.dyad --setting D --scoring average_precision --json
@@ -52,7 +55,7 @@ def compare(
         with terminal.working("Hold-out and resamples"):
             found = compared(
                 {name: each.model for name, each in loaded.items()},
-                setting,
+                setting or _tuned_for(loaded),
                 scoring=scoring,
                 sides=next(iter(loaded.values())).sides,
                 **given,
@@ -82,8 +85,21 @@ def compare(
             f"Setting {found.setting}, {found.n_cells} labels; {100 * found.level:g} % intervals from drawing "
             f"{found.drawn} again, {found.n_resamples} times"
         )
+        headings = [name if name == found.scoring else name.replace("_", " ") for name in columns]
         lines = [[str(line[0]), *map(number, line[1:])] for line in zip(*columns.values(), strict=True)]
-        terminal.result(figures, title, make_table([name.replace("_", " ") for name in columns], lines), found.verdict)
+        terminal.result(figures, title, make_table(headings, lines), found.verdict)
+
+
+def _tuned_for(loaded: dict[str, Loaded]) -> str:
+    """Return the one setting that all models were tuned for."""
+    settings = {name: getattr(each.model, "holdout_setting_", None) for name, each in loaded.items()}
+    own = set(settings.values())
+    if len(own) == 1 and None not in own:
+        return str(own.pop())
+    said = ", ".join(f"{name!r} for {setting or 'none'}" for name, setting in settings.items())
+    raise ValueError(
+        f"The models were not tuned for one and the same setting ({said}): say which is meant by --setting."
+    )
 
 
 def _names(paths: list[Path]) -> dict[str, Path]:

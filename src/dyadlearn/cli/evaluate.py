@@ -92,33 +92,27 @@ def evaluate(
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
-        # Several scores leave no room for what each is of permuted labels.
-        has_null = len(names) == 1
-        beside = ("null", "best mean") if has_null else ("best mean",)
-        headings = ["setting", "new", "method", *(word for name in names for word in (name, *beside))]
+        # Several scores have a row each: side by side they would leave no room for anything else.
+        own = [] if len(names) == 1 else ["scoring"]
+        headings = ["setting", "new", "method", *own, *(names if not own else ["score"]), "null", "best mean"]
         lines = [
-            [
-                row["setting"],
-                row["new"],
-                row["method"],
-                *(word for name in names for word in _beside(row, name, called, has_null)),
-            ]
+            [row["setting"], row["new"], row["method"], *([name] if own else []), *_beside(row, name, called)]
             for row in rows
+            for name in names
         ]
         if verify:
             headings.append("from refitting")
-            for line, row in zip(lines, rows, strict=True):
+            for line, row in zip(lines, [row for row in rows for _ in names], strict=True):
                 line.append(number(row["difference"]))
-        terminal.result({"settings": rows}, make_table(headings, lines, left=3))
+        terminal.result({"settings": rows}, make_table(headings, lines, left=3 + len(own)))
 
 
-def _beside(row: dict[str, Any], name: str, called: SideNames, has_null: bool) -> tuple[str, ...]:
+def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, ...]:
     """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow."""
     best, null = best_baseline(row["baselines"][name]), row["null"][name]
     word = "" if best is None else in_words(best[0], called).removesuffix("s").removesuffix(" mean")
     reached = "–" if best is None else f"{number(best[1])} {word}"
-    told = ("–" if math.isnan(null) else number(null),) if has_null else ()
-    return number(row["scores"][name]), *told, reached
+    return number(row["scores"][name]), "–" if math.isnan(null) else number(null), reached
 
 
 def _scored(

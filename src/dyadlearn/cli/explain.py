@@ -17,6 +17,7 @@ from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.explaining import Explanation
+from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.exceptions import IdError
 
 __all__ = ["explain"]
@@ -55,9 +56,9 @@ def explain(
         dyadlearn explain model.dyad --new-instance new_targets.csv --instance hsa5468 --task D00348 --json
     """
     with Terminal(json, quiet) as terminal:
-        check_choice(by, "--by", _KINDS)
         check_table(output, force)
         loaded = load_model(model).named(sides)
+        by = _kind(by, loaded.names)
         asked = (
             _asked(loaded, 0, instance, new_instance, instances_smiles, terminal),
             _asked(loaded, 1, task, new_task, tasks_smiles, terminal),
@@ -67,6 +68,13 @@ def explain(
         if found.note:
             terminal.note(found.note)
         _tell(found, by, output, terminal)
+
+
+def _kind(by: str, names: SideNames) -> str:
+    """Return by what contributions are gathered as the library says it; sides may be called by their own names."""
+    words = {names.task: "task", names.instance: "instance", **{kind: kind for kind in _KINDS}}
+    check_choice(by, "--by", tuple(dict.fromkeys(("pair", *names, *words))))
+    return words[by]
 
 
 def _asked(
@@ -82,7 +90,7 @@ def _asked(
         if not wanted.isdecimal():
             raise IdError(f"The model has no ids for {word}s: --{word} is a position from 0, found {wanted!r}.")
         return int(wanted)
-    return own.labels[int(ids.positions([wanted], f"the {word}s")[0])]
+    return own.labels[int(ids.positions([wanted], f"the {loaded.names.both[side]}")[0])]
 
 
 def _of_file(
@@ -126,7 +134,7 @@ def _tell(found: Explanation, by: str, output: Path | None, terminal: Terminal) 
         if listed.n_rest:
             others = [f"{listed.n_rest} others", *[""] * (left - 1)]
             lines.append([*others, number(listed.rest_weight), "", number(listed.rest)])
-        things.append(make_table(list(columns), lines, left=left))
+        things.append(make_table([name.replace("_", " ") for name in columns], lines, left=left))
         rows = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
         rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}
         figures[f"{kind}s"] = {"listed": rows, "rest": rest}

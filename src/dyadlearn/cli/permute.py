@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from dyadlearn import permutation_test
+from dyadlearn.cli import options
 from dyadlearn.cli.models import load_model
 from dyadlearn.cli.options import Json, ModelArgument, Quiet, Sides
 from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.diagnostics.sides import SideNames
 
 __all__ = ["permute"]
 
@@ -27,7 +29,8 @@ def permute(
     ] = None,
     permutations: Annotated[int, typer.Option("-n", "--permutations", min=1, help="How many permutations.")] = 999,
     scoring: Annotated[
-        str | None, typer.Option(help="A score; by default the one that the model was tuned for.")
+        str | None,
+        typer.Option(help=f"A score; by default the one that the model was tuned for. One of {options.SCORES}."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
     sides: Sides = None,
@@ -50,7 +53,7 @@ def permute(
         found = permutation_test(
             loaded.model,
             setting or str(getattr(loaded.model, "holdout_setting_", "B")),
-            permute=permuted,
+            permute=_permuted(permuted, loaded.names),
             n_permutations=permutations,
             scoring=scoring or loaded.origin.get("scoring"),
             random_state=seed,
@@ -72,3 +75,12 @@ def permute(
         }
         title = f"{len(found)} permutations of {called} ({found.method})"
         terminal.result(figures, title, make_table(["setting", "permuted", found.scoring, "null", "p"], [line], left=2))
+
+
+def _permuted(wanted: str | None, names: SideNames) -> str | None:
+    """Return what is to be permuted as the library says it; sides may be called by their own names."""
+    words = {names.tasks: "tasks", names.instances: "instances"}
+    words |= {word: word for word in ("instances", "tasks", "both")}
+    if wanted is not None and wanted not in words:
+        raise ValueError(f"--permute must be {names.instances}, {names.tasks} or both, found {wanted!r}.")
+    return None if wanted is None else words[wanted]

@@ -21,6 +21,7 @@ from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, chec
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
+from dyadlearn.settings import Setting
 
 __all__ = ["predict"]
 
@@ -73,7 +74,12 @@ def predict(
         check_table(output, force)
         found = load_model(model).named(sides)
         if instances is None and tasks is None:
-            raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
+            raise ValueError(
+                "There is nothing new to predict for: give --instances, --tasks or both (those of training, where "
+                "intervals or probabilities of known pairs are wanted: ids tell)."
+            )
+        if interval is not None and not 0 < interval < 1:
+            raise ValueError(f"--interval must be a share between 0 and 1, such as 0.9, found {interval:g}.")
         if interval is not None and probability:
             raise ValueError("--interval bounds labels, and a probability is none: leave out one of the two.")
         X = _side(found, instances, 0, instances_smiles, terminal)
@@ -101,7 +107,8 @@ def predict(
             else:
                 write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
-            table = _listed(_columns(found, X, T, {word: np.concatenate(list(blocks))}, interval), rows, columns, pairs)
+            grids = _columns(found, X, T, {word: np.concatenate(list(blocks))}, interval, terminal)
+            table = _listed(grids, rows, columns, pairs)
             done = f"{len(table[word])} {words}"
             table = table if found.sides is None else found.headed(table)
             if in_full:
@@ -189,12 +196,20 @@ def _names(found: Loaded, side: Table | None, place: int, count: int) -> Ids:
 
 
 def _columns(
-    found: Loaded, X: Table | None, T: Table | None, grids: dict[str, np.ndarray], interval: float | None
+    found: Loaded,
+    X: Table | None,
+    T: Table | None,
+    grids: dict[str, np.ndarray],
+    interval: float | None,
+    terminal: Terminal,
 ) -> dict[str, np.ndarray]:
     """Return grids by the names of their columns, bounds among them where an interval is asked for."""
     if interval is None:
         return grids
-    lower, upper = found.model.predict_interval(*_by_own_ids(found, X, T), coverage=interval)
+    own = _by_own_ids(found, X, T)
+    lower, upper = found.model.predict_interval(*own, coverage=interval)
+    if Setting.A in settings_of(found.model, *own):
+        terminal.note("bounds of pairs with a known label are around what is predicted without it, not the prediction.")
     return {**grids, "lower": _grid(lower), "upper": _grid(upper)}
 
 

@@ -30,13 +30,16 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the l
 
 def screen(
     model: ModelArgument,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="How many cells to list; 20, with --fdr any.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", "--top", min=1, help="How many cells to list; 20, with --fdr any.")
+    ] = None,
     setting: SettingOption = "A",
     label: Annotated[float | None, typer.Option(help="Cells with this label only, such as 0.")] = None,
     fdr: Annotated[
         float | None,
         typer.Option(help="The longest list with this share of false alarms, as far as it can be estimated."),
     ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of planted errors, for --fdr of labels of many values.")] = 0,
     cv: Folds = None,
     sides: Sides = None,
     output: Output = None,
@@ -59,7 +62,7 @@ def screen(
         loaded = load_model(model).named(sides)
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
-            how: dict[str, Any] = {"label": label, "cv": cv, "fdr": fdr, "random_state": 0, "sides": loaded.sides}
+            how: dict[str, Any] = {"label": label, "cv": cv, "fdr": fdr, "random_state": seed, "sides": loaded.sides}
             found = screened(loaded.model, setting, k=20 if k is None and fdr is None else k, **how)
         columns = found.columns()
         figures: dict[str, Any] = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
@@ -77,7 +80,7 @@ def recommend(
         Path | None, typer.Option("--new", help="New instances, as predict reads them; with --side task new tasks.")
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The likeliest pairs of all that are not observed.")] = False,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="How many to name; 10, and 20 pairs.")] = None,
+    k: Annotated[int | None, typer.Option("-k", "--top", min=1, help="How many to name; 10, and 20 pairs.")] = None,
     side: Annotated[
         str | None, typer.Option(help="Whether the id or the file is of instances or of tasks, where it could be both.")
     ] = None,

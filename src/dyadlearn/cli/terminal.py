@@ -154,10 +154,22 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, heading in enumerate(headings):
         is_text = place < left
-        table.add_column(_cell(heading), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
+        lines = [heading] if is_text else _short_lines(heading)
+        table.add_column(
+            "\n".join(map(_cell, lines)), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text
+        )
     for row in rows:
         table.add_row(*map(_cell, row))
     return table
+
+
+def _short_lines(heading: str) -> list[str]:
+    """Return the lines of a heading: two where it is long, broken after an underscore near its middle."""
+    breaks = [place + 1 for place, sign in enumerate(heading) if sign == "_"]
+    if len(heading) <= 18 or not breaks:
+        return [heading]
+    middle = min(breaks, key=lambda place: abs(2 * place - len(heading)))
+    return [heading[:middle], heading[middle:]]
 
 
 def make_list(rows: Iterable[tuple[str, str]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -19,6 +20,8 @@ from dyadlearn.settings import Setting
 __all__ = ["Screening", "screen", "screened"]
 
 _USUAL = side_names()
+# Labels of which more than this share are wrong are less likely than a model that predicts badly.
+_DOUBTFUL = 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,6 +41,11 @@ class Screening:
     wrongs, recoveries : arrays of shape (k,), or None
         Of the list down to each cell: how many of its labels are expected to be wrong, and which share of planted
         errors stands in it. None where `screen` was not asked for an `fdr`.
+    rate : float or None
+        The estimated chance of any label to be wrong, at most.
+    least_fdr : float or None
+        The smallest estimated share of false alarms that any list has which was looked at; 1 where none is expected to
+        hold a wrong label.
     names : SideNames
         What an instance and a task are called.
     """
@@ -51,6 +59,8 @@ class Screening:
     method: str
     wrongs: np.ndarray | None = None
     recoveries: np.ndarray | None = None
+    rate: float | None = None
+    least_fdr: float | None = None
     names: SideNames = _USUAL
 
     def __len__(self) -> int:
@@ -82,10 +92,21 @@ class Screening:
         if self.wrong is None or self.recovered is None:
             return ""
         if not len(self):
-            return "No list of these cells has so few false alarms, as far as held-out predictions can tell."
+            said = "No list of these cells has so few false alarms, as far as held-out predictions can tell"
+            # Rounded up, so that what is said can be asked for.
+            least = 1.0 if self.least_fdr is None else math.ceil(100 * self.least_fdr) / 100
+            return (
+                f"{said}; the smallest share is {least:g}." if least < 1 else f"{said}, and none is expected to help."
+            )
+        doubt = (
+            f" The chance of an error would be {100 * self.rate:.2g} %: more likely the model explains too little of "
+            "the labels for a list to be believed."
+            if self.rate is not None and self.rate > _DOUBTFUL
+            else ""
+        )
         return (
             f"About {self.wrong:.3g} of these {len(self)} labels are wrong, as far as held-out predictions can tell; a "
-            f"list of this length finds {100 * self.recovered:.3g} % of planted errors."
+            f"list of this length finds {100 * self.recovered:.3g} % of planted errors.{doubt}"
         )
 
     def first(self, k: int | None) -> Screening:
@@ -191,8 +212,10 @@ def screen(
         return found.first(k)
     errors = plant(labels.values, F, label=label, once=once, random_state=random_state)
     budget = expected(found.contradictions, found.labels, errors)
-    found = replace(found, wrongs=budget.wrongs, recoveries=budget.recoveries).first(k)
-    few = np.flatnonzero(budget.wrongs[: len(found)] >= (1 - fdr) * np.arange(1, len(found) + 1))
+    found = replace(found, wrongs=budget.wrongs, recoveries=budget.recoveries, rate=budget.rate).first(k)
+    lengths = np.arange(1, len(found) + 1)
+    found = replace(found, least_fdr=float(1 - np.max(budget.wrongs[: len(found)] / lengths)))
+    few = np.flatnonzero(budget.wrongs[: len(found)] >= (1 - fdr) * lengths)
     return found.first(int(few[-1]) + 1 if few.size else 0)
 
 

@@ -1,0 +1,5 @@
+"""``python -m dyadlearn``."""
+
+from _dyadlearn_main import main
+
+main()
