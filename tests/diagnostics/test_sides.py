@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dyadlearn.diagnostics.sides import SideNames, plural, side_names
+from dyadlearn.settings import Setting
+from sweeps import every, over
 
 
 def test_sides_have_the_names_that_are_given():
@@ -23,8 +25,80 @@ def test_names_that_are_none_are_refused(sides):
 def test_two_sides_need_two_names():
     with pytest.raises(ValueError, match="different"):
         side_names(("drug", "drug"))
+    with pytest.raises(ValueError, match="different"):
+        side_names(("Drug", "drug "))
+    with pytest.raises(ValueError, match="different"):
+        side_names(("Gene", "gene"), network=True)
 
 
-@pytest.mark.parametrize(("word", "words"), [("city", "cities"), ("box", "boxes"), ("key", "keys"), ("Day", "Days")])
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a\nb",
+    "a\x1b[31mb",
+    "a\u202eb",
+    "a\x00b",
+    "$\\frac{1}{2}$",
+    "=cmd",
+    "-o",
+    "\ud800",
+    'x"y',
+    "`id`",
+]
+
+
+@over(every(word=HOSTILE))
+def test_words_that_something_obeys_are_refused(word):
+    for sides in ((word, "task"), ("host", word)):
+        with pytest.raises(ValueError, match="plain letters") as refused:
+            side_names(sides)
+        # What is told can be printed anywhere.
+        assert str(refused.value).isprintable()
+
+
+@over(every(sides=[("x" * 10_000, "y"), "x" * 10_000, ("x" * 10_000,) * 3]))
+def test_what_is_told_of_a_very_long_word_is_short(sides):
+    with pytest.raises(ValueError, match="two words") as refused:
+        side_names(sides)
+    assert len(str(refused.value)) < 250
+
+
+@over(
+    every(words=[("Wirt", "Schmarotzer"), ("宿主", "寄生虫"), ("protein (human)", "R&D project 2"), ("café", "d'or")])
+)
+def test_plain_words_of_any_script(words):
+    assert side_names(words) == words
+
+
+def test_headings_are_apart():
+    assert SideNames("host", "parasite").headings(["score"]) == ("host", "parasite")
+    assert SideNames("score", "label").headings(["score", "label"]) == ("score_", "label_")
+    assert SideNames("label_", "label").headings(["label"]) == ("label_", "label__")
+    assert SideNames("gene", "gene").headings() == ("gene", "other gene")
+
+
+def test_settings_in_words():
+    names = SideNames("host", "parasite")
+    assert [names.in_words(setting) for setting in Setting] == [
+        "A: new pair",
+        "B: new host",
+        "C: new parasite",
+        "D: both new",
+    ]
+    assert [SideNames().in_words(setting) for setting in Setting] == [setting.in_words for setting in Setting]
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("city", "cities"),
+        ("box", "boxes"),
+        ("key", "keys"),
+        ("Day", "Days"),
+        ("Subspecies", "Subspecies"),
+        ("time series", "time series"),
+        ("hypothesis", "hypotheses"),
+        ("assay (cell)", "assays (cell)"),
+    ],
+)
 def test_words_for_several(word, words):
     assert plural(word) == words

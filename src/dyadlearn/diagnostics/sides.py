@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+from dyadlearn._tables import free_name
+from dyadlearn.settings import Setting
 
 __all__ = ["SideNames", "plural", "side_names"]
 
 # A name stands in a heading, on an axis and in a table.
 _LONGEST = 40
+# What pages, pictures and consoles read as something else than a letter.
+_MARKUP = frozenset('<>`$\\{}"')
+# Words for several that are those for one.
+_ALIKE = ("species", "series")
 
 
 class SideNames(NamedTuple):
@@ -44,6 +51,44 @@ class SideNames(NamedTuple):
         """What several of each side are called."""
         return self.instances, self.tasks
 
+    def headings(self, taken: Iterable[str] = ()) -> tuple[str, str]:
+        """Return names for the columns of both sides in one table, apart from each other and from those `taken`.
+
+        Examples
+        --------
+        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> SideNames("document", "label").headings(["score", "label"]), SideNames("node", "node").headings()
+        (('document', 'label_'), ('node', 'other node'))
+        """
+        first = free_name(self.instance, set(taken))
+        second = f"other {self.task}" if self.instance == self.task else self.task
+        return first, free_name(second, {*taken, first})
+
+    def new_in(self, setting: Setting) -> str:
+        """Return what is new in a setting, in a word.
+
+        Examples
+        --------
+        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> from dyadlearn.settings import Setting
+        >>> [SideNames("host", "parasite").new_in(setting) for setting in Setting]
+        ['pair', 'host', 'parasite', 'both']
+        """
+        return {Setting.B: self.instance, Setting.C: self.task}.get(setting, setting.description)
+
+    def in_words(self, setting: Setting) -> str:
+        """Return a setting as titles and legends call it.
+
+        Examples
+        --------
+        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> from dyadlearn.settings import Setting
+        >>> SideNames("host", "parasite").in_words(Setting.C)
+        'C: new parasite'
+        """
+        word = self.new_in(setting)
+        return setting.in_words if word == setting.description else f"{setting.value}: new {word}"
+
 
 def plural(word: str) -> str:
     """Return the word for several things.
@@ -53,8 +98,19 @@ def plural(word: str) -> str:
     >>> from dyadlearn.diagnostics.sides import plural
     >>> plural("drug"), plural("assay"), plural("study"), plural("virus")
     ('drugs', 'assays', 'studies', 'viruses')
+    >>> plural("species"), plural("analysis"), plural("protein (human)")
+    ('species', 'analyses', 'proteins (human)')
     """
+    word, bracket, aside = word.partition(" (")
+    return f"{_several(word)}{bracket}{aside}"
+
+
+def _several(word: str) -> str:
     lower = word.lower()
+    if lower.endswith(_ALIKE):
+        return word
+    if lower.endswith("sis"):
+        return f"{word[:-2]}es"
     if lower.endswith("y") and not lower.endswith(("ay", "ey", "oy", "uy")):
         return f"{word[:-1]}ies"
     return f"{word}es" if lower.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
@@ -78,17 +134,34 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     Raises
     ------
     ValueError
-        If these are not two different words.
+        If these are not two different words, short and of plain letters.
     """
     if sides is None:
         return SideNames("node", "node") if network else SideNames()
     given = tuple(sides) if isinstance(sides, Sequence) and not isinstance(sides, str) else ()
     words = [word.strip() for word in given if isinstance(word, str)]
-    if len(given) != 2 or len(words) != 2 or not all(words) or max(map(len, words)) > _LONGEST:
+    if len(given) != 2 or len(words) != 2 or not all(words):
         raise ValueError(
             'sides must be two words, for one instance and for one task, such as ("host", "parasite"), found '
-            f"{sides!r}."
+            f"{_cut(sides)}."
         )
-    if words[0] == words[1] and not network:
-        raise ValueError(f"sides must be two different words, found {words[0]!r} twice.")
+    for word in words:
+        if len(word) > _LONGEST:
+            raise ValueError(
+                f"sides must be two words of at most {_LONGEST} letters, found one of {len(word)}: {_cut(word)}."
+            )
+        # Names stand in pages, pictures, tables and consoles, each of which has signs that it obeys.
+        if not word.isprintable() or not word[0].isalnum() or _MARKUP & set(word):
+            raise ValueError(
+                f"sides must be two words of plain letters, without line breaks and any of {' '.join(sorted(_MARKUP))}"
+                f", found {_cut(word)}."
+            )
+    if words[0].casefold() == words[1].casefold() and not (network and words[0] == words[1]):
+        raise ValueError(f"sides must be two different words, found {words[0]!r} and {words[1]!r}.")
     return SideNames(*words)
+
+
+def _cut(found: Any) -> str:
+    """Return what was found as it is written in Python, not more of it than a sentence bears."""
+    text = repr(found)
+    return text if len(text) <= 2 * _LONGEST else f"{text[: 2 * _LONGEST]}…"
