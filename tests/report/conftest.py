@@ -65,3 +65,9 @@ def visit(windows):
         # The page itself is asked for, and a picture within it, though nowhere.
         assert [text[:80] for text in heard if text != address and not text.startswith("data:image/png")] == []
         assert address in heard
+
+
+@pytest.fixture(autouse=True)
+def _no_draws(monkeypatch):
+    """Draw no intervals, which take longer than all the rest; a test of them asks for some."""
+    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 0)

@@ -219,10 +219,15 @@ def test_notes_that_are_given_come_first(real):
     assert few(TwoStepRidge().fit(X, Y, tasks=T), notes=["first", "first"]).warnings == ["first"]
 
 
-def test_what_is_not_shown_is_said(holes, real, binary):
+def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     X, Y, T = holes
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
-    assert any("setting C and D would be solved again" in text for text in notes)
+    assert not any("would be solved again for every fold" in text for text in notes)
+    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    (said,) = [text for text in notes if "would be solved again for every fold" in text]
+    assert "setting C and D" in said
+    assert said.endswith('settings="ABCD" asks for them.')
     X, Y, T = real
     notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
     assert any("filters other than Tikhonov" in text for text in notes)

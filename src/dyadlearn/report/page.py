@@ -23,7 +23,8 @@ from dyadlearn.report import figures
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import best_in_words, in_words
-from dyadlearn.views.summary import Result, Summary, summary_of
+from dyadlearn.views.evaluation import Result
+from dyadlearn.views.summary import Summary, summary_of
 from dyadlearn.views.words import number
 
 __all__ = ["render", "write_report"]
