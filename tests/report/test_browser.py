@@ -141,14 +141,14 @@ def test_the_table_sorts(visit, address):
 def test_the_table_is_searched(visit, address):
     page = visit(address)
     total = column(page, 1).count()
-    page.get_by_label("Search ids").fill("PROTEIN 2 ")
+    page.locator("#cells").get_by_label("Search ids").fill("PROTEIN 2 ")
     shown = [" ".join(pair) for pair in zip(*(column(page, k).all_inner_texts() for k in (1, 2)), strict=True)]
     assert 0 < len(shown) < total
     assert all("protein" in names and "2" in names for names in shown)
-    assert page.locator("#count").inner_text() == f"{len(shown)} of {total}"
-    page.get_by_label("Search ids").fill("no such id")
+    assert page.locator("#cells output").inner_text() == f"{len(shown)} of {total}"
+    page.locator("#cells").get_by_label("Search ids").fill("no such id")
     assert column(page, 1).count() == 0
-    page.get_by_label("Search ids").fill("")
+    page.locator("#cells").get_by_label("Search ids").fill("")
     assert column(page, 1).count() == total
 
 

@@ -43,9 +43,13 @@ def models(real, binary, holes):
 @pytest.fixture(scope="module")
 def addresses(real, binary, holes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("layout")
-    with warnings.catch_warnings():
+    longest = ("W" * 40, "an unusually long word for one side")
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        pages = [write_report(each, folder / f"{k}.html") for k, each in enumerate(models(real, binary, holes))]
+        patch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+        found = [(each, None) for each in models(real, binary, holes)]
+        found += [(each, longest) for each, _ in found[:3]]
+        pages = [write_report(each, folder / f"{k}.html", sides=sides) for k, (each, sides) in enumerate(found)]
     return [page.as_uri() for page in pages]
 
 
@@ -61,3 +65,35 @@ def test_words_in_figures_keep_apart(visit, addresses, each, look):
             for (one, *a), (other, *b) in combinations(texts, 2):
                 apart = a[2] <= b[0] or b[2] <= a[0] or a[3] - 1.5 <= b[1] or b[3] - 1.5 <= a[1]
                 assert apart, (one, other)
+
+
+def test_tables_on_a_phone(visit, addresses, each):
+    for address in each(addresses):
+        page = visit(address, **_PHONE)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        # Pairs are read without moving sideways.
+        for listing in page.locator(".listing .scroll").all():
+            assert listing.evaluate("node => node.scrollWidth <= node.clientWidth")
+        # What goes on beyond an edge casts a shadow there, that nothing covers before the end is reached.
+        for scroll in page.locator(".scroll").all():
+            style = scroll.evaluate("node => [getComputedStyle(node).background, node.clientWidth]")
+            assert style[0].count("linear-gradient") == 4
+            assert style[0].count("local") == 2
+        for row in page.locator(".scores tbody th").all()[:3]:
+            assert row.evaluate("node => getComputedStyle(node).position") == "sticky"
+
+
+def test_ids_and_numbers_break_between_words(visit, addresses):
+    page = visit(addresses[0], **_PHONE)
+    # Where a range of letters has boxes at several heights, it was broken.
+    broken = """nodes => nodes.filter(node => {
+      const range = document.createRange();
+      return [...node.childNodes].filter(part => part.nodeType === 3).some(part => {
+        range.selectNodeContents(part);
+        return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1;
+      });
+    }).map(node => node.textContent)"""
+    assert page.locator("#cell-table bdi").count() > 100
+    assert page.locator("#cell-table bdi").evaluate_all(broken) == []
+    assert page.locator(".tiles .value").evaluate_all(broken) == []
+    assert page.locator("#cell-table td[data-value]").evaluate_all(broken) == []

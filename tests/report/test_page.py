@@ -19,7 +19,7 @@ from dyadlearn.views.landscape import landscape_of_scores, loss_levels
 from dyadlearn.views.summary import summary_of
 from dyadlearn.views.words import number, power
 
-_VOID = {"meta", "link", "img", "input", "br", "hr"}
+_VOID = {"wbr", "meta", "link", "img", "input", "br", "hr"}
 
 
 class Page(HTMLParser):
@@ -262,6 +262,7 @@ def test_a_large_grid_makes_a_small_page():
 def test_what_means_reach_is_beside_every_score(page, searched):
     _, found = page
     tiles = [text for _, text in found.all("span", **{"class": "means"})]
+    assert len(tiles) == 4
     notes = [text for _, text in found.all("span", **{"class": "note"}) if " at λ" in text]
     for each, tile, note in zip(summary_of(searched).results, tiles, notes, strict=True):
         name, score = max(each.baselines.items(), key=lambda mean: mean[1])
@@ -273,6 +274,45 @@ def test_means_are_drawn_across_a_line_where_they_are_in_sight():
     view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1.0, 10.0], setting="B", scoring="roc_auc")
     for reached, is_drawn in ((0.61, True), (0.2, False), (0.9, False), (float("nan"), False)):
         text = figures.landscape(view, [], {"grand_mean": 0.1, "task_means": reached})
-        assert ('class="line chance"' in text) is is_drawn
+        assert ('class="line beside"' in text) is is_drawn
         assert (">task means</text>" in text) is is_drawn
     assert "reach" not in figures.landscape(view, [])
+
+
+def words_of(text):
+    """Return all that a reader sees or is told, without scripts and styles."""
+    found = Page(re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL))
+    told = [value for _, each in found.elements for key, value in each.items() if key in ("aria-label", "alt", "title")]
+    return "\n".join([found.all("body")[0][1], *told])
+
+
+def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
+    X, Y, T = real
+    network = Y[:16] + Y[:16].T
+    constant = binary[1].copy()
+    constant[3], constant[:, 5] = 1, 0
+    cases = [
+        TwoStepRidge().fit(X, constant, tasks=T),
+        TwoStepRidge().fit(X, holes[1], tasks=T),
+        KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T),
+        IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y),
+        TwoStepRidge(symmetry="symmetric").fit(X[:16], network),
+        TwoStepRidge(symmetry="symmetric").fit(X[:16], (network > 0).astype(float)),
+    ]
+    for model in each(cases):
+        is_network = getattr(model, "symmetry", None) is not None
+        sides = ("protein", "protein") if is_network else ("host", "parasite")
+        text = words_of(read(model, sides=sides)[0])
+        usual = words_of(read(model)[0])
+        assert re.findall(r".*\b(?:instance|task|node)s?\b.*", text) == []
+        wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
+        assert all(re.search(rf"\b{word}\b", text) for word in wanted)
+        assert not re.search(r"\b(?:host|parasite|protein)s?\b", usual)
+
+
+def test_sides_that_are_no_two_words_are_refused(real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
+        with pytest.raises(ValueError, match="sides must be two"):
+            summary_of(model, sides=sides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.selection.baselines import best_baseline
 from dyadlearn.settings import Setting
 from dyadlearn.views.words import number
@@ -11,19 +12,24 @@ from dyadlearn.views.words import number
 __all__ = ["best_in_words", "in_words", "nothing_learnt"]
 
 
-def in_words(name: str) -> str:
-    """Return the name of a baseline as a reader wants it.
+_SIDES = SideNames()
+
+
+def in_words(name: str, sides: SideNames = _SIDES) -> str:
+    """Return the name of a baseline as a reader wants it, with what the sides are called.
 
     Examples
     --------
+    >>> from dyadlearn.diagnostics.sides import SideNames
     >>> from dyadlearn.views.baselines import in_words
-    >>> in_words("task_means")
-    'task means'
+    >>> in_words("task_means"), in_words("task_means", SideNames("host", "parasite"))
+    ('task means', 'parasite means')
     """
-    return name.replace("_", " ")
+    own = {"instance_means": f"{sides.instance} means", "task_means": f"{sides.task} means"}
+    return own.get(name, name.replace("_", " "))
 
 
-def best_in_words(scores: Mapping[str, float]) -> str:
+def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES) -> str:
     """Return the score of the best baseline with its name, a dash where none has a score.
 
     Examples
@@ -33,10 +39,12 @@ def best_in_words(scores: Mapping[str, float]) -> str:
     '0.7123, task means'
     """
     best = best_baseline(scores)
-    return "–" if best is None else f"{number(best[1])}, {in_words(best[0])}"
+    return "–" if best is None else f"{number(best[1])}, {in_words(best[0], sides)}"
 
 
-def nothing_learnt(scoring: str, setting: Setting, score: float, scores: Mapping[str, float]) -> str | None:
+def nothing_learnt(
+    scoring: str, setting: Setting, score: float, scores: Mapping[str, float], sides: SideNames = _SIDES
+) -> str | None:
     """Return what is to be said of a model that does no better than simple means; None where it does.
 
     Examples
@@ -52,5 +60,5 @@ def nothing_learnt(scoring: str, setting: Setting, score: float, scores: Mapping
         return None
     return (
         f"In setting {setting.value} the model reaches {scoring} {number(score)}, no more than simple means do without "
-        f"any features: {best_in_words(scores)}."
+        f"any features: {best_in_words(scores, sides)}."
     )

@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn._tables import Table
-from dyadlearn.diagnostics.fitted import labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
 from dyadlearn.diagnostics.screening import Screening, screened
+from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -29,7 +30,7 @@ from dyadlearn.views.evaluation import Evaluation, Result
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
-from dyadlearn.views.words import joined, number, power
+from dyadlearn.views.words import joined, number, power, told_apart
 
 __all__ = ["Summary", "summary_of"]
 
@@ -43,6 +44,8 @@ class Summary:
     title : str
     facts : list of (str, str)
         What the model is, in words.
+    names : SideNames
+        What the two sides are called.
     grid : GridView
     sides : dict of str to SideSpectrum
     scoring : str
@@ -61,6 +64,7 @@ class Summary:
 
     title: str
     facts: list[tuple[str, str]]
+    names: SideNames
     grid: GridView
     sides: dict[str, SideSpectrum]
     scoring: str
@@ -70,6 +74,11 @@ class Summary:
     contradicting: Screening | None
     warnings: list[str]
     notes: list[str]
+
+    @property
+    def apart(self) -> SideNames:
+        """What the two sides are called where one must be told from the other, though both are the same nodes."""
+        return told_apart(self.names)
 
     def predictions(self) -> dict[Setting, np.ndarray]:
         """Return the held-out predictions (m, q) of the settings that have them."""
@@ -94,7 +103,13 @@ class Summary:
 
 
 def summary_of(
-    model: Any, *, title: str | None = None, n_cells: int = 200, notes: Iterable[str] = (), **asked: Any
+    model: Any,
+    *,
+    title: str | None = None,
+    n_cells: int = 200,
+    notes: Iterable[str] = (),
+    sides: Any = None,
+    **asked: Any,
 ) -> Summary:
     """Compute all that there is to see of a model.
 
@@ -106,6 +121,8 @@ def summary_of(
         How many contradicting cells to list.
     notes : iterable of str
         Warnings to show beside those that are found.
+    sides : (str, str) or None
+        What one instance and one task are called.
     **asked
         Of `Evaluation`.
 
@@ -114,6 +131,7 @@ def summary_of(
     Summary
     """
     fitted = labelled_model(model)
+    names = side_names(sides, network=is_network(fitted))
     asked_for, grid = Evaluation(fitted, **asked), grid_of_model(model)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -125,19 +143,21 @@ def summary_of(
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    sides = spectra_of_model(fitted)
+    spectra = spectra_of_model(fitted)
+    size = " × ".join(f"{n:,} {name}" for n, name in zip(grid.values.shape, names.both, strict=True))
     return Summary(
-        title=title or f"{type(fitted).__name__}: {grid.size}",
-        facts=_facts(asked_for, grid),
+        title=title or f"{type(fitted).__name__}: {size}",
+        facts=_facts(asked_for, grid, names, size),
+        names=names,
         grid=grid,
-        sides=sides,
+        sides=spectra,
         scoring=asked_for.judge.name,
         own=asked_for.own,
         results=results,
         landscapes=landscapes,
         contradicting=_contradicting(results, labels_of(model), n_cells, once=grid.is_network),
-        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results), *stopped])],
-        notes=[*said, *_remarks(asked_for, results, grid, sides)],
+        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, names), *stopped])],
+        notes=[*said, *_remarks(asked_for, results, grid, spectra)],
     )
 
 
@@ -152,8 +172,8 @@ def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: 
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
-def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
-    what = f"{len(grid.values):,} nodes, pairwise" if grid.is_network else grid.size
+def _facts(evaluation: Evaluation, grid: GridView, names: SideNames, size: str) -> list[tuple[str, str]]:
+    what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else size
     facts = [("Model", type(evaluation.model).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
     facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
@@ -167,20 +187,20 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
     if "task_alpha" in alphas:
         words = f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     elif chosen.size > 1:
-        words = f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each task"
+        words = f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
     else:
         words = f"λ = {power(chosen[0])}"
     facts.append(("Regularisation", words))
     if evaluation.own is not None:
-        facts.append(("Chosen for", f"setting {evaluation.own.in_words}"))
+        facts.append(("Chosen for", f"setting {told_apart(names).in_words(evaluation.own)}"))
     facts.append(("Judged by", evaluation.judge.name))
     return facts
 
 
-def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
+def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -> list[str]:
     """Return what a reader must mind."""
     model = evaluation.model
-    found = [*_edges(model), *_zeros(model)]
+    found = [*_edges(model), *_zeros(model, names)]
     completion = model._completion
     if completion is not None and not completion.solution.converged:
         found.append(
@@ -192,12 +212,12 @@ def _warnings(evaluation: Evaluation, results: list[Result]) -> list[str]:
         if each.trouble is not None:
             found.append(f"Setting {each.setting.value} has no score. {each.trouble}")
         elif each.n_undefined:
-            of = f"{q:,} tasks" if each.setting is Setting.C else f"{m:,} instances"
+            of = f"{q:,} {names.tasks}" if each.setting is Setting.C else f"{m:,} {names.instances}"
             found.append(
                 f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
                 f"{of}: their labels are all alike, or missing. The score is the mean of the others."
             )
-        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines)
+        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines, told_apart(names))
         found += [] if said is None else [said]
     return found
 
@@ -213,10 +233,10 @@ def _edges(model: Any) -> list[str]:
     ]
 
 
-def _zeros(model: PairwiseRidge) -> list[str]:
+def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
     """Tell of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
-    for name, side in zip(("instance", "task"), dict.fromkeys(model._sides()), strict=False):
+    for name, side in zip(names, dict.fromkeys(model._sides()), strict=False):
         zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
