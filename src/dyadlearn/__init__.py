@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import recommend, screen
+from dyadlearn.diagnostics import recommend, screen, top_pairs
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -51,5 +51,6 @@ __all__ = [
     "recommend",
     "save",
     "screen",
+    "top_pairs",
     "verify_holdout",
 ]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, recommend, save, screen
+from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, recommend, save, screen, top_pairs
+from dyadlearn._tables import Table, make_ids
 
 
 def test_screen_prints_what_the_library_finds(model, run):
@@ -67,8 +68,8 @@ def test_a_node_of_a_network_is_one(tables, run):
     frame = pd.DataFrame(Y, index=tables.users, columns=tables.users)
     save(TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(tables.X, frame), path)
     ran = run("recommend", path, "--for", "u2", "-k", 1, "--json")
-    assert ran.json["recommended"] == "tasks"
-    assert [entry["task"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", k=1).ids)
+    assert ran.json["recommended"] == "nodes"
+    assert [entry["node"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", k=1).ids)
 
 
 def test_models_without_ids_are_asked_by_position(tables, run):
@@ -89,10 +90,68 @@ def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, 
     assert run("recommend", path, "--for", "i0", "--zeros", "-q").code == 0
 
 
-@pytest.mark.parametrize("words", [["screen"], ["recommend", "--for", "u1"], ["evaluate"], ["report", "-o", "r.html"]])
+@pytest.mark.parametrize(
+    "words",
+    [["screen"], ["recommend", "--for", "u1"], ["recommend", "--pairs"], ["evaluate"], ["report", "-o", "r.html"]],
+)
 def test_an_online_model_keeps_no_labels(tables, run, words):
     path = tables.folder / "o.dyad"
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run(words[0], path, *words[1:])
     assert ran.code == 2
     assert "keeps statistics only, not the labels" in ran.err
+
+
+def test_recommend_for_new_ones(tables, model, run, put, get):
+    X_new, T_new = tables.X[:3] + 0.5, tables.T[:2] - 0.5
+    new, new_tasks = tables.folder / "new.csv", tables.folder / "new_tasks.csv"
+    # With columns in another order and one that nobody asked for.
+    put(
+        new, ["n0", "n1", "n2"], ["mood", "age", "height", "shoes"], np.column_stack([X_new[:, [2, 0, 1]], X_new[:, 0]])
+    )
+    put(new_tasks, ["t0", "t1"], ["price", "size"], T_new)
+    found = recommend(load(model), X=Table(X_new, make_ids(["n0", "n1", "n2"], None, "X")), k=2)
+    ran = run("recommend", model, "--new", new, "-k", 2, "--json")
+    assert ran.json["recommended"] == "tasks"
+    assert ran.json["setting"] == "B"
+    assert [(entry["instance"], entry["task"]) for entry in ran.json["best"]] == list(
+        zip(found.columns()["instance"], found.columns()["task"], strict=True)
+    )
+    assert_allclose([entry["score"] for entry in ran.json["best"]], found.columns()["score"])
+    seen = run("recommend", model, "--new", new, "-k", 2, "-q")
+    assert "Best tasks for each of 3 new instances" in seen.out
+    out = tables.folder / "wanted.csv"
+    ran = run("recommend", model, "--new", new_tasks, "--side", "task", "-k", 3, "-o", out)
+    assert ran.out == f"Wrote 6 rows to {out}.\n"
+    lines = get(out)
+    assert lines[0] == ["task", "instance", "score"]
+    turned = recommend(load(model), tasks=T_new, k=3)
+    assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
+    ran = run("recommend", model, "--new", new, "--zeros")
+    assert (ran.code, "--zeros and --cv go with --for" in ran.err) == (2, True)
+    ran = run("recommend", model, "--new", tables.folder / "nothing.csv")
+    assert ran.code == 2
+
+
+def test_an_online_model_recommends_for_new_ones(tables, run, put):
+    path, new = tables.folder / "o.dyad", tables.folder / "new.csv"
+    run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "-q")
+    put(new, ["n0", "n1"], ["age", "height", "mood"], tables.X[:2] + 0.5)
+    found = run("recommend", path, "--new", new, "-k", 2, "--json").json
+    assert {entry["task"] for entry in found["best"]} <= set(tables.items)
+    ran = run("recommend", path, "--new", tables.tasks, "--side", "task")
+    assert (ran.code, "keeps no instances to recommend" in ran.err) == (2, True)
+
+
+def test_the_top_pairs(model, run):
+    found = top_pairs(load(model), k=4)
+    ran = run("recommend", model, "--pairs", "-k", 4, "--json")
+    assert ran.json["recommended"] == "pairs"
+    assert [(pair["instance"], pair["task"]) for pair in ran.json["best"]] == list(
+        zip(found.instances, found.tasks, strict=True)
+    )
+    seen = run("recommend", model, "--pairs")
+    assert "Likeliest pairs that are not observed" in seen.out
+    for words in ([], ["--pairs", "--for", "u1"], ["--new", "x.csv", "--pairs"]):
+        ran = run("recommend", model, *words)
+        assert (ran.code, "one of --for, a known id, --new, a file, and --pairs" in ran.err) == (2, True)

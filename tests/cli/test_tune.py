@@ -239,4 +239,4 @@ def test_what_simple_means_reach_is_told_and_kept(tables, run):
         told = run("inspect", path, "--json").json["baselines"]
         line = next(line for line in " ".join(ran.out.split()).split("simple means reach ")[1:])
         assert line.startswith(f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,")
-        assert f"task_means {told['task_means']:.4g}" in run("inspect", path).out
+        assert f"task means {told['task_means']:.4g}" in run("inspect", path).out

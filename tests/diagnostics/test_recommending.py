@@ -5,10 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
-from dyadlearn import KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, recommend
-from dyadlearn.exceptions import IdError
-from sweeps import every, over
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    recommend,
+    top_pairs,
+)
+from dyadlearn.diagnostics import recommending
+from dyadlearn.exceptions import IdError, NoLabelWarning
+from dyadlearn.pairing.expansion import Expansion
+from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.settings import Setting
+from sweeps import covering, every, over
 
 
 def make(m=9, q=7, seed=0):
@@ -100,3 +117,316 @@ def test_what_cannot_be_recommended():
         recommend(model, instance=9)
     with pytest.raises(ValueError, match="keeps statistics"):
         recommend(OnlineTwoStepRidge().fit(X, Y, tasks=T), instance=0)
+
+
+# New ones ------------------------------------------------------------------------------------------
+
+
+def best_of(F, k):
+    """Return where the k best of each row stand."""
+    return [sorted(range(len(row)), key=lambda j, row=row: (-row[j], j))[:k] for row in F]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Let a handful of cells be a block."""
+    monkeypatch.setattr(recommending, "_CELLS", 12)
+    monkeypatch.setattr(recommending, "_WIDTH", 3)
+
+
+MODELS = {
+    "two-step": TwoStepRidge(0.3, 2.0),
+    "kernels": TwoStepRidge(0.3, 2.0, kernel="rbf", task_kernel="rbf"),
+    "constant": TwoStepRidge(0.3, 2.0, fit_intercept=False),
+    "kronecker": KroneckerRidge(0.7),
+    "pairs": PairKernelRidge(0.7),
+    "search": TwoStepRidgeCV([0.1, 1.0, 10.0, 100.0]),
+    "online": OnlineTwoStepRidge(0.3, 2.0),
+    "single": TwoStepRidge(0.3, 2.0, kernel="rbf"),
+}
+
+
+@over(covering(model=MODELS, new=["X", "tasks", "both"], k=[1, 4, 50], sparse=[False, True]))
+def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
+    X, T, Y = make()
+    rng = np.random.default_rng(5)
+    X_new, T_new = rng.normal(size=(11, 3)), rng.normal(size=(8, 2))
+    model = clone(model).fit(X, Y, tasks=T)
+    given = {"X": X_new if new != "tasks" else None, "tasks": T_new if new != "X" else None}
+    if new == "tasks" and model.grows:
+        with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps no instances to recommend: give some by X="):
+            recommend(model, **given)
+        return
+    F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
+    F = F.T if new == "tasks" else F
+    if sparse:
+        given = {name: None if each is None else csr_array(each) for name, each in given.items()}
+    found = recommend(model, **given, k=k)
+    expected = best_of(F, k)
+    assert found.ids == tuple(map(tuple, expected))
+    assert_allclose(found.scores, np.take_along_axis(F, np.array(expected), axis=1), rtol=1e-10)
+    assert found.subjects == tuple(range(len(F)))
+    assert found.setting == {"X": "B", "tasks": "C", "both": "D"}[new]
+    assert (found.of, found.labels) == ("instances" if new == "tasks" else "tasks", None)
+
+
+def test_tasks_without_features_can_be_recommended():
+    X, _, Y = make()
+    for model in (IndependentTaskRidge(), OnlineTwoStepRidge()):
+        model.fit(X, Y)
+        found = recommend(model, X=X[:2], k=3)
+        assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2]), 3)))
+        with pytest.raises(ValueError, match="knows nothing of tasks" if not model.grows else "keeps no instances"):
+            recommend(model, tasks=np.ones((1, 2)))
+
+
+def test_kernel_rows_and_frames_with_ids(small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rows, columns = list("abcdefghi"), list("PQRSTUV")
+    labels = pd.DataFrame(Y, index=rows, columns=columns)
+    K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
+    model = TwoStepRidge(0.3, 2.0, kernel="precomputed").fit(K, labels, tasks=T)
+    X_new = np.random.default_rng(5).normal(size=(5, 3))
+    new = pd.DataFrame(X_new @ X.T, index=list("vwxyz"), columns=rows)
+    F = model.predict(new)
+    found = recommend(model, X=new[rows[::-1]], k=2, sides=("user", "film"))
+    assert found.subjects == tuple("vwxyz")
+    assert found.ids == tuple(tuple(columns[j] for j in own) for own in best_of(F.to_numpy(), 2))
+    frame = found.frame()
+    assert list(frame.columns) == ["user", "film", "score"]
+    assert list(frame["user"]) == [each for each in "vwxyz" for _ in range(2)]
+    assert_allclose(
+        frame["score"], [F.loc[user, film] for user, film in zip(frame["user"], frame["film"], strict=True)]
+    )
+    assert repr(found) == "RecommendationLists(2 films each for 5 users, setting B)"
+    turned = recommend(model, tasks=T[:3], k=2)
+    assert list(turned.columns()) == ["task", "instance", "score"]
+    assert set(turned.columns()["instance"]) <= set(rows)
+
+
+def test_long_tables():
+    X, T, Y = make()
+    pairs = [(f"u{i}", f"i{j}") for i in range(9) for j in range(7)]
+    pd = pytest.importorskip("pandas")
+    users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
+    items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
+    model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
+    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, k=3)
+    found = recommend(model, X=X[:2] + 1, k=3)
+    assert found.ids == tuple(tuple(f"i{j}" for j in own) for own in plain.ids)
+
+
+def test_a_network_has_nodes_for_both_sides():
+    X, _, _ = make()
+    Y = (X @ X.T > 0).astype(float)
+    model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y)
+    found = recommend(model, X=X[:2] + 0.1, k=4)
+    assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2] + 0.1), 4)))
+    assert list(found.columns()) == ["node", "other node", "score"]
+
+
+def test_tasks_of_which_nothing_is_known_are_not_recommended():
+    X, _, Y = make()
+    Y[:, 2] = np.nan
+    with pytest.warns(NoLabelWarning):
+        model = IndependentTaskRidge().fit(X, Y)
+    found = recommend(model, X=X, k=7)
+    assert found.scores.shape == (9, 6)
+    assert all(set(own) == {0, 1, 3, 4, 5, 6} for own in found.ids)
+
+
+def test_arrays_of_any_library(library):
+    X, T, Y = make()
+    own = library.asarray
+    model = TwoStepRidge().fit(own(X), own(Y), tasks=own(T))
+    plain = TwoStepRidge().fit(X, Y, tasks=T)
+    assert recommend(model, X=own(X[:3] + 1), k=3).ids == recommend(plain, X=X[:3] + 1, k=3).ids
+    assert top_pairs(model, k=3).instances == top_pairs(plain, k=3).instances
+
+
+def test_lists_for_several_known_ones(small_blocks):
+    X, T, Y = make()
+    Y[3, :] = 1  # of whom nothing is left to recommend
+    Y[4, 2] = np.nan
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    for side, subjects in (("instance", [4, 1, 3, 8]), ("task", np.array([6, 2]))):
+        found = recommend(model, **{side: subjects}, k=3)
+        assert found.subjects == tuple(subjects)
+        for subject, ids, scores, labels in zip(subjects, found.ids, found.scores, found.labels, strict=True):
+            if side == "instance" and subject == 3:
+                assert ids == ()
+                assert np.isnan(scores).all()
+                continue
+            alone = recommend(model, **{side: int(subject)}, k=3)
+            assert ids == alone.ids
+            assert_allclose(scores[: len(ids)], alone.scores)
+            assert_array_equal(labels[: len(ids)], alone.labels)
+        columns = found.columns()
+        assert {len(column) for column in columns.values()} == {sum(map(len, found.ids))}
+    with pytest.raises(ValueError, match="list of instances to recommend for is empty"):
+        recommend(model, instance=[])
+    with pytest.raises(ValueError, match="Every label of these instances is observed"):
+        recommend(model, instance=[3, 3])
+
+
+def test_what_cannot_be_recommended_to_new_ones():
+    X, T, Y = make()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    for more in ({"zeros": True}, {"cv": 3}, {"setting": "D"}):
+        with pytest.raises(ValueError, match="has no labels to leave out"):
+            recommend(model, X=X, **more)
+    assert recommend(model, X=X, setting="B").setting == "B"
+    with pytest.raises(ValueError, match="found instance= and X="):
+        recommend(model, X=X, instance=0)
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        recommend(model, X=X[:, :2])
+    with pytest.raises(ValueError, match="two words"):
+        recommend(model, X=X, sides=("host",))
+    with pytest.raises(NotFittedError):
+        recommend(OnlineTwoStepRidge(), X=X)
+    with pytest.raises(TypeError, match="must be a TwoStepRidge"):
+        recommend(object(), X=X)
+
+
+def test_memory_stays_bounded(monkeypatch):
+    X, T, Y = make()
+    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+    monkeypatch.setattr(recommending, "_CELLS", 2**12)
+    monkeypatch.setattr(recommending, "_WIDTH", 2**6)
+    shapes = []
+    grid = Expansion.grid
+
+    def watched(self, rows, tasks):
+        shapes.append((rows.size, 7 if tasks is None else tasks.size))
+        return grid(self, rows, tasks)
+
+    monkeypatch.setattr(Expansion, "grid", watched)
+    rng = np.random.default_rng(0)
+    found = recommend(model, X=rng.normal(size=(600, 3)), tasks=rng.normal(size=(200, 2)), k=2)
+    assert found.scores.shape == (600, 2)
+    assert max(a * b for a, b in shapes) <= 2**12
+    assert sum(a * b for a, b in shapes) == 600 * 200
+
+
+# Top pairs -----------------------------------------------------------------------------------------
+
+
+def every_pair(Y, F, k, zeros):
+    """Return the k best cells that are not observed: all of them, sorted."""
+    cells = [
+        (i, j) for i in range(Y.shape[0]) for j in range(Y.shape[1]) if np.isnan(Y[i, j]) or (zeros and Y[i, j] == 0)
+    ]
+    return sorted(cells, key=lambda cell: -F[cell])[:k]
+
+
+@over(
+    covering(
+        model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7), IndependentTaskRidge(0.5)],
+        setting=["A", "B", "C", "D"],
+        k=[1, 6, 1000],
+        holes=[False, True],
+        where=lambda model, setting, k, holes: setting in "AB" or "IndependentTask" not in str(model),
+    )
+)
+def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
+    X, T, Y = make()
+    if holes:
+        Y[np.random.default_rng(1).random(Y.shape) < 0.15] = np.nan
+    model = clone(model).fit(X, Y, tasks=None if "IndependentTask" in str(model) else T)
+    F = model_holdout(model, Setting(setting), None).predictions
+    if setting == "A":
+        F = np.where(np.isnan(Y), model.completed_, F)
+    expected = every_pair(Y, F, k, zeros=True)
+    found = top_pairs(model, k=k, setting=setting)
+    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert_allclose(found.scores, [F[cell] for cell in expected])
+    assert_array_equal(found.labels, [Y[cell] for cell in expected])
+
+
+def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
+    X, T, Y = make()
+    Y = Y + X[:, :1]
+    Y[np.random.default_rng(1).random(Y.shape) < 0.4] = np.nan
+    model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    monkeypatch.setattr(recommending, "held_out", None)
+    found = top_pairs(model, k=5, sides=("user", "film"))
+    expected = every_pair(Y, np.asarray(model.completed_), 5, zeros=False)
+    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert found.method == "predicted from all observed labels"
+    assert list(found.frame().columns) == ["user", "film", "score", "label"]
+    assert found.columns()["label"] == [None] * 5
+    assert repr(found).startswith(f"TopPairs(5 in setting A, best {expected[0]}, ")
+
+
+def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
+    Y = np.zeros((4, 5))
+    Y[::2, 1] = 1
+    X, T = np.ones((4, 1)), np.ones((5, 1))
+    model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
+    F = model.holdout("D")
+    assert np.unique(F).size < 8  # so that there is something to see
+    expected = every_pair(Y, F, 9, zeros=True)
+    found = top_pairs(model, k=9, setting="D")
+    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"], selves=[False, True], holes=[False, True]))
+def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks):
+    X, _, _ = make(m=12)
+    rng = np.random.default_rng(2)
+    if symmetry == "symmetric":
+        Y = (X @ X.T > 0.3).astype(float)
+        np.fill_diagonal(Y, 0)
+        Y[4, 4] = 1.0 if selves else 0.0
+    else:
+        Y = np.sign(X[:, :1] @ X[:, 1:2].T - X[:, 1:2] @ X[:, :1].T)
+        hidden = rng.random(Y.shape) < 0.2
+        Y[hidden | hidden.T] = 0.0
+        selves = False
+    if holes:
+        hidden = np.triu(rng.random(Y.shape) < 0.2, 1)
+        Y[hidden | hidden.T] = np.nan
+    model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
+    found = top_pairs(model, k=7, zeros=True)
+    F = model_holdout(model, Setting.A, None).predictions
+    F = np.where(np.isnan(Y), model.completed_, F)
+    cells = [
+        (i, j) for i in range(12) for j in range(i, 12) if (Y[i, j] == 0 or np.isnan(Y[i, j])) and (selves or i != j)
+    ]
+    if symmetry == "antisymmetric":
+        cells = [(i, j) if F[i, j] >= 0 else (j, i) for i, j in cells]
+    expected = sorted(cells, key=lambda cell: -abs(F[cell]) if symmetry == "antisymmetric" else -F[cell])[:7]
+    assert list(zip(found.instances, found.tasks, strict=True)) == expected
+    assert_allclose(found.scores, [F[cell] for cell in expected], rtol=1e-9)
+    assert list(found.columns()) == ["node", "other node", "score", "label"]
+    node = next(i for i in range(12) if Y[i, i] == 0)
+    assert (node in recommend(model, instance=node, k=12, zeros=True).ids) == selves
+
+
+def test_top_pairs_that_cannot_be_had():
+    X, T, Y = make()
+    with pytest.raises(ValueError, match="Every pair is observed, so there is none to name; zeros=True"):
+        top_pairs(TwoStepRidge().fit(X, 3 * Y, tasks=T))
+    with pytest.raises(ValueError, match="Every pair is observed, so there is none to name"):
+        top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)
+    with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
+        top_pairs(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+    with pytest.raises(TypeError, match="k must be a whole number"):
+        top_pairs(TwoStepRidge().fit(X, Y, tasks=T), k="5")
+    Y[:, 2] = np.nan
+    with pytest.warns(NoLabelWarning):
+        model = IndependentTaskRidge().fit(X, Y)
+    with pytest.raises(ValueError, match="Nothing is predicted for any pair"):
+        top_pairs(model, zeros=False)
+
+
+def test_sides_have_names_in_lists():
+    X, T, Y = make()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    found = recommend(model, instance=1, k=2, sides=("document", "label"))
+    assert list(found.columns()) == ["label_", "score", "label"]
+    assert "2 labels for 1" in repr(found)
+    assert next(iter(recommend(model, task=1, k=2, sides=("host", "parasite")).columns())) == "host"
+    with pytest.raises(ValueError, match="outside the hosts"):
+        recommend(model, instance=99, sides=("host", "parasite"))

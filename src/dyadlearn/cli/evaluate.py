@@ -10,15 +10,16 @@ import typer
 from dyadlearn import verify_holdout
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import check_model, fitted, load_model
-from dyadlearn.cli.options import Json, ModelName, Quiet, settings_of
+from dyadlearn.cli.options import Json, ModelName, Quiet, Sides, settings_of, sides_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
+from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.settings import Setting
-from dyadlearn.views.baselines import nothing_learnt
+from dyadlearn.views.baselines import in_words, nothing_learnt
 
 __all__ = ["evaluate"]
 
@@ -41,6 +42,7 @@ def evaluate(
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
     how: options.Reading,
+    sides: Sides = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -67,7 +69,8 @@ def evaluate(
                     "A model in a file has its intercept or has none: --no-intercept goes with labels, --instances and "
                     "--tasks."
                 )
-            found = load_model(source)
+            found = load_model(source).named(sides)
+            called = found.names
             estimator = labelled_model(found.model)
             if alpha is not None or task_alpha is not None:
                 estimator = _with_alphas(estimator, alpha, task_alpha)
@@ -76,17 +79,23 @@ def evaluate(
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
+            called = side_names(sides_of(sides))
             data = dyads.read_dyads(source, instances, tasks, how, terminal)
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = _scored(estimator, wanted, wanted_scores, cv, terminal)
+        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
         headings = ["setting", "new", "method", *(word for name in names for word in (name, "best mean"))]
         lines = [
-            [row["setting"], row["new"], row["method"], *(word for name in names for word in _beside(row, name))]
+            [
+                row["setting"],
+                row["new"],
+                row["method"],
+                *(word for name in names for word in _beside(row, name, called)),
+            ]
             for row in rows
         ]
         if verify:
@@ -96,14 +105,15 @@ def evaluate(
         terminal.result({"settings": rows}, make_table(headings, lines, left=3))
 
 
-def _beside(row: dict[str, Any], name: str) -> tuple[str, str]:
+def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, str]:
     """Return a score, and the best that simple means reach beside it: their name in a word, that tables stay narrow."""
     best = best_baseline(row["baselines"][name])
-    return number(row["scores"][name]), "–" if best is None else f"{number(best[1])} {best[0].partition('_')[0]}"
+    word = "" if best is None else in_words(best[0], called).removesuffix("s").removesuffix(" mean")
+    return number(row["scores"][name]), "–" if best is None else f"{number(best[1])} {word}"
 
 
 def _scored(
-    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, terminal: Terminal
+    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, called: SideNames, terminal: Terminal
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -114,6 +124,8 @@ def _scored(
         Those of new tasks are left out, and that is said, where the model knows nothing of tasks.
     scoring : list of str or Scorer
     cv : int or None
+    called : SideNames
+        What the sides are called.
     terminal : Terminal
 
     Returns
@@ -124,7 +136,8 @@ def _scored(
     problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
     if any(setting not in known for setting in settings):
         terminal.note(
-            "The model knows nothing of tasks and cannot be asked about new ones: settings C and D are left out."
+            f"The model knows nothing of {called.tasks} and cannot be asked about new ones: settings C and D are left "
+            "out."
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
@@ -136,7 +149,7 @@ def _scored(
         rows.append(
             {
                 "setting": setting.value,
-                "new": setting.description,
+                "new": called.new_in(setting),
                 "method": found.method,
                 "scores": {name: float(judge(found.predictions)) for name, judge in prepared.items()},
                 "baselines": means,
@@ -144,12 +157,12 @@ def _scored(
             }
         )
         for name, score in rows[-1]["scores"].items():
-            said = nothing_learnt(name, setting, score, means[name])
+            said = nothing_learnt(name, setting, score, means[name], called)
             if said is not None:
                 terminal.note(said)
         for name, count in rows[-1]["undefined"].items():
             if count:
-                side = {"B": "instances", "C": "tasks"}.get(setting.value, "cells")
+                side = {"B": called.instances, "C": called.tasks}.get(setting.value, "cells")
                 terminal.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
     return rows
 

@@ -11,14 +11,17 @@ import typer
 from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, check_target, settings_of
+from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, Sides, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
+from dyadlearn.diagnostics.sides import SideNames
+from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.views.baselines import in_words
 from dyadlearn.views.grid import grid_of_model
 
 __all__ = ["inspect", "report"]
 
 
-def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> None:
+def inspect(model: ModelArgument, sides: Sides = None, json: Json = False, quiet: Quiet = False) -> None:
     """Show what a model file holds: the model, its parameters, its data and how it was made.
 
     For example:
@@ -26,10 +29,25 @@ def inspect(model: ModelArgument, json: Json = False, quiet: Quiet = False) -> N
         dyadlearn inspect model.dyad
     """
     with Terminal(json, quiet) as terminal:
-        found = load_model(model)
-        figures = _figures(found)
-        rows = [(name.replace("_", " "), _line(value)) for name, value in figures.items() if value not in (None, {})]
+        found = load_model(model).named(sides)
+        figures, words = _figures(found), _words(found.names)
+        told = {name: value for name, value in figures.items() if value not in (None, {})}
+        rows = [(words.get(name, name.replace("_", " ")), _line(value, words)) for name, value in told.items()]
         terminal.result(figures, make_list(rows))
+
+
+def _words(names: SideNames) -> dict[str, str]:
+    """Return what figures are called, where that is more than their names in letters."""
+    return {
+        **{name: in_words(name, names) for name in BASELINES},
+        "instances": names.instances,
+        "tasks": names.tasks,
+        "pending_tasks": f"pending {names.tasks}",
+        "instance_side": f"{names.instance} side",
+        "task_side": f"{names.task} side",
+        "instance_ids": f"{names.instance} ids",
+        "task_ids": f"{names.task} ids",
+    }
 
 
 def _figures(found: Loaded) -> dict[str, Any]:
@@ -64,6 +82,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
             f"{side}_ids": None if ids is None else list(map(id_text, ids.labels))
             for side, ids in zip(("instance", "task"), found.own_ids, strict=True)
         },
+        "sides": None if found.sides is None else list(found.sides),
         "files": found.origin.get("files"),
         "versions": found.versions,
     }
@@ -80,9 +99,9 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _line(value: Any) -> str:
+def _line(value: Any, words: dict[str, str]) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {number(entry)}" for key, entry in value.items() if entry is not None)
+        return ", ".join(f"{words.get(key, key)} {number(entry)}" for key, entry in value.items() if entry is not None)
     return shown(value, 3) if isinstance(value, list) else number(value)
 
 
@@ -94,6 +113,7 @@ def report(
     scoring: Annotated[
         str | None, typer.Option(help=f"What is best; by default what the model was tuned for. One of {SCORES}.")
     ] = None,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -107,7 +127,7 @@ def report(
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
         wanted = None if settings is None else settings_of(settings)
-        found = load_model(model)
+        found = load_model(model).named(sides)
         from dyadlearn.report import write_report
 
         with writing(output):

@@ -25,7 +25,9 @@ from dyadlearn._files.tables import id_text, text_ids, writing
 from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.entities import Recipe
-from dyadlearn.cli.options import MODELS
+from dyadlearn.cli.options import MODELS, sides_of
+from dyadlearn.diagnostics.fitted import is_network
+from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.metrics import scorer
 from dyadlearn.store import read_model, write_model
@@ -121,6 +123,8 @@ class Loaded:
         Where it was read.
     checksum : str or None
         Of the file as it was read.
+    sides : (str, str) or None
+        What an instance and a task are called, where somebody has said so.
     """
 
     model: Any
@@ -130,6 +134,19 @@ class Loaded:
     versions: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
     checksum: str | None = None
+    sides: tuple[str, str] | None = None
+
+    def named(self, words: str | None = None) -> Loaded:
+        """Return the model with other words for its sides; None leaves those of its file."""
+        if words is None:
+            return self
+        names = side_names(sides_of(words), network=_is_network(self.model))
+        return replace(self, sides=(names.instance, names.task))
+
+    @property
+    def names(self) -> SideNames:
+        """What the sides are called in tables and sentences."""
+        return side_names(self.sides, network=_is_network(self.model))
 
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:
@@ -153,6 +170,7 @@ def save_model(loaded: Loaded, path: Path) -> None:
         "instances": loaded.instances.state(),
         "tasks": None if loaded.tasks is None else loaded.tasks.state(),
         "origin": loaded.origin,
+        "sides": None if loaded.sides is None else list(loaded.sides),
     }
     is_own = loaded.path is not None and os.path.realpath(loaded.path) == os.path.realpath(path)
     with writing(path):
@@ -172,7 +190,8 @@ def load_model(path: Path) -> Loaded:
             return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
         instances = Recipe.from_state(about["instances"], "instances")
         tasks = None if about["tasks"] is None else Recipe.from_state(about["tasks"], "tasks")
-        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum)
+        sides = _sides(about.get("sides"), model)  # which older files lack
+        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum, sides)
     except (AttributeError, LookupError, TypeError, ModelFileError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
@@ -191,6 +210,21 @@ def _origin(plain: Any) -> dict[str, Any]:
     if type(plain) is not dict or any(not isinstance(plain.get(name), str | None) for name in ("scoring", "setting")):
         raise TypeError("an origin of wrong parts")
     return plain
+
+
+def _is_network(model: Any) -> bool:
+    return not model.grows and is_network(model)
+
+
+def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
+    """Return what the sides are called after checking that nothing obeys it: a file may come from anywhere."""
+    if plain is None:
+        return None
+    try:
+        names = side_names(plain, network=_is_network(model))
+    except ValueError as error:
+        raise TypeError("names of sides that are none") from error
+    return names.instance, names.task
 
 
 def _from_python(model: Any) -> Loaded:

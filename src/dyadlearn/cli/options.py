@@ -37,6 +37,7 @@ __all__ = [
     "Quiet",
     "Reading",
     "Scoring",
+    "Sides",
     "Tasks",
     "TasksSmiles",
     "alphas_of",
@@ -45,6 +46,7 @@ __all__ = [
     "parse_options",
     "parse_values",
     "settings_of",
+    "sides_of",
     "taking_options",
 ]
 
@@ -59,6 +61,11 @@ InstancesSmiles = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
 ]
 TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
+
+# What the sides are called; the model file keeps what tune is told.
+Sides = Annotated[
+    str | None, typer.Option("--sides", metavar="I,T", help="Words for an instance and a task, such as host,parasite.")
+]
 
 # Models.
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
@@ -191,6 +198,11 @@ def settings_of(text: str) -> list[Setting]:
     """Read settings: letters in a row, or aliases with commas."""
     names = text.split(",") if "," in text or len(text) > 4 else list(text)
     return [as_setting(name) for name in names]
+
+
+def sides_of(text: str | None) -> tuple[str, ...] | None:
+    """Read what the sides are called, two words with a comma; whether they will do is looked at where they are used."""
+    return None if text is None else tuple(text.split(","))
 
 
 def check_target(path: Path, force: bool) -> None:

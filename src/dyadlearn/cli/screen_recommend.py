@@ -9,11 +9,14 @@ import typer
 
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
+from dyadlearn import top_pairs
 from dyadlearn._files.tables import write_columns
+from dyadlearn.cli.entities import new_entities
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import labelled_model
+from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.exceptions import IdError
 
 __all__ = ["recommend", "screen"]
@@ -31,6 +34,7 @@ def screen(
     setting: SettingOption = "A",
     label: Annotated[float | None, typer.Option(help="Cells with this label only, such as 0.")] = None,
     cv: Folds = None,
+    sides: Sides = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -46,21 +50,26 @@ def screen(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        loaded = load_model(model)
+        loaded = load_model(model).named(sides)
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
             found = screened(loaded.model, setting, k=k, label=label, cv=cv)
-        figures = {"setting": found.setting, "method": found.method, "cells": _rows(found.columns())}
+        columns = _headed(found.columns(), loaded.names)
+        figures = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
         title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
-        _tell(found.columns(), figures, title, 2, output, terminal)
+        _tell(columns, figures, title, 2, output, terminal)
 
 
 def recommend(
     model: ModelArgument,
-    subject: Annotated[str, typer.Option("--for", metavar="ID", help="An instance, or a task.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many to name.")] = 10,
+    subject: Annotated[str | None, typer.Option("--for", metavar="ID", help="A known instance, or task.")] = None,
+    new: Annotated[
+        Path | None, typer.Option("--new", help="New instances, as predict reads them; with --side task new tasks.")
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="The likeliest pairs of all that are not observed.")] = False,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="How many to name; 10, and 20 pairs.")] = None,
     side: Annotated[
-        str | None, typer.Option(help="Whether the id is of an instance or of a task, where it could be either.")
+        str | None, typer.Option(help="Whether the id or the file is of instances or of tasks, where it could be both.")
     ] = None,
     setting: SettingOption = "A",
     zeros: Annotated[
@@ -68,40 +77,90 @@ def recommend(
         typer.Option("--zeros/--no-zeros", help="Whether a zero means not observed; by default in 0/1 labels only."),
     ] = None,
     cv: Folds = None,
+    smiles: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of --new that holds SMILES.")] = None,
+    sides: Sides = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Name the best unobserved tasks for an instance, or the best instances for a task.
+    """Name the best unobserved tasks for an instance, the best instances for a task, or the best pairs of all.
 
     For example:
 
         dyadlearn recommend model.dyad --for hsa2099 -k 5
 
         dyadlearn recommend model.dyad --for D00348 --json
+
+        dyadlearn recommend model.dyad --new new_targets.csv -o wanted.csv
+
+        dyadlearn recommend model.dyad --pairs -k 100
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        loaded = load_model(model)
-        asked = _subject(loaded, subject, side)
-        with terminal.working("Hold-out"):
-            found = recommended(labelled_model(loaded.model), **asked, k=k, setting=setting, zeros=zeros, cv=cv)
-        figures = {
-            "for": subject,
-            "recommended": found.of,
-            "setting": found.setting,
-            "method": found.method,
-            "best": _rows(found.columns()),
-        }
-        title = f"Best {found.of} for {subject} that are not observed"
-        _tell(found.columns(), figures, title, 1, output, terminal)
+        if (subject is not None) + (new is not None) + pairs != 1:
+            raise ValueError("Say what to recommend for: one of --for, a known id, --new, a file, and --pairs.")
+        loaded = load_model(model).named(sides)
+        role = _role(side, loaded.names)
+        how: dict[str, Any] = {"setting": setting, "zeros": zeros, "cv": cv}
+        found: Any
+        with terminal.working("Predictions" if new is not None else "Hold-out"):
+            if new is not None:
+                if how != {"setting": "A", "zeros": None, "cv": None}:
+                    raise ValueError(
+                        "What is new has no labels to leave out: --setting, --zeros and --cv go with --for."
+                    )
+                found = _for_new(loaded, new, role or "instance", k or 10, smiles, terminal)
+            elif subject is not None:
+                asked = _subject(loaded, subject, role)
+                found = recommended(labelled_model(loaded.model), **asked, k=k or 10, sides=loaded.sides, **how)
+            else:
+                _ = loaded.ids  # which a list in a file must be able to tell apart
+                found = top_pairs(labelled_model(loaded.model), k=k or 20, sides=loaded.sides, **how)
+        _tell_recommended(found, loaded, subject, new, output, terminal)
+
+
+def _tell_recommended(
+    found: Any, loaded: Loaded, subject: str | None, new: Path | None, output: Path | None, terminal: Terminal
+) -> None:
+    """Write what is recommended to a file, or print it."""
+    names, columns = loaded.names, found.columns()
+    kinds = {"tasks": names.tasks, "instances": names.instances}
+    figures = {"setting": found.setting, "method": found.method, "best": _rows(columns)}
+    if subject is None and new is None:
+        title, of, left = "Likeliest pairs that are not observed", "pairs", 2
+    elif subject is not None:
+        of, left = kinds[found.of], 1
+        title, figures = f"Best {of} for {subject} that are not observed", {"for": subject, **figures}
+    else:
+        of, left = kinds[found.of], 2
+        whom = kinds["instances" if found.of == "tasks" else "tasks"]
+        title, figures = f"Best {of} for each of {len(found)} new {whom}", {"for": str(new), **figures}
+    _tell(columns, {"recommended": of, **figures}, title, left, output, terminal)
+
+
+def _for_new(loaded: Loaded, path: Path, role: str, k: int, smiles: str | None, terminal: Terminal) -> Any:
+    """Return what is best for the new instances or tasks in a file."""
+    place = 0 if role == "instance" else 1
+    recipe = (loaded.instances, loaded.tasks)[place]
+    if recipe is None:
+        raise ValueError(f"The model knows nothing of {loaded.names.tasks} and cannot predict for new ones.")
+    table = new_entities(path, recipe, loaded.ids[place], terminal, smiles=smiles)
+    rows: dict[str, Any] = {"X" if place == 0 else "tasks": table}
+    return recommended(loaded.model, **rows, k=k, sides=loaded.sides)
+
+
+def _role(side: str | None, names: SideNames) -> str | None:
+    """Return which side is meant, by its own name or by that of its role."""
+    words = {names.instance: "instance", names.task: "task", "instance": "instance", "task": "task"}
+    if side is not None and side not in words:
+        raise ValueError(f"--side is {names.instance} or {names.task}, found {side!r}.")
+    return None if side is None else words[side]
 
 
 def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     """Return which instance or task is meant, as the library takes it."""
-    if side not in (None, "instance", "task"):
-        raise ValueError(f"--side is instance or task, found {side!r}.")
+    names = loaded.names
     shape = labelled_model(loaded.model)._grid.values.shape
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(("instance", "task"), loaded.ids, loaded.own_ids, shape, strict=True):
@@ -115,12 +174,24 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     if not places:
         known = [ids.labels[0] for ids in loaded.ids if ids is not None]
         such = f" (ids are such as {', '.join(map(repr, known))})" if known else ""
-        raise IdError(f"The model knows no {side or 'instance or task'} {subject!r}{such}.")
+        what = {None: " or ".join(dict.fromkeys(names)), "instance": names.instance, "task": names.task}[side]
+        raise IdError(f"The model knows no {what} {subject!r}{such}.")
     if len(places) > 1 and loaded.ids[0] == loaded.ids[1]:
         return {"instance": places["instance"]}  # a node of a network
     if len(places) > 1:
-        raise IdError(f"{subject!r} is an instance and a task: say which by --side.")
+        raise IdError(f"{subject!r} is {_a(names.instance)} and {_a(names.task)}: say which by --side.")
     return places
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"
+
+
+def _headed(columns: dict[str, list[Any]], names: SideNames) -> dict[str, list[Any]]:
+    """Return columns with the names that the sides have."""
+    sides = ("instance", "task")
+    words = dict(zip(sides, names.headings(set(columns) - {*sides}), strict=True))
+    return {words.get(name, name): column for name, column in columns.items()}
 
 
 def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -49,6 +49,8 @@ _ARGUMENTS = re.compile(
 # What it has under another name, or not at all.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
+    (re.compile(r"^sides must be"), "--sides must be"),
+    (re.compile(r'\("host", "parasite"\)'), "host,parasite"),
     (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
     (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
     (re.compile(r"\bn_splits=(\d+) folds"), r"\1 folds (--cv)"),

@@ -11,8 +11,9 @@ import typer
 
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, save_model, searched
-from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, alphas_of, check_target
+from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, Sides, alphas_of, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
+from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.settings import as_setting
 from dyadlearn.views.baselines import in_words, nothing_learnt
@@ -42,6 +43,7 @@ def tune(
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
     how: options.Reading,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -57,9 +59,12 @@ def tune(
         dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns user,item,stars -o m.dyad
 
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
+
+        dyadlearn tune found.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
     """
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
+        names = side_names(sides_of(sides))
         check_model(model, tasks is not None)
         chosen_setting = as_setting(setting).value
         grid = alphas_of(alphas, "--alphas")
@@ -82,7 +87,7 @@ def tune(
             progress=terminal.progress,
         )
         figures = _figures(search, data, model, scoring)
-        said = nothing_learnt(scoring, search._searched_setting, search.best_score_, figures["baselines"])
+        said = nothing_learnt(scoring, search._searched_setting, search.best_score_, figures["baselines"], names)
         if said is not None:
             terminal.note(said)
         kept = search
@@ -98,9 +103,10 @@ def tune(
             "baselines": {name: None if math.isnan(score) else score for name, score in figures["baselines"].items()},
         }
         recipe = None if data.tasks is None or model == "independent" else data.tasks.recipe
-        save_model(Loaded(kept, data.instances.recipe, recipe, origin), output)
-        terminal.result({**figures, "output": str(output)})
-        terminal.say(_summary(figures, data), f"Wrote {output}.")
+        called = None if sides is None else (names.instance, names.task)
+        save_model(Loaded(kept, data.instances.recipe, recipe, origin, sides=called), output)
+        terminal.result({**figures, "sides": called, "output": str(output)})
+        terminal.say(_summary(figures, data, names), f"Wrote {output}.")
 
 
 def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[str, Any]:
@@ -121,17 +127,18 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
     }
 
 
-def _summary(figures: dict[str, Any], data: dyads.Dyads) -> Any:
+def _summary(figures: dict[str, Any], data: dyads.Dyads, names: SideNames) -> Any:
     """Return what was found, for people."""
     (m, q), means = data.labels.values.shape, figures["baselines"]
+    share = 100 * figures["observed"] / data.labels.values.size
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
-        ("labels", f"{m} instances × {q} tasks, {100 * figures['observed'] / data.labels.values.size:.4g} % observed"),
-        ("instances", data.instances.recipe.in_words),
-        ("tasks", task_side),
+        ("labels", f"{m} {names.instances} × {q} {names.tasks}, {share:.4g} % observed"),
+        (names.instances, data.instances.recipe.in_words),
+        (names.tasks, task_side),
         ("alpha", number(figures["alpha"])),
         ("task alpha", number(figures["task_alpha"])),
         (f"{figures['scoring']} in setting {figures['setting']}", f"{number(figures['score'])}, {figures['holdout']}"),
-        ("simple means reach", ", ".join(f"{number(score)} {in_words(name)}" for name, score in means.items())),
+        ("simple means reach", ", ".join(f"{number(score)} {in_words(name, names)}" for name, score in means.items())),
     ]
     return make_list([("model", figures["model"]), *rows])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dyadlearn.diagnostics.recommending import Recommendations, recommend
+from dyadlearn.diagnostics.recommending import RecommendationLists, Recommendations, TopPairs, recommend, top_pairs
 from dyadlearn.diagnostics.screening import Screening, screen
 
-__all__ = ["Recommendations", "Screening", "recommend", "screen"]
+__all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]

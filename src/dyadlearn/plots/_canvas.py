@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn.diagnostics.fitted import is_network, labelled_model
+from dyadlearn.diagnostics.sides import SideNames, side_names
+from dyadlearn.settings import Setting
+
 __all__ = [
     "COLOURS",
     "FAINT",
@@ -15,6 +19,7 @@ __all__ = [
     "Display",
     "axes_of",
     "matplotlib",
+    "names_of",
     "new_axes",
     "tidy",
 ]
@@ -28,24 +33,39 @@ FAINT = "0.6"
 
 
 class Display:
-    """A picture of a view, whose numbers are its own: ``display.scores`` are those of ``display.view``."""
+    """A picture of a view, whose numbers are its own: ``display.scores`` are those of ``display.view``.
+
+    `names` say what the sides are called, where somebody has said so.
+    """
 
     ax_: Any
     figure_: Any
 
-    def __init__(self, view: Any) -> None:
-        self.view = view
+    def __init__(self, view: Any, names: SideNames | None = None) -> None:
+        self.view, self.names = view, names
 
     def __getattr__(self, name: str) -> Any:
         # Only what the picture itself does not have is looked for here.
-        if name == "view" or name.endswith("_"):
+        if name in ("view", "names") or name.endswith("_"):
             raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
         return getattr(self.view, name)
+
+    def _setting(self, setting: Setting) -> str:
+        """Return a setting as titles and legends call it."""
+        return setting.in_words if self.names is None else self.names.in_words(setting)
 
     def _open(self, ax: Any) -> None:
         """Draw on the axes given, else on those of a new figure."""
         self.ax_ = new_axes(ax)
         self.figure_ = self.ax_.figure
+
+
+def names_of(sides: Any, model: Any = None) -> SideNames | None:
+    """Return what the sides are called, None where nobody has said so; those of a network may have one name."""
+    if sides is None:
+        return None
+    network = model is not None and is_network(labelled_model(model))
+    return side_names(sides, network=network)
 
 
 def matplotlib(module: str = "pyplot") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -66,26 +67,40 @@ class GridDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, *, order: str = "given", kind: str = "grid", max_pixels: int = 1000, ax: Any = None
+        cls,
+        model: Any,
+        *,
+        order: str = "given",
+        kind: str = "grid",
+        max_pixels: int = 1000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
     ) -> Self:
         """Draw the labels that a model was fitted on.
 
         Parameters
         ----------
         model : fitted estimator
-        order, kind, max_pixels, ax
+        order, kind, max_pixels, sides, ax
             As in `from_labels`.
 
         Returns
         -------
         GridDisplay
         """
-        grid = grid_of_model(model, order, "use GridDisplay.from_labels")
-        return cls(grid).plot(ax, kind=kind, max_pixels=max_pixels)
+        grid = grid_of_model(model, order, "use GridDisplay.from_labels", sides=sides)
+        return cls(grid, grid.names).plot(ax, kind=kind, max_pixels=max_pixels)
 
     @classmethod
     def from_labels(
-        cls, Y: Any, *, order: str = "given", kind: str = "grid", max_pixels: int = 1000, ax: Any = None
+        cls,
+        Y: Any,
+        *,
+        order: str = "given",
+        kind: str = "grid",
+        max_pixels: int = 1000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
     ) -> Self:
         """Draw a grid of labels or of predictions.
 
@@ -100,6 +115,8 @@ class GridDisplay(Display):
             The picture of the grid, or the distributions of the degrees of instances and tasks.
         max_pixels : int, default=1000
             The largest number of pixels on a side.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
 
@@ -107,7 +124,8 @@ class GridDisplay(Display):
         -------
         GridDisplay
         """
-        return cls(grid_of_labels(read_labels(Y), order)).plot(ax, kind=kind, max_pixels=max_pixels)
+        grid = grid_of_labels(read_labels(Y), order, sides=sides)
+        return cls(grid, grid.names).plot(ax, kind=kind, max_pixels=max_pixels)
 
     def plot(self, ax: Any = None, *, kind: str = "grid", max_pixels: int = 1000, cmap: str = "viridis") -> Self:
         """Draw the grid, or the distributions of degrees.

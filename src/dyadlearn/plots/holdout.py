@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, axes_of, matplotlib, tidy
+from dyadlearn.diagnostics.sides import SideNames
+from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, axes_of, matplotlib, names_of, tidy
 from dyadlearn.settings import Setting
 from dyadlearn.views.curves import HoldoutView, holdout_of_model, holdout_of_predictions, some_of
 
@@ -76,6 +77,7 @@ class HoldoutDisplay(Display):
         kind: str = "auto",
         cv: int | None = None,
         max_points: int = 5000,
+        sides: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
         """Draw the hold-out predictions of a fitted model.
@@ -93,6 +95,8 @@ class HoldoutDisplay(Display):
             and five folds elsewhere.
         max_points : int, default=5000
             Of more points than this a random part is drawn, and the title says so.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure. For points in several settings, as many axes.
 
@@ -102,7 +106,9 @@ class HoldoutDisplay(Display):
         """
         matplotlib()  # before the hold-out, which may take its time
         remedy = "use HoldoutDisplay.from_predictions"
-        return cls(holdout_of_model(model, settings, kind=kind, cv=cv, remedy=remedy)).plot(ax, max_points=max_points)
+        names = names_of(sides, model)
+        view = holdout_of_model(model, settings, kind=kind, cv=cv, remedy=remedy)
+        return cls(view, names).plot(ax, max_points=max_points)
 
     @classmethod
     def from_predictions(
@@ -113,6 +119,7 @@ class HoldoutDisplay(Display):
         setting: str | Setting | None = None,
         kind: str = "auto",
         max_points: int = 5000,
+        sides: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
         """Draw predictions of any model.
@@ -125,14 +132,15 @@ class HoldoutDisplay(Display):
             Predictions, or several with their names. Frames are aligned with the ids of `Y`.
         setting : str or Setting, default=None
             How curves are averaged: over the instances in B, over the tasks in C, else over all cells together.
-        kind, max_points, ax
+        kind, max_points, sides, ax
             As in `from_estimator`.
 
         Returns
         -------
         HoldoutDisplay
         """
-        return cls(holdout_of_predictions(Y, F, setting=setting, kind=kind)).plot(ax, max_points=max_points)
+        view = holdout_of_predictions(Y, F, setting=setting, kind=kind)
+        return cls(view, names_of(sides)).plot(ax, max_points=max_points)
 
     def plot(self, ax: Any = None, *, max_points: int = 5000, random_state: int = 0) -> Self:
         """Draw the curves or the points.
@@ -173,7 +181,7 @@ class HoldoutDisplay(Display):
                 linestyle=STYLES[look % len(STYLES)],
                 linewidth=1.8,
                 drawstyle="default" if is_roc else "steps-pre",
-                label=f"{name}, {short} {curve.score:.3f}",
+                label=f"{self._words(name)}, {short} {curve.score:.3f}",
                 clip_on=False,
             )
         if is_roc:
@@ -189,13 +197,18 @@ class HoldoutDisplay(Display):
         # A precision–recall curve leaves room above itself, a ROC curve below.
         ax.legend(loc="lower right" if is_roc else "upper right", fontsize="small")
 
+    def _words(self, name: str) -> str:
+        """Return what is compared as a legend calls it: a setting with the names of the sides."""
+        return next((self._setting(setting) for setting in Setting if setting.in_words == name), name)
+
     def _means(self) -> list[str]:
         """Say which curves are means, in a line if there are any."""
-        averages = self.view.averages
-        means = {name: f"over {average}s" for name, average in averages.items() if average != "micro"}
+        averages, names = self.view.averages, self.names or SideNames()
+        over = {"instance": f"over {names.instances}", "task": f"over {names.tasks}"}
+        means = {name: over[average] for name, average in averages.items() if average != "micro"}
         if len(means) == len(averages) and len(set(means.values())) == 1:
             return [f"mean {next(iter(means.values()))}"]
-        parts = [f"{over} in {name.partition(':')[0]}" for name, over in means.items()]
+        parts = [f"{mean} in {name.partition(':')[0]}" for name, mean in means.items()]
         return [f"mean {', '.join(parts)}"] if parts else []
 
     def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
@@ -216,6 +229,6 @@ class HoldoutDisplay(Display):
             panel.plot(ends, ends, color=FAINT, linewidth=1, zorder=1)
             self.scatters_.append(panel.scatter(cloud.x[drawn], cloud.y[drawn], **look))
             panel.set(xlim=ends, ylim=ends, aspect="equal", xlabel="Observed label")
-            panel.set_title(f"{name}, R² {cloud.score:.3f}{note}", fontsize="medium")
+            panel.set_title(f"{self._words(name)}, R² {cloud.score:.3f}{note}", fontsize="medium")
             tidy(panel)
         panels[0].set_ylabel("Held-out prediction")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, tidy
+from dyadlearn.diagnostics.sides import SideNames
+from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, names_of, tidy
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import (
     DrawnLandscape,
@@ -77,13 +78,15 @@ class LandscapeDisplay(Display):
     colorbar_: Any
 
     @classmethod
-    def from_estimator(cls, model: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
         """Draw the landscape that a model has searched.
 
         Parameters
         ----------
         model : fitted TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
             If it searched kernel parameters too, the landscape is that of the best ones.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
 
@@ -91,7 +94,8 @@ class LandscapeDisplay(Display):
         -------
         LandscapeDisplay
         """
-        return cls(landscape_of_search(model)).plot(ax)
+        view = landscape_of_search(model)
+        return cls(view, names_of(sides, model)).plot(ax)
 
     @classmethod
     def from_landscape(
@@ -102,6 +106,7 @@ class LandscapeDisplay(Display):
         *,
         setting: str | Setting | None = None,
         scoring: str | Callable[[Any, Any], float] | None = None,
+        sides: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
         """Draw scores, such as those of one setting that `dyadlearn.landscape` gives.
@@ -116,6 +121,8 @@ class LandscapeDisplay(Display):
             For the title.
         scoring : str or callable, default=None
             The same.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
 
@@ -123,7 +130,8 @@ class LandscapeDisplay(Display):
         -------
         LandscapeDisplay
         """
-        return cls(landscape_of_scores(scores, alphas, task_alphas, setting=setting, scoring=scoring)).plot(ax)
+        view = landscape_of_scores(scores, alphas, task_alphas, setting=setting, scoring=scoring)
+        return cls(view, names_of(sides)).plot(ax)
 
     def plot(self, ax: Any = None, *, levels: Iterable[float] | None = None, cmap: str = "viridis_r") -> Self:
         """Draw the landscape.
@@ -180,10 +188,19 @@ class LandscapeDisplay(Display):
             self.lines_ = self.ax_.plot(powers, scores, color=COLOURS[0], marker="o", markersize=3.5)
             self.best_ = self._star(best, self.view.best_score, COLOURS[1])
             return
+        names = self.names or SideNames()
         opacity = min(1.0, max(0.25, 10 / scores.shape[1]))
         self.lines_ = self.ax_.plot(powers, scores, color=FAINT, linewidth=0.8, alpha=opacity)
-        self.lines_ += self.ax_.plot(powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label="mean of tasks")
-        dots = {"linestyle": "", "marker": "o", "markersize": 4, "color": COLOURS[1], "label": "best of each task"}
+        self.lines_ += self.ax_.plot(
+            powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label=f"mean of {names.tasks}"
+        )
+        dots = {
+            "linestyle": "",
+            "marker": "o",
+            "markersize": 4,
+            "color": COLOURS[1],
+            "label": f"best of each {names.task}",
+        }
         (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), **dots)
         self.ax_.legend(frameon=False)
 
@@ -194,9 +211,9 @@ class LandscapeDisplay(Display):
 
     def _title(self) -> str:
         view = self.view
-        first = "" if view.setting is None else f"{view.setting.in_words}, "
+        first = "" if view.setting is None else f"{self._setting(view.setting)}, "
         if np.ndim(view.alpha) == 1:
-            return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each task"
+            return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each {(self.names or SideNames()).task}"
         at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
         return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
-from dyadlearn.plots._canvas import COLOURS, MARKERS, Display, matplotlib, tidy
-from dyadlearn.settings import Setting
+from dyadlearn.plots._canvas import COLOURS, MARKERS, Display, matplotlib, names_of, tidy
+from dyadlearn.settings import Setting, as_setting
 from dyadlearn.views.learning import LearningCurve, curve_of_model, curve_of_scores
 
 __all__ = ["LearningCurveDisplay"]
@@ -95,6 +96,7 @@ class LearningCurveDisplay(Display):
         n_repeats: int = 10,
         random_state: Any = None,
         name: str | None = None,
+        sides: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
         """Score a model on random parts of the grid it was fitted on.
@@ -119,6 +121,8 @@ class LearningCurveDisplay(Display):
             Seed of the parts.
         name : str, default=None
             What the legend calls the model; None is the name of its class.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
 
@@ -127,6 +131,7 @@ class LearningCurveDisplay(Display):
         LearningCurveDisplay
         """
         matplotlib()  # before the fits, which take their time
+        names = names_of(sides, model)
         curve = curve_of_model(
             model,
             setting,
@@ -137,7 +142,11 @@ class LearningCurveDisplay(Display):
             name=name,
             remedy="record its scores and use LearningCurveDisplay.from_scores",
         )
-        return cls(curve).plot(ax)
+        if names is not None:
+            chosen = as_setting(setting)
+            size_name = {Setting.B: names.instances, Setting.C: names.tasks}.get(chosen, curve.size_name)
+            curve = replace(curve, size_name=size_name, title=names.in_words(chosen))
+        return cls(curve, names).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw mean and spread of every method.

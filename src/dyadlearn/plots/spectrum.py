@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.plots._canvas import COLOURS, Display, tidy
+from dyadlearn.plots._canvas import COLOURS, Display, names_of, tidy
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model, spectrum_of_kernel
 
 __all__ = ["SpectrumDisplay"]
@@ -57,12 +58,14 @@ class SpectrumDisplay(Display):
         return self.view  # type: ignore[no-any-return]
 
     @classmethod
-    def from_estimator(cls, model: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
         """Draw the spectra of a fitted model under its own regularisation.
 
         Parameters
         ----------
         model : fitted estimator
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
 
@@ -70,7 +73,8 @@ class SpectrumDisplay(Display):
         -------
         SpectrumDisplay
         """
-        return cls(spectra_of_model(model, "use SpectrumDisplay.from_kernel")).plot(ax)
+        view = spectra_of_model(model, "use SpectrumDisplay.from_kernel")
+        return cls(view, names_of(sides, model)).plot(ax)
 
     @classmethod
     def from_kernel(
@@ -119,7 +123,7 @@ class SpectrumDisplay(Display):
             ranks = np.arange(1, side.rank + 1)
             colour = COLOURS[index % len(COLOURS)]
             (self.lines_[name],) = self.ax_.plot(
-                ranks, side.values[: side.rank], color=colour, linewidth=2, label=_label(name, side)
+                ranks, side.values[: side.rank], color=colour, linewidth=2, label=_label(self._words(name), side)
             )
             if side.shrinkage is not None:
                 (self.filter_lines_[name],) = self.filter_ax_.plot(
@@ -133,6 +137,13 @@ class SpectrumDisplay(Display):
         # Above the axes, for on them no corner is surely free.
         self.ax_.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
         return self
+
+    def _words(self, name: str) -> str:
+        """Return what a side is called in the legend."""
+        if self.names is None:
+            return name
+        own = {"instances": self.names.instances, "tasks": self.names.tasks, "nodes": self.names.instances}
+        return own.get(name, name)
 
 
 def _label(name: str, side: SideSpectrum) -> str:

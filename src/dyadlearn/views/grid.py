@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import REMEDY, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.labels import distinct_labels
 
 __all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
@@ -82,6 +83,8 @@ class GridView:
         In this order.
     is_network : bool
         Whether both sides are the same nodes, so that a pair stands in the grid twice.
+    names : SideNames
+        What one of each side is called.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class GridView:
     instance_ids: Ids | None = None
     task_ids: Ids | None = None
     is_network: bool = False
+    names: SideNames = field(default_factory=SideNames)
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -148,7 +152,7 @@ class GridView:
     @property
     def side_names(self) -> tuple[str, str]:
         """What the rows and the columns are called."""
-        return ("nodes", "nodes") if self.is_network else ("instances", "tasks")
+        return self.names.both
 
     @property
     def size(self) -> str:
@@ -195,7 +199,8 @@ class GridView:
         if order == "degree":
             rows, columns = self._by_degree(0), self._by_degree(1)
         else:
-            rows, columns = _by_cluster(self.values, "instances"), _by_cluster(self.values.T, "tasks")
+            sides = zip((self.values, self.values.T), self.side_names, strict=True)
+            rows, columns = (_by_cluster(values, name) for values, name in sides)
         return replace(
             self,
             values=self.values[np.ix_(rows, columns)],
@@ -211,19 +216,23 @@ class GridView:
         return np.lexsort((-mean, -self.degrees()[axis]))
 
 
-def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False) -> GridView:
-    """Return the view of labels in an order that `GridView.ordered` knows."""
+def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False, sides: Any = None) -> GridView:
+    """Return the view of labels in an order that `GridView.ordered` knows; `sides` as in `side_names`."""
+    names = side_names(sides, network=network)
     values = to_numpy(labels.values).astype(np.float64)
     if np.isinf(values).any():
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
     rows, columns = (np.arange(length) for length in values.shape)
-    return GridView(values, rows, columns, labels.row_ids, labels.column_ids, network).ordered(order)
+    return GridView(values, rows, columns, labels.row_ids, labels.column_ids, network, names).ordered(order)
 
 
-def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY) -> GridView:
-    """Return the view of the labels that a model was fitted on; `remedy` as in `labelled_model`."""
+def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY, *, sides: Any = None) -> GridView:
+    """Return the view of the labels that a model was fitted on.
+
+    `remedy` is as in `labelled_model`, and `sides` as in `side_names`.
+    """
     labels = labels_of(model, remedy)
-    return grid_of_labels(labels, order, network=is_network(labelled_model(model)))
+    return grid_of_labels(labels, order, network=is_network(labelled_model(model)), sides=sides)
 
 
 def _means(values: np.ndarray, observed: np.ndarray, axis: int) -> np.ndarray:

@@ -1,0 +1,61 @@
+"""The best of many numbers, against a stable sort of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
+from sweeps import covering, over
+
+CASES = covering(
+    shape=[(1, 1), (5, 7), (8, 3), (40, 30)],
+    k=[1, 2, 7, 50, 2000],
+    kind=["ties", "distinct", "constant", "holes"],
+    dtype=["float64", "float32"],
+)
+
+
+def make(shape, kind, dtype):
+    rng = np.random.default_rng(3)
+    scores = {"ties": rng.integers(0, 4, shape), "constant": np.full(shape, -2)}.get(kind, rng.normal(size=shape))
+    scores = np.asarray(scores, dtype=dtype)
+    if kind == "holes":
+        scores = np.round(scores)
+        scores[rng.random(shape) < 0.4] = np.nan
+    return scores
+
+
+@over(CASES)
+def test_best_in_rows(shape, k, kind, dtype):
+    scores = make(shape, kind, dtype)
+    # A stable sort puts NaN last.
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert_array_equal(best_in_rows(scores, k), expected)
+
+
+@over(CASES)
+def test_merging_blocks_of_columns(shape, k, kind, dtype):
+    scores = make(shape, kind, dtype)
+    kept = None
+    for first in range(0, shape[1], 4):
+        kept = merged(kept, scores[:, first : first + 4], first, k)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert_array_equal(kept[1], np.take_along_axis(scores, expected, axis=1))
+    there = ~np.isnan(kept[1])  # nobody asks where those are that are not to be named
+    assert_array_equal(kept[0][there], expected[there])
+    assert kept[1].dtype == scores.dtype
+
+
+@over(CASES)
+def test_best_cells_of_blocks_of_rows(shape, k, kind, dtype):
+    scores = make(shape, kind, dtype)
+    order = np.argsort(-scores.ravel(), kind="stable")[: min(k, np.count_nonzero(~np.isnan(scores)))]
+    for step in (1, 3, 100):
+        rows, columns = best_cells(((i, scores[i : i + step]) for i in range(0, shape[0], step)), k)
+        assert_array_equal(rows * shape[1] + columns, order)
+
+
+def test_no_cell_is_wanted():
+    rows, columns = best_cells([(0, np.full((2, 3), np.nan))], 4)
+    assert rows.size == columns.size == 0
