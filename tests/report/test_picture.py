@@ -11,7 +11,6 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from dyadlearn._tables import Table
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.report import figures
 from dyadlearn.report.drawing import png
 from dyadlearn.views.grid import grid_of_labels
@@ -42,7 +41,7 @@ def decode(source):
 
 def drawn(values):
     """Return the figure of a grid, and the colours of its picture."""
-    text = figures.grid(grid_of_labels(Table(values)), SideNames())
+    text = figures.grid(grid_of_labels(Table(values)))
     return text, decode(re.search(r'src="([^"]*)"', text)[1])
 
 

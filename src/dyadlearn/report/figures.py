@@ -61,7 +61,7 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def grid(labels: GridView, names: SideNames) -> str:
+def grid(labels: GridView) -> str:
     """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
     by_degree = labels.is_binary or not labels.is_complete
     pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
@@ -79,7 +79,7 @@ def grid(labels: GridView, names: SideNames) -> str:
     if not labels.is_complete:
         keys.append(("missing" if labels.is_binary else "blank", "not observed"))
     swatches = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
-    words = f"{m:,} {names.instances} (down) × {q:,} {names.tasks} (across)"
+    words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
     # Very long grids are stretched rather than drawn as a thread.
     look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
     look += f'{min(max(q / m, 0.6), 2.2):.3f}"'

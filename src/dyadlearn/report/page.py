@@ -197,7 +197,7 @@ def _list(texts: Sequence[str]) -> str:
 
 def _data(summary: Summary) -> str:
     grid = summary.grid
-    panels = [figures.grid(grid, summary.names)]
+    panels = [figures.grid(grid)]
     if grid.is_binary or not grid.is_complete:
         panels.append(figures.degrees(grid))
     if not grid.is_binary:

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn._tables import Table
-from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import labelled_model, labels_of
 from dyadlearn.diagnostics.screening import Screening, screened
-from dyadlearn.diagnostics.sides import SideNames, side_names
+from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -44,8 +44,6 @@ class Summary:
     title : str
     facts : list of (str, str)
         What the model is, in words.
-    names : SideNames
-        What the two sides are called.
     grid : GridView
     sides : dict of str to SideSpectrum
     scoring : str
@@ -64,7 +62,6 @@ class Summary:
 
     title: str
     facts: list[tuple[str, str]]
-    names: SideNames
     grid: GridView
     sides: dict[str, SideSpectrum]
     scoring: str
@@ -74,6 +71,11 @@ class Summary:
     contradicting: Screening | None
     warnings: list[str]
     notes: list[str]
+
+    @property
+    def names(self) -> SideNames:
+        """What the two sides are called."""
+        return self.grid.names
 
     @property
     def apart(self) -> SideNames:
@@ -131,8 +133,7 @@ def summary_of(
     Summary
     """
     fitted = labelled_model(model)
-    names = side_names(sides, network=is_network(fitted))
-    asked_for, grid = Evaluation(fitted, **asked), grid_of_model(model)
+    asked_for, grid = Evaluation(fitted, **asked), grid_of_model(model, sides=sides)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = asked_for.results()
@@ -144,11 +145,10 @@ def summary_of(
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     spectra = spectra_of_model(fitted)
-    size = " × ".join(f"{n:,} {name}" for n, name in zip(grid.values.shape, names.both, strict=True))
+    names = grid.names
     return Summary(
-        title=title or f"{type(fitted).__name__}: {size}",
-        facts=_facts(asked_for, grid, names, size),
-        names=names,
+        title=title or f"{type(fitted).__name__}: {grid.size}",
+        facts=_facts(asked_for, grid),
         grid=grid,
         sides=spectra,
         scoring=asked_for.judge.name,
@@ -172,8 +172,9 @@ def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: 
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
-def _facts(evaluation: Evaluation, grid: GridView, names: SideNames, size: str) -> list[tuple[str, str]]:
-    what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else size
+def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
+    names = grid.names
+    what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
     facts = [("Model", type(evaluation.model).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
     facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
