@@ -76,6 +76,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/landscape.py
 	$(BIN)/python benchmarks/intercept.py
 	$(BIN)/python benchmarks/pair_kernels.py
+	$(BIN)/python benchmarks/permutation.py
 	$(BIN)/python benchmarks/incomplete.py
 	$(BIN)/python benchmarks/online.py
 

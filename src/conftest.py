@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-DISPLAYS = ("grid", "holdout", "landscape", "learning", "spectrum")
+DISPLAYS = ("grid", "holdout", "landscape", "learning", "permutation", "spectrum")
 NEEDS = {
     **{f"dyadlearn/plots/{room}.py": ("matplotlib",) for room in DISPLAYS},
     **{

@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import recommend, screen, top_pairs
+from dyadlearn.diagnostics import calibrate, explain, permutation_test, recommend, screen, top_pairs
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -44,10 +44,13 @@ __all__ = [
     "TwoStepRidgeCV",
     "audit",
     "bootstrap_interval",
+    "calibrate",
     "evaluate",
+    "explain",
     "landscape",
     "load",
     "nested_score",
+    "permutation_test",
     "recommend",
     "save",
     "screen",

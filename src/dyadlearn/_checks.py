@@ -100,6 +100,13 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_share(value: Any, name: str) -> float:
+    """Return a number between 0 and 1, neither of them."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, found {value!r}.")
+    return float(value)
+
+
 def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array:
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)

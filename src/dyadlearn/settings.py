@@ -56,6 +56,11 @@ class Setting(Stored, StrEnum):
         """Whether the task was in no training pair."""
         return self in (Setting.C, Setting.D)
 
+    @property
+    def transposed(self) -> Setting:
+        """What it is with tasks for instances."""
+        return {Setting.B: Setting.C, Setting.C: Setting.B}.get(self, self)
+
 
 #: Other libraries' words, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
 _ALIASES = {

@@ -23,13 +23,24 @@ def test_version():
 def test_help_names_the_commands_and_the_exit_codes(run):
     ran = run("--help")
     assert ran.code == 0
-    for word in ("demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "inspect", "report"):
+    for word in (
+        "demo",
+        "tune",
+        "evaluate",
+        "predict",
+        "update",
+        "screen",
+        "recommend",
+        "explain",
+        "inspect",
+        "report",
+    ):
         assert f" {word} " in ran.out
     assert "Exit codes" in ran.out
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "inspect", "report"]
+    "command", ["demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "explain", "inspect", "report"]
 )
 def test_every_command_shows_an_example_and_speaks_json(run, command):
     ran = run(command, "--help")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, load, save
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, load, save
 from dyadlearn._files.tables import load_table, read_cells, write_columns
 from dyadlearn.models._base import PairwiseRidge
 
@@ -204,3 +204,66 @@ def test_models_saved_in_python(tables, new, run):
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
     refused = run("predict", path, "--tasks", tables.tasks)
     assert "An online model keeps no instances" in refused.err
+
+
+# --- probabilities -------------------------------------------------------------------------------
+
+
+def test_probabilities_of_what_is_new(tables, model, new, run, get):
+    out = tables.folder / "p.csv"
+    found = calibrate(load(model))
+    ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
+    assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
+    brier, base = (each["D"] for each in (found.brier, found.baseline_brier))
+    assert f"setting D have a held-out Brier score of {brier:.4f}, the base rate one of {base:.4f}" in ran.err
+    assert_allclose(numbers(get(out)), found.predict(new["X"], new["T"]))
+    ran = run("predict", model, "--tasks", new["items"], "--probability", "--json")
+    assert ran.json["calibration"]["setting"] == ["C"]
+    assert_allclose(ran.json["probabilities"], found.predict(None, new["T"]))
+    ran = run("predict", model, "--instances", new["users"], "--probability", "--long", "--json")
+    assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
+
+
+def test_probabilities_of_what_is_known(tables, model, new, run, put, monkeypatch):
+    """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is written."""
+    X = np.concatenate([tables.X[:2], new["X"]])
+    users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
+    found = calibrate(load(model))
+    ran = run("predict", model, "--instances", users, "--probability", "--json")
+    assert ran.json["calibration"]["setting"] == ["A", "B"]
+    expected = np.concatenate([np.asarray(found.predict())[:2], found.predict(new["X"])])
+    assert_allclose(ran.json["probabilities"], expected)
+    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, _: [slice(i, i + 1) for i in range(n)])
+    assert_allclose(
+        run("predict", model, "--instances", users, "--probability", "--json").json["probabilities"], expected
+    )
+
+
+def test_probabilities_of_a_model_whose_ids_are_numbers(tables, run, put):
+    pd = pytest.importorskip("pandas")
+    labels = pd.DataFrame(tables.Y, index=range(12), columns=range(8))
+    fitted = TwoStepRidge().fit(pd.DataFrame(tables.X, index=range(12)), labels, tasks=tables.T)
+    path = tables.folder / "numbers.dyad"
+    save(fitted, path)
+    rows = put(tables.folder / "rows.csv", ["0", "1", "new"], ["0", "1", "2"], tables.X[[0, 1, 0]])
+    wanted = tables.folder / "pairs.csv"
+    wanted.write_text("user,item\n1,3\nnew,3\n")
+    ran = run("predict", path, "--instances", rows, "--probability", "--pairs", wanted, "--json")
+    assert ran.code == 0, ran.err
+    found = calibrate(fitted)
+    expected = [found.predict().iloc[1, 3], found.predict(tables.X[:1])[0, 3]]
+    assert_allclose(ran.json["probabilities"]["probability"], expected)
+
+
+def test_probabilities_that_there_are_none_of(tables, new, run):
+    path = tables.folder / "other.dyad"
+    save(TwoStepRidge().fit(tables.X, tables.Y + np.arange(8), tasks=tables.T), path)
+    out = tables.folder / "p.csv"
+    ran = run("predict", path, "--instances", new["users"], "--probability", "-o", out)
+    assert ran.code == 2
+    assert "Probabilities are of labels of two values" in ran.err
+    assert not out.exists()
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("predict", path, "--instances", new["users"], "--probability")
+    assert ran.code == 2
+    assert "keeps statistics only" in ran.err

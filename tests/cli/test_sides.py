@@ -57,12 +57,19 @@ def test_another_name_for_once(named, run):
     assert run("inspect", path, "--json").json["sides"] == ["host", "parasite"]
 
 
-def test_predictions_are_as_they_were(tables, named, run, get, put):
-    path, _ = named
+def test_predictions_have_the_names_that_were_given(tables, named, model, run, get, put):
     out = tables.folder / "predictions.csv"
     new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])
-    run("predict", path, "--instances", new, "--long", "-o", out)
-    assert get(out)[0] == ["instance", "task", "prediction"]
+    cases = [
+        (model, [], ["instance", "task"]),
+        (named[0], [], ["host", "parasite"]),
+        (named[0], ["--sides", "user,prediction"], ["user", "prediction_"]),
+    ]
+    for path, words, headings in cases:
+        run("predict", path, "--instances", new, *words, "--long", "-o", out, "-f")
+        assert get(out)[0] == [*headings, "prediction"]
+        run("predict", path, "--instances", new, *words, "-o", out, "-f")
+        assert get(out)[0] == [headings[0], *tables.items]
 
 
 def test_an_update_keeps_the_names(tables, run, put):

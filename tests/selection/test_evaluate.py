@@ -59,7 +59,7 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table.columns) == ["setting", scorer(scoring).name, "undefined", "new", "method", *BASELINES]
+    assert list(table.columns) == ["setting", scorer(scoring).name, "undefined", "new", "method", "null", *BASELINES]
     assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
@@ -105,7 +105,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         name = "precision_at_3" if isinstance(scoring, Scorer) else getattr(scoring, "__name__", scoring)
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
-        assert list(table.columns) == ["setting", name, "undefined", "new", "method", *BASELINES]
+        assert list(table.columns) == ["setting", name, "undefined", "new", "method", "null", *BASELINES]
         assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", "r2")
@@ -454,3 +454,57 @@ def test_units_of_another_grid_are_no_part_of_a_model():
         with pytest.raises(ModelFileError, match="do not fit together"):
             TwoStepRidgeCV.from_state({**state, "units": wrong}, "model")
     assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_
+
+
+# ---- permuted labels
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@over(every(setting="ABCD", scoring=["r2", "concordance_index"]))
+def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
+    X, Y, T = make_data()
+    Y = Y + np.random.default_rng(5).normal(size=Y.shape)
+    groups = np.arange(9) // 3 if setting in "BD" else None
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting=setting).fit(X, Y, tasks=T, groups=groups)
+    random, expected = np.random.RandomState(0), []
+    for _ in range(4):
+        rows = np.arange(9) if setting == "C" else random.permutation(9)
+        columns = np.arange(7) if setting == "B" else random.permutation(7)
+        labels = Y[np.ix_(rows, columns)]
+        # Groups stay with their instances, and so does the regularisation that was chosen.
+        again = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, labels, tasks=T)
+        expected.append(scorer(scoring)(labels, again.holdout(setting, groups=groups), setting=setting))
+    table = evaluate(search, setting, scoring, n_permutations=4)
+    assert_allclose(table["null"], [np.mean(expected)], rtol=1e-10)
+    assert table["null"][0] == evaluate(search, setting, scoring, n_permutations=4)["null"][0]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_there_is_no_null_where_it_takes_long():
+    X, Y, T = make_data()
+    assert evaluate(TwoStepRidge().fit(X, Y, tasks=T))["null"].notna().all()
+    assert evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=0)["null"].isna().all()
+    assert list(evaluate(KroneckerRidge().fit(X, Y, tasks=T))["null"].isna()) == [False, False, False, True]
+    each = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(X, Y)
+    assert evaluate(each, "AB")["null"].isna().all()
+    holes = make_holes()
+    assert evaluate(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3)["null"].isna().all()
+    assert evaluate(IndependentTaskRidge().fit(X, Y[:, 0]), "A")["null"].notna().all()
+    assert evaluate(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A")["null"].notna().all()
+    with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0, found -1"):
+        evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=-1)
+
+
+def test_a_score_that_permuted_labels_do_not_have():
+    calls = []
+
+    def once(Y, F):
+        calls.append(1)
+        if len(calls) > 1:
+            raise ValueError("no more")
+        return 1.0
+
+    X, Y, T = make_data()
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", once)
+    assert list(table["once"]) == [1.0]
+    assert table["null"].isna().all()

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import datasets, demo, evaluate, inspect, predict, reproduce, screen_recommend, tune, update
+from dyadlearn.cli import (
+    datasets,
+    demo,
+    evaluate,
+    explain,
+    inspect,
+    permute,
+    predict,
+    reproduce,
+    screen_recommend,
+    tune,
+    update,
+)
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -46,8 +58,10 @@ for _command in (
     evaluate.evaluate,
     predict.predict,
     update.update,
+    permute.permute,
     screen_recommend.screen,
     screen_recommend.recommend,
+    explain.explain,
     inspect.inspect,
     inspect.report,
 ):

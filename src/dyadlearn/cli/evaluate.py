@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
+from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import in_words, nothing_learnt
 
@@ -41,6 +43,7 @@ def evaluate(
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
+    permutations: Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")] = 10,
     how: options.Reading,
     sides: Sides = None,
     json: Json = False,
@@ -50,6 +53,7 @@ def evaluate(
 
     The best mean is that of all labels (grand), of the instance, of the task, or an effect of both (additive), held out
     as the model is; a model that has learnt something of the features does better. --json has all of them.
+    The null is the mean score of a few permuted labels, where that is quickly had: see `dyadlearn permute` for a test.
 
     For example:
 
@@ -84,11 +88,11 @@ def evaluate(
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal)
+        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
-        headings = ["setting", "new", "method", *(word for name in names for word in (name, "best mean"))]
+        headings = ["setting", "new", "method", *(word for name in names for word in (name, "null", "best mean"))]
         lines = [
             [
                 row["setting"],
@@ -105,15 +109,22 @@ def evaluate(
         terminal.result({"settings": rows}, make_table(headings, lines, left=3))
 
 
-def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, str]:
-    """Return a score, and the best that simple means reach beside it: their name in a word, that tables stay narrow."""
-    best = best_baseline(row["baselines"][name])
+def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, str, str]:
+    """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow."""
+    best, null = best_baseline(row["baselines"][name]), row["null"][name]
     word = "" if best is None else in_words(best[0], called).removesuffix("s").removesuffix(" mean")
-    return number(row["scores"][name]), "–" if best is None else f"{number(best[1])} {word}"
+    reached = "–" if best is None else f"{number(best[1])} {word}"
+    return number(row["scores"][name]), "–" if math.isnan(null) else number(null), reached
 
 
 def _scored(
-    model: Any, settings: list[Setting], scoring: list[Any], cv: int | None, called: SideNames, terminal: Terminal
+    model: Any,
+    settings: list[Setting],
+    scoring: list[Any],
+    cv: int | None,
+    called: SideNames,
+    terminal: Terminal,
+    permutations: int,
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -127,11 +138,13 @@ def _scored(
     called : SideNames
         What the sides are called.
     terminal : Terminal
+    permutations : int
+        Of the labels, for the null.
 
     Returns
     -------
     list of dict
-        One for each setting, with the scores by their names, and those of the means by theirs.
+        One for each setting, with the scores by their names, those of permuted labels, and those of means by theirs.
     """
     problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
     if any(setting not in known for setting in settings):
@@ -152,6 +165,10 @@ def _scored(
                 "new": called.new_in(setting),
                 "method": found.method,
                 "scores": {name: float(judge(found.predictions)) for name, judge in prepared.items()},
+                "null": {
+                    name: null_mean(problem, setting, found.units, judge, permutations)
+                    for name, judge in prepared.items()
+                },
                 "baselines": means,
                 "undefined": {name: judge.n_undefined for name, judge in prepared.items()},
             }

@@ -6,6 +6,7 @@ A file keeps with a model how its data came to be, so that new data can be made 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,12 @@ class Loaded:
     def names(self) -> SideNames:
         """What the sides are called in tables and sentences."""
         return side_names(self.sides, network=_is_network(self.model))
+
+    def headed(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return columns of a table, among them instance and task, with the names that the sides have."""
+        sides = ("instance", "task")
+        words = dict(zip(sides, self.names.headings(set(columns) - {*sides}), strict=True))
+        return {words.get(name, name): column for name, column in columns.items()}
 
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:

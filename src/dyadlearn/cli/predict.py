@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from dyadlearn import calibrate
 from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._files.tables import read_cells, write_columns, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal
+from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["predict"]
+
+# What makes predictions (a, b) for some instances and tasks, those of training where there are none.
+_Made = Callable[[Any, Table | None, Table | None], np.ndarray]
 
 
 def predict(
@@ -31,8 +37,12 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="A .csv, .tsv, .parquet or .npz; else csv is printed.")
     ] = None,
     long: Annotated[bool, typer.Option("--long", help="Write rows of instance, task, prediction.")] = False,
+    probability: Annotated[
+        bool, typer.Option("--probability", help="Probabilities of the larger of two labels instead of scores.")
+    ] = False,
     instances_smiles: options.InstancesSmiles = None,
     tasks_smiles: options.TasksSmiles = None,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -48,30 +58,44 @@ def predict(
         dyadlearn predict model.dyad --instances new_targets.csv --tasks new_drugs.csv --long -o predictions.csv
 
         dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
+
+        dyadlearn predict model.dyad --instances new_targets.csv --probability -o probabilities.csv
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        found = load_model(model)
+        found = load_model(model).named(sides)
         if instances is None and tasks is None:
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
         X = _side(found, instances, 0, instances_smiles, terminal)
         T = _side(found, tasks, 1, tasks_smiles, terminal)
-        rows, columns, blocks = _in_blocks(found, X, T)
-        sizes = {"instances": len(rows), "tasks": len(columns)}
+        sizes: dict[str, Any] = {}
+        made: _Made = _predictions
+        word = "prediction"
+        if probability:
+            calibration = _calibrated(found, X, T, terminal)
+            sizes, word = {"calibration": calibration.columns()}, "probability"
+
+            def made(model: Any, X: Table | None, T: Table | None) -> np.ndarray:
+                return _grid(calibration.predict(*_by_own_ids(found, X, T)))
+
+        words = "probabilities" if probability else "predictions"
+        rows, columns, blocks = _in_blocks(found, X, T, made)
+        sizes = {"instances": len(rows), "tasks": len(columns), **sizes}
         in_full = output is None and terminal.as_json
         figures: dict[str, Any] = sizes
         if pairs is None and not long:
-            done = f"{len(rows)} × {len(columns)} predictions"
+            done = f"{len(rows)} × {len(columns)} {words}"
             if in_full:
                 values = np.concatenate(list(blocks))
-                figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), "predictions": values}
+                figures = {**sizes, "rows": list(rows.labels), "columns": list(columns.labels), words: values}
             else:
-                write_grid(output, blocks, rows, columns, "instance")
+                write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
-            table = _listed(np.concatenate(list(blocks)), rows, columns, pairs)
-            done = f"{len(table['prediction'])} predictions"
+            table = _listed(np.concatenate(list(blocks)), rows, columns, pairs, word)
+            done = f"{len(table[word])} {words}"
+            table = table if found.sides is None else found.headed(table)
             if in_full:
-                figures = {**sizes, "predictions": table}
+                figures = {**sizes, words: table}
             else:
                 write_columns(output, table)
         if output is None:
@@ -91,24 +115,56 @@ def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, termi
     return new_entities(path, recipe, found.ids[side], terminal, smiles=smiles)
 
 
-def _in_blocks(found: Loaded, X: Table | None, T: Table | None) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
+def _in_blocks(found: Loaded, X: Table | None, T: Table | None, made: _Made) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
     """Return the ids of instances and tasks, and the predictions in blocks of rows, made one after the other."""
     blocks: Iterable[np.ndarray]
     if X is None:
-        values = _predictions(found.model, None, T)
+        values = made(found.model, None, T)
         n_rows, n_tasks, blocks = *values.shape, [values]
     else:
         # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
-        n_rows, n_tasks = X.values.shape[0], _predictions(found.model, X.values[:1], T).shape[1]
-        blocks = (_predictions(found.model, X.values[here], T) for here in row_blocks(n_rows, 8 * n_tasks))
+        n_rows, n_tasks = X.values.shape[0], made(found.model, _rows(X, slice(0, 1)), T).shape[1]
+        blocks = (made(found.model, _rows(X, here), T) for here in row_blocks(n_rows, 8 * n_tasks))
     return _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks), blocks
 
 
-def _predictions(model: Any, X: Any, T: Table | None) -> np.ndarray:
+def _rows(X: Table, here: slice) -> Table:
+    ids = X.row_ids
+    return replace(X, values=X.values[here], row_ids=None if ids is None else replace(ids, labels=ids.labels[here]))
+
+
+def _grid(values: Any) -> np.ndarray:
+    found = to_numpy(values)
+    return found.reshape(found.shape[0], -1)
+
+
+def _by_own_ids(found: Loaded, *sides: Table | None) -> list[Table | None]:
+    """Return both sides with the ids that the model has for entities of training, which may be no texts."""
+    named = list(sides)
+    for place, (side, own, known) in enumerate(zip(sides, found.own_ids, found.ids, strict=True)):
+        if side is not None and side.row_ids is not None and own is not None and known is not None:
+            names = dict(zip(known.labels, own.labels, strict=True))
+            named[place] = replace(side, row_ids=Ids(tuple(names.get(each, each) for each in side.row_ids.labels)))
+    return named
+
+
+def _calibrated(found: Loaded, X: Table | None, T: Table | None, terminal: Terminal) -> Calibration:
+    """Calibrate a model in the settings of what is to be predicted, and tell what its probabilities are worth."""
+    settings = settings_of(found.model, *_by_own_ids(found, X, T))
+    with terminal.working("Calibration"):
+        made = calibrate(found.model, settings)
+    for each in made.settings.values():
+        terminal.note(
+            f"probabilities in setting {each.setting} have a held-out Brier score of {each.brier:.4f}, the base rate "
+            f"one of {each.baseline_brier:.4f}."
+        )
+    return made
+
+
+def _predictions(model: Any, X: Table | None, T: Table | None) -> np.ndarray:
     """Return predictions (a, b) for the rows of X; a side that is None is that of training."""
     if X is not None:
-        values = to_numpy(model.predict(X, tasks=T))
-        return values.reshape(X.shape[0], -1)
+        return _grid(model.predict(X.values, tasks=T))
     if model.grows:
         raise ValueError("An online model keeps no instances: give them by --instances.")
     # The spectrum knows the instances of training, whether the model keeps their features or not.
@@ -122,7 +178,7 @@ def _names(found: Loaded, side: Table | None, place: int, count: int) -> Ids:
     return Ids(tuple(map(str, range(count)))) if ids is None else ids
 
 
-def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None) -> dict[str, list[Any]]:
+def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None, word: str) -> dict[str, list[Any]]:
     """Return predictions as a long table, of all pairs or of those in a file."""
     if pairs is None:
         first, second = (place.ravel() for place in np.indices(values.shape))
@@ -137,5 +193,5 @@ def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None) -> 
     return {
         "instance": [rows.labels[place] for place in first],
         "task": [columns.labels[place] for place in second],
-        "prediction": values[first, second].tolist(),
+        word: values[first, second].tolist(),
     }

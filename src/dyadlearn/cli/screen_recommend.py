@@ -54,7 +54,7 @@ def screen(
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
             found = screened(loaded.model, setting, k=k, label=label, cv=cv)
-        columns = _headed(found.columns(), loaded.names)
+        columns = loaded.headed(found.columns())
         figures = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
         title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
         _tell(columns, figures, title, 2, output, terminal)
@@ -185,13 +185,6 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
 
 def _a(word: str) -> str:
     return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"
-
-
-def _headed(columns: dict[str, list[Any]], names: SideNames) -> dict[str, list[Any]]:
-    """Return columns with the names that the sides have."""
-    sides = ("instance", "task")
-    words = dict(zip(sides, names.headings(set(columns) - {*sides}), strict=True))
-    return {words.get(name, name): column for name, column in columns.items()}
 
 
 def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:

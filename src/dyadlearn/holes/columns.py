@@ -30,6 +30,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     epsilon,
+    itemsize,
     largest,
     namespace,
     positive_solver,
@@ -39,12 +40,13 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._checks import check_memory
 from dyadlearn._rounding import solve_block
 from dyadlearn.holes.operators import inverse_with_border
 from dyadlearn.holes.reduced import check_hidden, reduced
 from dyadlearn.spectrum import Smoother, leverage_error
 
-__all__ = ["complete_columns", "leave_one_out_columns"]
+__all__ = ["complete_columns", "leave_one_out_columns", "weigh_column"]
 
 # Up to this leverage h the difference 1 − h keeps all digits but one.
 _FAR_FROM_ONE = 0.9
@@ -166,6 +168,52 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         return column.join(held_out, take_rows(fitted, column.missing))
 
     return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
+
+
+def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
+    r"""Return how much each label of one column weighs, given what each weighs once the column is completed.
+
+    It is the adjoint of `complete_columns`. In the form of directions a prediction is :math:`\mathbf{v}^\top
+    \mathbf{c}` with the coefficients :math:`\mathbf{c} = f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes
+    no more than one system of them; else unit labels are completed.
+
+    Parameters
+    ----------
+    side : Smoother
+        Of the m instances.
+    asked : array of shape (m,)
+        The weights on completed labels.
+    y : array of shape (m,)
+        NaN where not observed.
+    weights : array of shape (m,), default=None
+        Of the squared loss, positive where a label is observed.
+
+    Returns
+    -------
+    array of shape (m,)
+        Zero where nothing is observed.
+    """
+    xp, observed = namespace(y), ~np.isnan(to_numpy(y))
+    if weights is None and observed.all():
+        return asked
+    rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
+    scale, found = None if weights is None else take_rows(weights, rows)[:, None], None
+    column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
+    if side.spectrum.is_truncated and rows.size:
+        found = _directions(side, column)
+    if found is not None:
+        kept = side.shrinkage > 0
+        along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(kept, side.shrinkage, 1.0)
+        along = found[1](xp.where(kept, along, 0.0)[:, None])
+        own = take_rows(side.spectrum.vectors, rows) @ along
+        own = own if scale is None else scale * own
+    else:
+        check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"Weighing {rows.size} labels of a column")
+        eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
+        units = column.join(eye, zeros((missing.size, rows.size), y) + float("nan"))
+        given = None if weights is None else xp.broadcast_to(weights[:, None], units.shape)
+        own = complete_columns(side, units, given).T @ asked[:, None]
+    return column.join(own, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ from dyadlearn.holes.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["Completion", "centred_labels", "complete", "nothing_observed"]
+__all__ = ["Completion", "centred_labels", "complete", "nothing_observed", "solve_missing"]
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
@@ -139,7 +139,7 @@ def complete(
         form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     if form == "missing":
-        found = _solve_missing(operators, labels, observed, n_missing, rank, start, max_direct, tol, max_iter)
+        found = _solve_missing(operators, labels, observed, rank, start, max_direct, tol, max_iter)
     else:
         found = _solve_observed(operators, labels, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
     if not operators.free_mean:
@@ -186,32 +186,63 @@ def _solve_missing(
     operators: GridOperators,
     Y: Array,
     observed: Array,
-    n_missing: int,
     rank: int | None,
     start: Completion | None,
     max_direct: int,
     tol: float,
     max_iter: int,
 ) -> Completion:
-    missing = ~observed
-    right = _missing_right(operators, _where(observed, Y), missing)
+    right = _missing_right(operators, _where(observed, Y), ~observed)
+    begin = start.solution.values if start is not None and start.form == "missing" else None
+    solution = solve_missing(
+        operators, right, observed, rank=rank, start=begin, max_direct=max_direct, tol=tol, max_iter=max_iter
+    )
+    return Completion(solution.values + _where(observed, Y), "missing", solution)
+
+
+def solve_missing(
+    operators: GridOperators,
+    right: Array,
+    observed: Array,
+    *,
+    rank: int | None = None,
+    start: Array | None = None,
+    max_direct: int = _DIRECT_CELLS,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Solution:
+    r"""Solve :math:`\mathbf{R}_{mm}\,\mathbf{x} = \mathbf{b}` for the cells m that are not observed.
+
+    Parameters
+    ----------
+    operators, rank, max_direct, tol, max_iter : as in `complete`
+    right : array of shape (m, q)
+        Zero where observed.
+    observed : boolean array of shape (m, q)
+    start : array of shape (m, q), default=None
+        Unknowns of a problem nearby.
+
+    Returns
+    -------
+    Solution
+        Its unknowns are zero where observed.
+    """
+    missing, n_missing = ~observed, int(np.count_nonzero(~to_numpy(observed)))
     if n_missing <= (max(max_direct, _CHECKED_CELLS) if operators.floor > 0 else max_direct):
-        values = _solve_directly(operators, right, to_numpy(missing))
-        return Completion(values + _where(observed, Y), "missing", Solution(values, 0, 0.0, True))
+        return Solution(_solve_directly(operators, right, to_numpy(missing)), 0, 0.0, True)
     if operators.floor > 0:
         _check_determined(operators, to_numpy(observed))
     limit = _rank_limit(operators, 1.5)
     if rank is None:
-        rank = choose_rank(operators.remainder, Y.shape, operators.residual_cost, n_missing, tol, limit)
-    solution = conjugate_gradients(
+        rank = choose_rank(operators.remainder, right.shape, operators.residual_cost, n_missing, tol, limit)
+    return conjugate_gradients(
         lambda grid: _where(missing, operators.residual(grid)),
         right,
         precondition=_missing_preconditioner(operators, observed, min(rank, limit)) if rank else None,
-        start=_where(missing, start.solution.values) if start is not None and start.form == "missing" else None,
+        start=None if start is None else _where(missing, start),
         tol=tol,
         max_iter=max_iter,
     )
-    return Completion(solution.values + _where(observed, Y), "missing", solution)
 
 
 def _missing_right(operators: GridOperators, labels: Array, missing: Array) -> Array:

@@ -22,6 +22,7 @@ from dyadlearn._checks import (
 from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, Units, holdout
+from dyadlearn.holdout.intervals import Intervals
 from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels, symmetric_grid
@@ -39,6 +40,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
     working_dtype,
 )
+from dyadlearn.models._intervals import interval_tables
 from dyadlearn.models._model import PairModel, all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
 from dyadlearn.pairing import Independent, Pairing, TwoStep
@@ -100,8 +102,9 @@ class PairwiseRidge(PairModel, stored=False):
     _closed_problem: Problem
     # The parameters that the problem was posed with: others may be set before it is solved again.
     _solved_with: dict[str, Any]
+    _residuals: Intervals | None
 
-    _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with")
+    _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
     _shapes: ClassVar[Mapping[str, str]] = {"_grid.values": "m q", "_weights": "m q", "_completion.labels": "m q"}
 
     @property
@@ -228,7 +231,7 @@ class PairwiseRidge(PairModel, stored=False):
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:
             self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
-        self._solved_with = self.get_params(deep=False)
+        self._solved_with, self._residuals = self.get_params(deep=False), None
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and what was learnt; the problem is posed again when they are read."""
@@ -338,6 +341,61 @@ class PairwiseRidge(PairModel, stored=False):
         held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
         return grid.restore(held_out)
+
+    def predict_interval(
+        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> tuple[Any, Any]:
+        """Tell how far labels may be off, from how far they were off when they were held out alike.
+
+        Intervals for new instances, or new tasks, are jackknife+ intervals of exact leave-one-out; where labels are
+        missing or weighted they come from folds (CV+). If rows (columns) are exchangeable, and the regularisation was
+        not chosen on them, they hold a new label with a probability of at least ``2 * coverage - 1``, and of about
+        `coverage` in practice. Intervals for pairs of known instances and tasks, for pairs that are new on both sides,
+        and in a network, are calibrated by the residuals of that setting, without a guarantee. All of them widen where
+        a row lies far from those of training. Nothing is fitted again, but for folds, which are kept.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        coverage : float, default=0.9
+            The share of labels that intervals are to hold.
+        setting : {"A", "B", "C", "D"} or an alias, default=None
+            What is new. None tells it by ids: those of training are known, others new; rows without ids are new, and
+            with None for `X` or `tasks` those of training are known. Known rows are those of training whatever
+            features come with their ids.
+
+        Returns
+        -------
+        lower, upper : arrays or frames of shape (a, b)
+            As `predict` returns predictions. Infinite where there are too few residuals for such a coverage, and NaN
+            where nothing is predicted. For observed labels of training they lie around the held-out prediction, not
+            around the fitted one, which has seen the label.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn import TwoStepRidge
+        >>> rng = np.random.default_rng(0)
+        >>> X, T = rng.normal(size=(60, 3)), rng.normal(size=(40, 2))
+        >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(60, 40))
+        >>> model = TwoStepRidge().fit(X[:40], Y[:40], tasks=T)
+        >>> lower, upper = model.predict_interval(X[40:])
+        >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
+        True
+        """
+        lower, upper = interval_tables(self, X, tasks, coverage, setting)
+        return lower.restore(lower.values), upper.restore(upper.values)
+
+    def _intervals(self) -> Intervals:
+        """Return what held-out residuals say of other labels, computed once for each setting."""
+        if self._residuals is None:
+
+            def kept(setting: Setting) -> tuple[Array, Units] | None:
+                found = self._kept_holdout(setting)
+                return None if found is None else (found[0], found[2])
+
+            self._residuals = Intervals(self._problem(), kept)
+        return self._residuals
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""

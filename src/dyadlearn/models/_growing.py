@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import clone
@@ -27,6 +27,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.settings import Setting
 
 __all__ = ["LINEAR", "GrowingModel"]
 
@@ -82,6 +83,15 @@ class GrowingModel(PairModel, stored=False):
 
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+
+    def predict_interval(
+        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> NoReturn:
+        """Refuse: intervals are made of the residuals of held-out labels, and this model keeps none."""
+        raise ValueError(
+            f"{type(self).__name__} keeps statistics only, and intervals need the labels: fit TwoStepRidge on rows "
+            "that are at hand, or see by holdout how far off those are."
+        )
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         if X is None:

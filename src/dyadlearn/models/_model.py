@@ -32,6 +32,7 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.settings import Setting
 
 __all__ = ["PairModel", "all_or_nothing"]
 
@@ -136,6 +137,12 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._ids[1] if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
+
+    @abstractmethod
+    def predict_interval(
+        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> tuple[Any, Any]:
+        """Tell how far labels may be off."""
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from dyadlearn._array import Array, copied, dense, is_sparse, namespace, take_block, take_rows
@@ -13,11 +14,14 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import check_kernel, gram
+from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "side_size"]
+
+# What entries of a diagonal may differ by, relative, and be one number: files hold kernels in a few digits.
+_SAME = 1e-6
 
 
 @dataclass(frozen=True)
@@ -113,10 +117,43 @@ class Side(Stored):
 
     def new_rows(self, rows: Array) -> NewRows:
         """Return rows to predict for, features or kernel values, as they multiply the coefficients."""
+        prior = self._prior if self._knows_prior else None
         if not (self._needs_kernel or self.spec.constant):
-            return NewRows(rows, lambda part: part, 0)
+            return NewRows(rows, lambda part: part, 0, prior)
         is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
-        return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients)
+        return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
+
+    @property
+    def _knows_prior(self) -> bool:
+        """Whether the kernel of a new row with itself is known: computed, or the same for all rows."""
+        return not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
+
+    @cached_property
+    def _common_diagonal(self) -> float | None:
+        """The kernel of each row of training with itself where that is one number, as in normalised kernels."""
+        spectrum, xp = self.spectrum, namespace(self.spectrum.values)
+        diagonal = spectrum.diagonal(spectrum.values)
+        if self.kernel_means is not None:
+            diagonal = diagonal + 2.0 * self.kernel_means - xp.mean(self.kernel_means)
+        elif spectrum.constant == "feature":
+            diagonal = diagonal - 1.0
+        low, high = float(xp.min(diagonal)), float(xp.max(diagonal))
+        return (low + high) / 2 if high - low <= _SAME * abs(high) else None
+
+    def _prior(self, rows: Array) -> Array:
+        """Return the kernel of new rows with themselves, of what was decomposed, shape (a,)."""
+        xp = namespace(self.spectrum.values)
+        if not self._needs_kernel:
+            kernel, found = rows, xp.full_like(rows[:, 0], self._common_diagonal)
+        else:
+            rows = rows if self.feature_means is None else dense(rows) - self.feature_means
+            found = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
+            kernel = rows
+        if self.kernel_means is not None:
+            if self._needs_kernel:
+                kernel = gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
+            return found - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
+        return found + 1.0 if self.spec.constant == "feature" else found
 
     @property
     def _needs_kernel(self) -> bool:

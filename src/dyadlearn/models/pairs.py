@@ -32,7 +32,9 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import align_side, check_labels_given, check_names, in_range, unwrap_tasks
+from dyadlearn.models._intervals import interval_grids
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.settings import Setting
 
 __all__ = ["PairRegressor"]
 
@@ -166,6 +168,43 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n,)
         """
+        X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
+        if self.model_._problem().pairing.knows_rows:
+            places = (_places(self.instance_ids_, instance_ids)[rows], _places(self.task_ids_, task_ids)[columns])
+            return self._predict_known(X, T, (rows, columns), places)
+        return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
+
+    def predict_interval(
+        self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> tuple[Array, Array]:
+        """Tell how far the values of some pairs may be off; what is new is told by ids.
+
+        Parameters
+        ----------
+        pairs : as in `predict`
+        coverage, setting : as in `TwoStepRidge.predict_interval`
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,)
+        """
+        X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
+        model = self.model_
+        asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
+        ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
+        training = (Ids(tuple(self.instance_ids_)), Ids(tuple(self.task_ids_)))
+        bounds = interval_grids(model, asked, ids, training, coverage, setting)
+        flat = rows * bounds[0].shape[1] + columns
+        lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
+        return lower, upper
+
+    def _asked(
+        self, pairs: Any
+    ) -> tuple[Array, Array | None, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
+        """Return the distinct instances and tasks of pairs, where those of each pair stand among them, and their ids.
+
+        Without features of the tasks these are those of training.
+        """
         check_is_fitted(self)
         first, second = id_columns(pairs, "pairs")
         rows, instance_ids = distinct(first, "pairs")
@@ -175,14 +214,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         check_names(names, instances.column_ids, "instances")
         X = _looked_up(instances, instance_ids, self.instance_ids_, self.model_._spec(), "instances")
         if tasks is None or self.model_._task_side is None:
-            T, columns = None, self._training_tasks(task_ids)[columns]
-        else:
-            check_names(task_names, tasks.column_ids, "tasks")
-            T = _looked_up(tasks, task_ids, self.task_ids_, self.model_._task_spec(), "tasks")
-        if self.model_._problem().pairing.knows_rows:
-            places = (_places(self.instance_ids_, instance_ids)[rows], _places(self.task_ids_, task_ids)[columns])
-            return self._predict_known(X, T, (rows, columns), places)
-        return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
+            return X, None, (rows, self._training_tasks(task_ids)[columns]), (instance_ids, task_ids)
+        check_names(task_names, tasks.column_ids, "tasks")
+        T = _looked_up(tasks, task_ids, self.task_ids_, self.model_._task_spec(), "tasks")
+        return X, T, (rows, columns), (instance_ids, task_ids)
 
     def _predict_known(
         self, X: Array, T: Array, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
@@ -266,6 +301,16 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             raise ValueError("instances is None: give the features or the kernel of the instances.")
         tasks = None if self.tasks is None else _read_entities(self.tasks, model._task_spec(), "tasks")
         return _read_entities(self.instances, model._spec(), "instances"), tasks
+
+    def _new_row(self, wanted: Hashable, axis: int) -> Array:
+        """Return what a table says of an instance (axis 0) or task that no training pair has, as one row."""
+        table, spec = self._tables(self.model_)[axis], (self.model_._spec, self.model_._task_spec)[axis]()
+        if axis and (table is None or self.model_._task_side is None):
+            self._training_tasks([wanted])  # which refuses it
+        assert table is not None
+        return _looked_up(
+            table, [wanted], (self.instance_ids_, self.task_ids_)[axis], spec, ("instances", "tasks")[axis]
+        )
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:

@@ -40,9 +40,11 @@ from dyadlearn.holes.complete import Completion, complete
 from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
+from dyadlearn.pairing.jackknife import Jackknife
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
+from dyadlearn.pairing.weighing import Asked, weights_of_observed
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 from dyadlearn.vectrick import sandwich
@@ -227,6 +229,52 @@ class Pairing(ABC):
             If something is fitted exactly whatever its labels, so that nothing else predicts it.
         """
 
+    @property
+    def transposed(self) -> Pairing:
+        """The same with tasks for instances, for models that know both."""
+        raise NotImplementedError
+
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances, where they can be had."""
+        return None
+
+    def for_new_rows(self, axes: tuple[np.ndarray, np.ndarray] | None, completed: Array) -> Expansion:
+        """Return what the model of a fold that some instances have left says of new instances.
+
+        Parameters
+        ----------
+        axes : (integer array, integer array) or None
+            The rows and columns that stayed, for a model that takes others apart.
+        completed : array
+            Labels of the fold, completed.
+        """
+        return self.expansion(self.coefficients(completed))
+
+    @abstractmethod
+    def cell_slack(self) -> Array:
+        """Return how much of each label is left over where all others say nothing, shape (m, q) or (m, 1)."""
+
+    @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side, which says how far apart rows are."""
+        return tuple(side.alpha for side in self.smoothers)
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return what `holdout` does for each grid of a stack (n, m, q) of labels, shape (n, m, q).
+
+        What depends on the sides alone is shared by all of them, where the model knows how.
+        """
+        held_out = zeros(tuple(stack.shape), stack)
+        for place in range(stack.shape[0]):
+            held_out[place, ...] = self.holdout(stack[place, ...], setting, members, task_members)
+        return held_out
+
+    def decomposes(self, setting: Setting) -> bool:
+        """Tell whether holding out decomposes a side again for each row that leaves, whatever the labels."""
+        return False
+
     @abstractmethod
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid from one with some cells missing, as exactly as those allow."""
@@ -282,6 +330,23 @@ class Pairing(ABC):
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion: ...
+
+    @abstractmethod
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs in the prediction for one pair, zero where none is observed.
+
+        Parameters
+        ----------
+        row, column : int or NewRows
+            The instance and the task: a position in training, or one new row.
+        Y, weights, tol, max_iter : as in `complete`
+
+        Returns
+        -------
+        array of shape (m, q)
+        """
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
         """Tell whether leave-one-out needs no solving again though labels are missing, at little cost."""
@@ -383,6 +448,10 @@ class Pairing(ABC):
     @abstractmethod
     def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
         """Return the peak of hold-out predictions on a complete grid."""
+
+    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
+        """Return the peak of `holdout_stack` for so many grids like `Y`: what they are, turned twice, and come to."""
+        return float(self.holdout_numbers(Y, setting, largest_group) + 7.0 * n_grids * Y.shape[0] * Y.shape[1])
 
     def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
         """Return the peak of `leave_cells_out`."""
@@ -524,12 +593,7 @@ class Coupled(Pairing):
         uses_residual = working.prefers_residual
         weights = working.remainder if uses_residual else working.shrinkage
         diagonal = working._diagonal(weights)
-        if uses_residual:
-            slack = diagonal
-        elif working.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
-            slack = 1.0 - diagonal
-        else:
-            slack = working._diagonal(working.remainder)
+        slack = working._slack_of(diagonal, uses_residual)
         check_cells(slack, working.floor)
         if rotated is None:
             rotated = columns.rotate(rows.rotate(Y).T).T
@@ -541,6 +605,22 @@ class Coupled(Pairing):
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
         held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
         return working._with_mean(Y, held_out, slack)
+
+    def _slack_of(self, diagonal: Array, is_residual: bool) -> Array:
+        """Return the diagonal of the residual operator (m, q) from its own, or that of the hat."""
+        if is_residual:
+            return diagonal
+        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
+            return 1.0 - diagonal
+        return self._diagonal(self.remainder)
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, a free mean apart, shape (m, q)."""
+        working = self._working()
+        is_residual = working.prefers_residual
+        return working._slack_of(
+            working._diagonal(working.remainder if is_residual else working.shrinkage), is_residual
+        )
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
@@ -555,6 +635,19 @@ class Coupled(Pairing):
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
         return complete(self._working(), Y, weights, start=start, tol=tol, max_iter=max_iter)
+
+    @abstractmethod
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return how much each label of a complete grid weighs in the prediction for one pair, shape (m, q)."""
+
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs, from the weights of completed labels where some are missing."""
+        found = self.closed_weights(row, column)
+        if weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y))):
+            return found
+        return weights_of_observed(self._working(), found, Y, weights, tol, max_iter)
 
     def leave_cells_out(self, Y: Array) -> Array:
         r"""Return a grid in which missing cells S hold what the others predict for them.

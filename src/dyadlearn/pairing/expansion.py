@@ -151,11 +151,14 @@ class NewRows:
         Turns rows into what multiplies the coefficients.
     width : int
         How many numbers it makes of each row; 0 if it takes them as they are.
+    prior : callable or None
+        Returns the kernel of each row with itself, as it was decomposed; None where nobody knows it.
     """
 
     values: Array
     block: Callable[[Array], Array]
     width: int
+    prior: Callable[[Array], Array] | None = None
 
     @property
     def size(self) -> int:
@@ -169,6 +172,12 @@ class NewRows:
     def at(self, here: slice) -> Array:
         """Return the block of some rows."""
         return self.block(self.values if here.stop - here.start == self.size else self.values[here, :])
+
+    def take(self, index: np.ndarray | slice) -> NewRows:
+        """Return some of the rows."""
+        return replace(
+            self, values=self.values[index, :] if isinstance(index, slice) else take_rows(self.values, index)
+        )
 
     def before(self, part: Part | None) -> NewRows:
         """Return the same rows for coefficients into which their side is folded or not."""

@@ -12,14 +12,16 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, namespace
 from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
-from dyadlearn.holes.columns import complete_columns, leave_one_out_columns
+from dyadlearn.holes.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
+from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum
 
@@ -73,6 +75,23 @@ class Independent(Pairing):
         """Return held-out predictions, the same for a new pair and a new instance."""
         return leave_out(self.rows, Y, members)
 
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife:
+        """Return the models of complete labels that each did without some instances."""
+        return SideJackknife(leave_out(self.rows, Y, members), members, self.rows, Y)
+
+    def cell_slack(self) -> Array:
+        """Return the slack of each instance, shape (m, 1)."""
+        return self.rows.slack[:, None]
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q), which stand side by side as more tasks."""
+        (n, m, q), xp = stack.shape, namespace(stack)
+        beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
+        held_out = leave_out(self.rows, beside, members)
+        return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+
     def leave_cells_out(self, Y: Array) -> Array:
         """Return a complete grid, column by column."""
         return complete_columns(self.rows, Y)
@@ -82,6 +101,17 @@ class Independent(Pairing):
     ) -> Completion:
         labels = complete_columns(self.rows, Y, weights)
         return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+
+    def label_weights(
+        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> Array:
+        """Return how much each label weighs, those of other tasks nothing, shape (m, q)."""
+        if not isinstance(column, int):
+            raise ValueError("Independent tasks say nothing of new ones: ask about a task of training.")
+        found, own = namespace(Y).zeros_like(Y), hat_row(self.rows, row)
+        scale = None if weights is None else weights[:, column]
+        found[:, column] = weigh_column(self.rows, own, Y[:, column], scale)
+        return found
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
         """Tell that leaving a row out is a division within every column."""

@@ -280,6 +280,7 @@ def leave_out_beside(
     floor: float,
     squares: Array | None = None,
     residuals: Array | None = None,
+    diagonal: Array | None = None,
 ) -> tuple[Array, Array]:
     r"""Leave rows out as `leave_out_columns` does, and out of other labels under the same filters.
 
@@ -288,6 +289,8 @@ def leave_out_beside(
     spectrum, weights, direct, columns, rotated, members, floor, squares : as in `leave_out_columns`
     residuals : array of shape (m, n c), default=None
         What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`.
+    diagonal : array of shape (m, n c), default=None
+        :math:`(\mathbf{U}\circ\mathbf{U})w`, where other labels wanted it before; not looked at for groups.
 
     Returns
     -------
@@ -305,7 +308,9 @@ def leave_out_beside(
     if members is not None:
         grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
         return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor, residuals)
-    diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
+    is_own = diagonal is None
+    if diagonal is None:
+        diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
     if n > 1:
         held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
     else:
@@ -314,13 +319,20 @@ def leave_out_beside(
     top = xp.reshape(_tops(weights), (n, c))
     settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
     if bool(xp.any(direct > 0)):
-        diagonal -= direct[None, :]
+        diagonal = _less(diagonal, direct[None, :], in_place=is_own)
     if floor:
         tight = to_numpy(xp.min(xp.abs(diagonal), axis=1)) <= floor
         if tight.any():
             raise leverage_error(tight.nonzero()[0], m, "rows")
     held_out /= diagonal
     return held_out, None if residuals is None else residuals / diagonal
+
+
+def _less(values: Array, subtrahend: Array, *, in_place: bool) -> Array:
+    if not in_place:
+        return values - subtrahend
+    values -= subtrahend
+    return values
 
 
 def _tops(weights: Array) -> Array:

@@ -25,11 +25,12 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, ta
 from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
-from dyadlearn.pairing.base import Coupled
+from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
+from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
@@ -69,6 +70,20 @@ class OneNodeSet(Coupled):
         super().check_request(setting, groups, task_groups, cells)
         if not (groups is None and task_groups is None and cells is None):
             raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
+
+    def jackknife(self, Y: Array, members: Members = None) -> None:
+        """Return nothing: a vertex leaves both sides, and what it leaves behind is no change of one row."""
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, half of those of an edge in either direction."""
+        found = super().closed_weights(row, column)  # type: ignore[safe-super]
+        return (found + self.symmetry * found.T) / 2
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q), one after the other."""
+        return Pairing.holdout_stack(self, stack, setting, members, task_members)
 
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int

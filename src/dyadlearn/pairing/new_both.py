@@ -36,7 +36,7 @@ from dyadlearn.pairing.leaving import (
 )
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["new_both", "new_both_numbers"]
+__all__ = ["new_both", "new_both_numbers", "new_both_of_each"]
 
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.
@@ -75,22 +75,49 @@ def new_both(
     -------
     array of shape (n, m, q)
     """
+    given = (spectrum, task_spectrum, Y[None, ...], alphas, members, task_members)
+    return new_both_of_each(*given, shares=shares, free_mean=free_mean)[0, ...]
+
+
+def new_both_of_each(
+    spectrum: Spectrum,
+    task_spectrum: Spectrum,
+    stack: Array,
+    alphas: Sequence[float],
+    members: Members = None,
+    task_members: Members = None,
+    *,
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
+    free_mean: bool = False,
+) -> Array:
+    """Return what `new_both` does for each grid of a stack (p, m, q) of labels, shape (p, n, m, q).
+
+    A side is decomposed as often as for one of them, and the labels of all are rotated together.
+    """
     groups = gather_groups(members, spectrum.n_rows)
     task_groups = gather_groups(task_members, task_spectrum.n_rows)
-    xp, (product, per_task, per_instance) = namespace(Y), shares
+    xp, (product, per_task, per_instance) = namespace(stack), shares
     known = product > 0 and spectrum.values.shape[0] and task_spectrum.values.shape[0]
+    (p, m, q), n = stack.shape, len(alphas)
     if not (known or free_mean):  # nothing to learn in
-        return zeros((len(alphas), *Y.shape), Y)
+        return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
-        given, mirrored = (Y.T, alphas, task_members, members), (product, per_instance, per_task)
-        swapped = new_both(task_spectrum, spectrum, *given, shares=mirrored, free_mean=free_mean)
-        return xp.permute_dims(swapped, (0, 2, 1))
-    offset = float(xp.mean(Y)) if free_mean else 0.0
-    Y = Y - offset if free_mean else Y
-    (m, q), n = Y.shape, len(alphas)
+        given, mirrored = (alphas, task_members, members), (product, per_instance, per_task)
+        turned = xp.permute_dims(stack, (0, 2, 1))
+        swapped = new_both_of_each(task_spectrum, spectrum, turned, *given, shares=mirrored, free_mean=free_mean)
+        return xp.permute_dims(swapped, (0, 1, 3, 2))
+    offsets = xp.mean(stack, axis=(1, 2), keepdims=True) if free_mean else zeros((p, 1, 1), stack)
+    stack = stack - offsets if free_mean else stack
+    Y = stack[0, ...]
     gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
-    rotated, ones = spectrum.rotate(Y), ones_of(spectrum) if free_mean else None
-    held_out = zeros((q, n, m), Y)
+    rotated = [spectrum.rotate(stack[place, ...]) for place in range(p)]
+    below = xp.reshape(stack, (p * m, q))
+    rotated_below = rotated[0] if p == 1 else xp.concat(rotated, axis=0)
+    k = rotated[0].shape[0]
+    del rotated
+    ones = ones_of(spectrum) if free_mean else None
+    held_out = zeros((q, p, n, m), stack)
+    grids = range(p)
     blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
     width = max(192, _BLOCK_NUMBERS // m)
     squares = spectrum.vectors**2
@@ -107,11 +134,14 @@ def new_both(
         where = np.full(q, kept.size)
         where[kept] = np.arange(kept.size)
         vectors = take_rows(xp.concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0), where)
-        predicted = zeros((n, m, group.size), Y)
-        mean = _Mean.start(ones, vectors, kept, Y, group.size, n, keeps_null) if ones is not None else None
+        predicted = zeros((p, n, m, group.size), Y)
+        means = (
+            None if ones is None else [_Mean.start(ones, vectors, kept, Y, group.size, n, keeps_null) for _ in grids]
+        )
         for start in range(0, values.shape[0], width):
             chunk = slice(start, min(start + width, values.shape[0]))
-            columns, turned = Y @ vectors[:, chunk], rotated @ vectors[:, chunk]
+            columns = xp.reshape(below @ vectors[:, chunk], (p, m, -1))
+            turned = xp.reshape(rotated_below @ vectors[:, chunk], (p, k, -1))
             scales = product * values[chunk] + per_task
             ending = cross[chunk, :] / (values[chunk, None] + per_task / product) if known else 0.0 * cross[chunk, :]
             for block in blocks:
@@ -120,23 +150,27 @@ def new_both(
                 weights, direct = column_weights(spectrum, scales, ridges)
                 floor = _floor(spectrum, alphas[block[0]], scales, ridges)
                 constant = None
-                if mean is not None:
-                    constant = ConstantColumns.of(spectrum, mean.ones, scales, ridges, (weights, direct), along)
+                if ones is not None:
+                    constant = ConstantColumns.of(spectrum, ones, scales, ridges, (weights, direct), along)
                 beside = None if constant is None else constant.residuals
-                part, left = leave_out_beside(
-                    spectrum, weights, direct, columns, turned, members, floor, squares, beside
-                )
-                if mean is not None and constant is not None:
-                    mean.add(block, chunk, constant, (columns, part, left), ending, members)
-                part = xp.reshape(xp.reshape(part, (m * len(block), columns.shape[1])) @ ending, (m, len(block), -1))
-                predicted[block[0] : block[-1] + 1, ...] += xp.permute_dims(part, (1, 0, 2))
-        if mean is not None:
-            predicted += mean.finish(alphas, Y, members) + offset
+                diagonal = squares @ weights if members is None else None
+                for grid in grids:
+                    labels = (columns[grid, ...], turned[grid, ...])
+                    part, left = leave_out_beside(
+                        spectrum, weights, direct, *labels, members, floor, residuals=beside, diagonal=diagonal
+                    )
+                    if means is not None and constant is not None:
+                        means[grid].add(block, chunk, constant, (labels[0], part, left), ending, members)
+                    part = xp.reshape(part, (m * len(block), ending.shape[0])) @ ending
+                    part = xp.permute_dims(xp.reshape(part, (m, len(block), -1)), (1, 0, 2))
+                    predicted[grid, block[0] : block[-1] + 1, ...] += part
+        for grid, mean in enumerate(means or ()):
+            predicted[grid, ...] += mean.finish(alphas, stack[grid, ...], members) + offsets[grid, ...]
         for place, task in enumerate(group):
-            held_out[int(task), ...] = predicted[:, :, place]
+            held_out[int(task), ...] = predicted[..., place]
 
-    for_each(leave_out, task_groups, Y, n_operations=4.0 * m * m * q * len(task_groups) * n)
-    return xp.permute_dims(held_out, (1, 2, 0))
+    for_each(leave_out, task_groups, Y, n_operations=4.0 * m * m * q * len(task_groups) * n * p)
+    return xp.permute_dims(held_out, (1, 2, 3, 0))
 
 
 @dataclass(eq=False)
@@ -255,12 +289,15 @@ def _without(
     return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
 
 
-def new_both_numbers(Y: Array, sides: Sequence[SideSize], n_alphas: int, *, free_mean: bool = False) -> float:
-    """Return the peak of `new_both` for some regularisations."""
+def new_both_numbers(
+    Y: Array, sides: Sequence[SideSize], n_alphas: int, *, n_grids: int = 1, free_mean: bool = False
+) -> float:
+    """Return the peak of `new_both` for some regularisations, or of `new_both_of_each` for some grids like `Y`."""
     (m, q), (few, many) = Y.shape, sorted(sides, key=lambda side: side.n_rows)
-    n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas)
+    n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas * n_grids)
     # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
     columns = many.n_rows * max(192, 2**16 // many.n_rows)
-    thread = 7 * few.n_rows**2 + (13 if free_mean else 8) * columns
-    centred = m * q + many.n_rows * many.rank if free_mean else 0
-    return float(m * q * (n_alphas + 1) + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)
+    thread = 7 * few.n_rows**2 + (13 if free_mean else 8) * columns + 2 * (n_grids - 1) * columns
+    centred = n_grids * m * q + many.n_rows * many.rank if free_mean else 0
+    grids = n_grids * m * q * (n_alphas + 1) + (n_grids - 1) * 2 * many.rank * few.n_rows
+    return float(grids + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

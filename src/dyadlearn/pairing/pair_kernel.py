@@ -55,11 +55,13 @@ from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
+from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
-from dyadlearn.pairing.new_both import new_both, new_both_numbers
+from dyadlearn.pairing.new_both import new_both, new_both_numbers, new_both_of_each
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.pairing.weighing import Asked, rotated_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -306,6 +308,33 @@ class PairKernel(PairOperators):
             settle(held_out, _mean_level(labels.Y))
         return held_out
 
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances."""
+        held_out, working = self.holdout(Y, Setting.B, members), self._working()
+        product, per_task, _ = self.shares
+        tasks = self.task_spectrum
+        weights = working._phi * (product * tasks.values + per_task)[None, :]
+        residuals, means, ones = Y - held_out, None, None
+        if self.free_mean:
+            grid, total, _, _ = working._constant
+            means = namespace(Y).sum(grid * residuals, axis=1) / total
+            rows, columns = self._ones
+            ones = weights * rows.inside[:, None] * columns.inside[None, :]
+        model = self.expansion(self.coefficients(Y))
+        given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
+        return PairJackknife(held_out, members, *given)
+
+    @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
+        product, per_task, per_instance = self.shares
+        spectra, ridges = self.grid_spectra, []
+        for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+            value = float(namespace(other.values).sum(other.values)) / other.n_rows
+            scale = product * value + own
+            ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
+        return tuple(ridges)
+
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         if not self.free_mean:
             return held_out
@@ -343,6 +372,23 @@ class PairKernel(PairOperators):
             for each in range(len(alphas)):
                 settle(held_out[each, ...], level)
         return held_out
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack of grids (n, m, q); in setting D a side is decomposed for all of them at once."""
+        if setting is not Setting.D:
+            return super().holdout_stack(stack, setting, members, task_members)
+        self._check_mean()
+        given = (*self.grid_spectra, stack, [self.alpha], members, task_members)
+        held_out = new_both_of_each(*given, shares=self.shares, free_mean=self.free_mean)[:, 0, ...]
+        for place in range(stack.shape[0] if self.free_mean else 0):
+            settle(held_out[place, ...], _mean_level(stack[place, ...]))
+        return held_out
+
+    def decomposes(self, setting: Setting) -> bool:
+        """Tell that what is new on both sides does."""
+        return setting is Setting.D
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
@@ -392,6 +438,19 @@ class PairKernel(PairOperators):
             outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
         flat = xp.reshape(error, (-1,))
         return float(flat @ flat) + outside
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
+        (product, per_task, per_instance), working = self.shares, self._working()
+        (along, own), (task_along, task_own) = map(rotated_row, self.grid_spectra, (row, column))
+        rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
+        rotated += (per_instance * own)[:, None] * task_along[None, :]
+        rotated *= working._phi
+        found = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
+        if self.free_mean:
+            constant = working._constant
+            found += constant.grid * ((1.0 - float(namespace(found).sum(found))) / constant.total)
+        return found
 
     # --- missing or weighted labels -----------------------------------------------------------------
 
@@ -492,6 +551,13 @@ class PairKernel(PairOperators):
         # One small system for each column, some of them at a time.
         gathered = gathered_numbers(m * q, sides, largest_group) + (2**19 if largest_group > 1 else 0)
         return float(sum(side.vectors for side in sides) + formed + gathered)
+
+    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
+        """Return the peak for a stack of grids."""
+        if setting is not Setting.D:
+            return super().holdout_stack_numbers(Y, setting, n_grids, largest_group)
+        stacks = float(3.0 * n_grids * Y.shape[0] * Y.shape[1])
+        return new_both_numbers(Y, self.sizes, 1, n_grids=n_grids, free_mean=self.free_mean) + stacks
 
 
 @dataclass(frozen=True, eq=False)

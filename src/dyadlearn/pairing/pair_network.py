@@ -104,6 +104,10 @@ class PairNetwork(OneNodeSet, PairKernel):
         held_out = self._new_vertices(Y)
         return held_out if setting is Setting.B else self.symmetry * held_out.T
 
+    def decomposes(self, setting: Setting) -> bool:
+        """Tell that every vertex that leaves does, alone or as one of an edge's two."""
+        return setting is not Setting.A
+
     def _diagonal(self, weights: Array) -> Array:
         """Return what an operator does to an edge by itself and by its transpose, shape (n, n)."""
         alone = super()._diagonal(weights)

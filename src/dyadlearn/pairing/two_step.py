@@ -51,9 +51,11 @@ from dyadlearn.holes.operators import SideProduct, between, common_floor, rotate
 from dyadlearn.holes.reduced import predict_others, reduced, without
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
-from dyadlearn.pairing.expansion import Folded, Part, Unfolded
+from dyadlearn.pairing.expansion import Expansion, Folded, Part, Unfolded
+from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.pairing.sweep import Sweep, TwoStepSweep
+from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
@@ -285,6 +287,55 @@ class TwoStep(Coupled):
             half = self.columns.smooth(Y.T).T
         return leave_out(self.rows, half, members) if setting.new_instance else self.rows.smooth(half)
 
+    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
+        """Return the models of complete labels that each did without some instances: regressions on smoothed tasks."""
+        targets = self.columns.smooth(Y.T).T
+        return SideJackknife(leave_out(self.rows, targets, members), members, self.rows, targets)
+
+    def for_new_rows(self, axes: Axes | None, completed: Array) -> Expansion:
+        """Return what the model of a fold says of new instances, from smoothed tasks of those that stayed and left."""
+        if axes is None:
+            return super().for_new_rows(axes, completed)
+        kept, n_rows = axes[0], self.rows.spectrum.n_rows
+        smoothed = self.columns.smooth(completed.T).T
+        left = without(kept, n_rows)
+        order = np.argsort(np.concatenate([kept, left]))
+        both = namespace(completed).concat([smoothed, predict_others(self.rows, kept, smoothed)])
+        spectrum = self.rows.spectrum
+        coefficients = spectrum.lift(self.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
+        return Expansion(coefficients, Folded(spectrum))
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, shape (m, q)."""
+        rows, columns = self._scaled
+        kept = 1.0 if self.vanishing else rows.leverage[:, None]
+        return rows.slack[:, None] + kept * columns.slack[None, :]
+
+    def holdout_stack(
+        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
+        """Return the same for a stack (n, m, q): side by side for the instances, one below the other for the tasks."""
+        if setting is Setting.A and self.vanishing:
+            return super().holdout_stack(stack, setting)
+        (n, m, q), rows, columns, xp = stack.shape, self.rows, self.columns, namespace(stack)
+
+        def side_by_side(turned: Array) -> Array:
+            """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
+            return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
+
+        below = xp.reshape(stack, (n * m, q)).T
+        if setting is Setting.A:
+            smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
+            held_out = rows.smooth_others(smoothed)[1]
+            held_out += rows.leverage[:, None] * others
+            slack = self._slack_of_pairs()
+        else:
+            half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+            half, slack = side_by_side(half), None
+            held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
+        held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+        return held_out if slack is None else held_out / slack
+
     def _new_pairs(self, Y: Array) -> Array:
         rows, columns = self.rows, self.columns
         if self.vanishing:
@@ -292,10 +343,18 @@ class TwoStep(Coupled):
         smoothed, others = (grid.T for grid in columns.smooth_others(Y.T))
         held_out = rows.smooth_others(smoothed)[1]
         held_out += rows.leverage[:, None] * others
-        slack = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
-        check_cells(slack, self.floor)
-        held_out /= slack
+        held_out /= self._slack_of_pairs()
         return held_out
+
+    def _slack_of_pairs(self) -> Array:
+        """Return what setting A divides by, shape (m, q)."""
+        slack = self.cell_slack()
+        check_cells(slack, self.floor)
+        return slack
+
+    def closed_weights(self, row: Asked, column: Asked) -> Array:
+        """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""
+        return hat_row(self.rows, row)[:, None] * hat_row(self.columns, column)[None, :]
 
     # --- missing or weighted labels -----------------------------------------------------------------
 

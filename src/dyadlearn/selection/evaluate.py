@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
+from dyadlearn._checks import check_whole
 from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES
@@ -16,12 +17,13 @@ from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.baselines import baseline_scores
+from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["HeldOut", "evaluate", "model_holdout", "planned_holdout", "scoring_of"]
 
 #: Columns beside the score, which a function must not be called as if its name is to be the heading.
-_OTHERS = ("setting", "undefined", "new", "method", *BASELINES)
+_OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
 
 
 class HeldOut(NamedTuple):
@@ -47,6 +49,7 @@ def evaluate(
     scoring: str | Callable[[Any, Any], float] | None = None,
     *,
     cv: int | None = None,
+    n_permutations: int = 10,
 ) -> Any:
     """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
 
@@ -69,13 +72,20 @@ def evaluate(
         Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
         five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
         was chosen by, with the groups and folds that it was given.
+    n_permutations : int, default=10
+        How many times the labels are permuted for the column ``null``; 0 leaves it empty.
 
     Returns
     -------
     frame with a row for each setting
         ``setting``, and in a column that is called as the metric is, such as ``roc_auc``, the score; ``undefined``
         counts the instances or tasks for which the metric is undefined and that were left out, ``new`` says what was
-        held out and ``method`` how. Scores of means follow: ``grand_mean``, ``instance_means``, ``task_means`` and
+        held out and ``method`` how. ``null`` is the mean score of labels that were permuted against what is new, under
+        the regularisation that the model has: what no signal looks like on this scale, the same each time, but no test
+        (see `permutation_test`). It is NaN where it would take more than a few products: where labels are missing or
+        weighted, where tasks have regularisations of their own, and where a side is decomposed again for all that
+        leaves, as in setting D of Kronecker ridge regression.
+        Scores of means follow: ``grand_mean``, ``instance_means``, ``task_means`` and
         ``additive``, which is an effect of the instance and one of the task; NaN where they have none.
         The frame is of the library the labels came in, else of pandas or polars, whichever is installed; without either
         it is a dict of the same columns, each a list.
@@ -89,11 +99,12 @@ def evaluate(
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
     >>> table = evaluate(model)
     >>> list(table["setting"]), list(table)[1], list(table)[5:]
-    (['A', 'B', 'C', 'D'], 'neg_mean_squared_error', ['grand_mean', 'instance_means', 'task_means', 'additive'])
+    (['A', 'B', 'C', 'D'], 'neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     >>> all(ours > means for ours, means in zip(table["neg_mean_squared_error"], table["additive"], strict=True))
     True
     """
     check_is_fitted(model)
+    check_whole(n_permutations, "n_permutations", 0)
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
     asked = [as_setting(setting) for setting in settings]
@@ -101,12 +112,13 @@ def evaluate(
     if asked and not wanted:
         problem.pairing.check_request(asked[0], None, None, None)  # which says why not
     judge = scorer(scoring_of(model, scoring))
-    scores, means, undefined, methods = [], [], [], []
+    scores, nulls, means, undefined, methods = [], [], [], [], []
     for setting in wanted:
         found = model_holdout(model, setting, cv)
         labels = scored_labels(problem, found.predictions, setting)
         prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
         scores.append(float(prepared(found.predictions)))
+        nulls.append(null_mean(problem, setting, found.units, prepared, n_permutations))
         means.append(baseline_scores(problem, setting, found.units, prepared))
         undefined.append(prepared.n_undefined)
         methods.append(found.method)
@@ -117,6 +129,7 @@ def evaluate(
         "undefined": undefined,
         "new": [setting.description for setting in wanted],
         "method": methods,
+        "null": nulls,
         **{name: [each[name] for each in means] for name in BASELINES},
     }
     kind = frame_library(model._grid.kind)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
-from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
@@ -280,8 +279,7 @@ def bootstrap_interval(
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
     check_whole(n_resamples, "n_resamples")
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"level must be a number between 0 and 1, found {level!r}.")
+    level = check_share(level, "level")
     grid, where = read_labels(Y), as_average(average, setting)
     stack, shape = read_stack(F, grid)
     if shape:

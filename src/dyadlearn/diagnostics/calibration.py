@@ -1,0 +1,482 @@
+"""Probabilities of labels of two values: held-out scores, turned into what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import as_array_of, to_numpy
+from dyadlearn._checks import check_choice
+from dyadlearn._codes import id_columns
+from dyadlearn._tables import Ids, Table, read_table, write_rows
+from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
+from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
+from dyadlearn.diagnostics.reliability import Reliability, reliability
+from dyadlearn.holdout import Units
+from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.labels import distinct_labels
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._inputs import unwrap_tasks
+from dyadlearn.selection.baselines import baseline_scores
+from dyadlearn.selection.evaluate import HeldOut, model_holdout
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Calibration", "SettingCalibration", "calibrate", "settings_of"]
+
+# Into how many parts cells are cut to score a map on those that it was not fitted on.
+_N_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SettingCalibration:
+    """How scores of one setting become probabilities, and how good these are on labels the map was not fitted on.
+
+    Attributes
+    ----------
+    setting : str
+    mapping : Sigmoid or Steps
+        The map, fitted on all held-out scores: a function of an array of scores.
+    scores : array of shape (m, q)
+        Held-out predictions; in setting A, where a label is not observed, those of the model itself.
+    probabilities : array of shape (m, q)
+        Of each label, by a map that was fitted without all that it left with; NaN where there is no label or no
+        prediction. The figures below are of these.
+    brier, log_loss : float
+        Their mean squared error, and their mean logarithmic loss.
+    baselines : dict of str to float
+        The Brier scores of simple means, held out alike: of all labels, ``"grand_mean"``, of the instance, of the task,
+        and of both together; see `dyadlearn.holdout.baselines`.
+    reliability : Reliability
+        What the probabilities said beside what happened, in ten bins.
+    n_cells, n_positive : int
+        How many labels there are, and how many are positive. A pair of a symmetric network counts once in A and D.
+    held_out : str
+        How the scores were made.
+    """
+
+    setting: str
+    mapping: Sigmoid | Steps
+    scores: np.ndarray
+    probabilities: np.ndarray
+    brier: float
+    log_loss: float
+    baselines: dict[str, float]
+    reliability: Reliability
+    n_cells: int
+    n_positive: int
+    held_out: str
+
+    def __repr__(self) -> str:
+        return f"SettingCalibration({self.setting}: Brier {self.brier:.3g}, base rate {self.baseline_brier:.3g})"
+
+    @property
+    def baseline_brier(self) -> float:
+        """The Brier score of the base rate: the share of positives among the labels that are left."""
+        return self.baselines["grand_mean"]
+
+    @property
+    def calibration_error(self) -> float:
+        """The expected calibration error: how far probabilities and shares are apart in the bins, in the mean."""
+        return self.reliability.error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration:
+    """Probabilities of a fitted model, in the settings that `calibrate` was asked for.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    method : {"sigmoid", "isotonic"}
+        The form of the maps.
+    positive : float
+        The label that probabilities are of, the larger of the two.
+    settings : dict of str to SettingCalibration
+        By the letters of the settings, as are `brier` and the others.
+    """
+
+    model: Any
+    method: str
+    positive: float
+    settings: dict[str, SettingCalibration]
+
+    def __getitem__(self, setting: str | Setting) -> SettingCalibration:
+        """Return what was found in one setting."""
+        chosen = as_setting(setting)
+        if chosen.value not in self.settings:
+            known = ", ".join(self.settings)
+            raise ValueError(
+                f"Setting {chosen.in_words} is not calibrated, only {known}: ask for it, as in "
+                f"calibrate(model, {chosen.value!r})."
+            )
+        return self.settings[chosen.value]
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{each.setting} {each.brier:.3g} ({each.baseline_brier:.3g})" for each in self._each)
+        return f"Calibration({self.method}, Brier score and that of the base rate: {scores})"
+
+    @property
+    def _each(self) -> Iterable[SettingCalibration]:
+        return self.settings.values()
+
+    @property
+    def brier(self) -> dict[str, float]:
+        """The Brier score in each setting."""
+        return {each.setting: each.brier for each in self._each}
+
+    @property
+    def baseline_brier(self) -> dict[str, float]:
+        """The Brier score of the base rate in each setting."""
+        return {each.setting: each.baseline_brier for each in self._each}
+
+    @property
+    def log_loss(self) -> dict[str, float]:
+        """The logarithmic loss in each setting."""
+        return {each.setting: each.log_loss for each in self._each}
+
+    @property
+    def calibration_error(self) -> dict[str, float]:
+        """The expected calibration error in each setting."""
+        return {each.setting: each.calibration_error for each in self._each}
+
+    @property
+    def reliability(self) -> dict[str, Reliability]:
+        """What probabilities said beside what happened, in each setting."""
+        return {each.setting: each.reliability for each in self._each}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the figures as named columns with a row for each setting, for a data frame or a file."""
+        names = ("setting", "brier", "baseline_brier", "log_loss", "calibration_error")
+        others = ("n_cells", "n_positive", "held_out")
+        found: dict[str, list[Any]] = {name: [getattr(each, name) for each in self._each] for name in names}
+        for name in ("instance_means", "task_means"):
+            found[f"{name}_brier"] = [each.baselines[name] for each in self._each]
+        return found | {name: [getattr(each, name) for each in self._each] for name in others}
+
+    def frame(self) -> Any:
+        """Return the figures as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(), None)
+
+    def predict(self, X: Any = None, tasks: Any = None) -> Any:
+        """Return the probability that the label of a pair is the positive one.
+
+        Instances and tasks are known where they have an id of training, and new elsewhere, as all rows of an array are;
+        each pair has the map of its setting. A known instance, or task, is the one of training, whatever features
+        come with its id. A pair that has a label is told without it, by its held-out score. An index that merely
+        counts from 0, as a frame has without being told, is no id.
+
+        Parameters
+        ----------
+        X : as in the model's own predict, default=None
+            Instances; None stands for those of training. For a `dyadlearn.PairRegressor`, pairs of ids.
+        tasks : as in the model's own predict, default=None
+            Tasks; None stands for those of training.
+
+        Returns
+        -------
+        array or frame, as the model's own predict returns
+            NaN where nothing is predicted.
+
+        Raises
+        ------
+        ValueError
+            If there are pairs of a setting that is not calibrated.
+        """
+        fitted = labelled_model(self.model)
+        if fitted is not self.model and X is not None:
+            if tasks is not None:
+                raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
+            return self._of_pairs(X)
+        found = fitted._predicted(X, tasks)
+        places = _places(self.model, X, tasks)
+        scores = _grid(found.values).astype(np.float64)
+        rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
+        known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
+        # Those of training may be more than their features: kernels of pairs know them by themselves.
+        if X is not None and known_rows.size:
+            scores[known_rows] = _grid(fitted._predicted(None, tasks).values)[rows[known_rows]]
+        if tasks is not None and known_columns.size:
+            scores[:, known_columns] = _grid(fitted._predicted(X, None).values)[:, columns[known_columns]]
+        if known_rows.size and known_columns.size:
+            both = np.ix_(known_rows, known_columns)
+            scores[both] = self["A"].scores[np.ix_(rows[known_rows], columns[known_columns])]
+        probabilities = self._mapped(scores, rows[:, None] < 0, columns[None, :] < 0)
+        if found.values.ndim == 1:
+            probabilities = probabilities[:, 0]
+        return found.restore(as_array_of(probabilities, found.values, found.values.dtype))
+
+    def _of_pairs(self, pairs: Any) -> Any:
+        """Return the probabilities of pairs of ids, for a model of long tables."""
+        predicted = self.model.predict(pairs)
+        scores = to_numpy(predicted).astype(np.float64)
+        sides = zip(id_columns(pairs, "pairs"), (self.model.instance_ids_, self.model.task_ids_), strict=True)
+        rows, columns = (_among(column, Ids(tuple(ids))) for column, ids in sides)
+        known = (rows >= 0) & (columns >= 0)
+        if known.any():
+            scores[known] = self["A"].scores[rows[known], columns[known]]
+        return as_array_of(self._mapped(scores, rows < 0, columns < 0), predicted, predicted.dtype)
+
+    def _mapped(self, scores: np.ndarray, is_new: np.ndarray, is_new_task: np.ndarray) -> np.ndarray:
+        """Return the probabilities of scores, each by the map of what is new about it."""
+        found = np.empty_like(scores)
+        for setting in Setting:
+            here = (is_new == setting.new_instance) & (is_new_task == setting.new_task)
+            if here.any():
+                found[here] = self[setting].mapping(scores[here])
+        return found
+
+
+def calibrate(
+    model: Any,
+    setting: str | Setting | Iterable[str | Setting] | None = None,
+    *,
+    method: str = "sigmoid",
+    cv: int | None = None,
+) -> Calibration:
+    r"""Turn the scores of a model of labels of two values into probabilities, in each setting by a map of its own.
+
+    A score says which pair is likelier, not how likely it is. Predictions that were held out, as the setting leaves
+    things out, are laid beside their labels, and a map is fitted between the two that never falls: what is predicted
+    higher is at least as likely. A new task has another map than a new pair of known things, as its scores are worth
+    less.
+
+    The figures that come with it are honest in this: each label is judged by a map that was fitted without it and
+    without all that left together with it, cutting rows (B), columns (C), blocks of both (D) or cells (A) into five
+    parts. The larger of the two labels is the positive one. Every label counts the same, whatever weight it has in the
+    model's loss.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With labels of two values.
+    setting : {"A", "B", "C", "D"}, an alias or several of them, default=None
+        What will be new; None is all that can be had of the model and its labels.
+    method : {"sigmoid", "isotonic"}, default="sigmoid"
+        Platt's sigmoid, :math:`p = 1/(1 + e^{-(af+b)})`, whose two numbers ten positive labels or so can tell; or any
+        map that never falls, which wants hundreds of them.
+    cv : int, default=None
+        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ValueError
+        If labels have one value or more than two, if only one of two has predictions, or the model keeps no labels.
+
+    See Also
+    --------
+    dyadlearn.plots.ReliabilityDisplay : what probabilities said beside what happened.
+
+    Notes
+    -----
+    One label of each value is enough for an answer. With so few, Platt's targets hold the sigmoid close to the base
+    rate, and the figures are those of chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, calibrate
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    >>> chances = 1 / (1 + np.exp(-2 * X @ rng.normal(size=(3, 2)) @ T.T))
+    >>> Y = (rng.random((40, 30)) < chances).astype(float)
+    >>> found = calibrate(TwoStepRidge().fit(X[5:], Y[5:], tasks=T), "B")
+    >>> found
+    Calibration(sigmoid, Brier score and that of the base rate: B 0.154 (0.25))
+    >>> bool(np.abs(found.predict(X[:5]) - chances[:5]).mean() < 0.1)
+    True
+    """
+    check_choice(method, "method", tuple(MAPS))
+    fitted = labelled_model(model)
+    values = distinct_labels(_labels(fitted))
+    if len(values) != 2:
+        shown = ", ".join(f"{value:g}" for value in values[:3]) + (", …" if len(values) > 3 else "")
+        found = f"all of them are {shown}" if len(values) == 1 else f"these have {len(values)} ({shown})"
+        hint = "give some of another value" if len(values) == 1 else "ask for intervals, or make two classes of them"
+        raise ValueError(f"Probabilities are of labels of two values, and {found}: {hint}.")
+    given = [setting] if isinstance(setting, str) else setting
+    asked = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
+    if not asked:
+        raise ValueError("setting is empty: name one of A, B, C and D, or leave it out for all.")
+    calibrated, refused = {}, []
+    for each in asked:
+        try:
+            calibrated[each.value] = _calibrated(fitted, each, values, method, cv)
+        except ValueError as error:
+            if given is not None:
+                raise
+            refused.append(error)
+    if not calibrated:
+        raise refused[0]
+    return Calibration(model, method, float(values[1]), calibrated)
+
+
+def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
+    """Return the settings of the pairs that `Calibration.predict` would be asked about: what is known, and what new.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X, tasks : as in `Calibration.predict`
+    """
+    places = _places(model, X, tasks)
+    new = [{False} if at is None else set((at < 0).tolist() or [True]) for at in places]
+    return [each for each in Setting if each.new_instance in new[0] and each.new_task in new[1]]
+
+
+# --- what is known -------------------------------------------------------------------------------
+
+
+def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
+    """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
+    known = labels_of(model)
+    sides = ((X, "X", known.row_ids), (unwrap_tasks(tasks), "tasks", known.column_ids))
+    return [None if given is None else _placed(read_table(given, name), ids) for given, name, ids in sides]
+
+
+def _placed(given: Table, known: Ids | None) -> np.ndarray:
+    own = given.row_ids
+    if own is None:
+        return np.full(np.shape(given.values)[0], -1)
+    # A frame counts its rows by itself, and these numbers are nobody's ids.
+    if known is None or (given.kind is not None and own.labels == tuple(range(len(own)))):
+        return np.full(len(own), -1)
+    return _among(own.labels, known)
+
+
+def _among(wanted: Any, known: Ids) -> np.ndarray:
+    place = {label: position for position, label in enumerate(known.labels)}
+    return np.array([place.get(label, -1) for label in wanted], dtype=np.intp)
+
+
+def _grid(values: Any) -> np.ndarray:
+    """Return predictions as an array of two dimensions, those of a single task too."""
+    found = to_numpy(values)
+    return np.array(found.reshape(found.shape[0], -1))
+
+
+def _labels(fitted: PairwiseRidge) -> np.ndarray:
+    """Return the labels (m, q); which of two nodes wins is no question of a node with itself, whose label is 0."""
+    problem = fitted._problem()
+    labels = to_numpy(problem.Y)
+    return labels if problem.pairing.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
+
+
+# --- one setting ---------------------------------------------------------------------------------
+
+
+def _calibrated(
+    fitted: PairwiseRidge, setting: Setting, values: np.ndarray, method: str, cv: int | None
+) -> SettingCalibration:
+    """Fit the map of a setting, and judge it on cells that it was not fitted on."""
+    from sklearn.metrics import log_loss
+
+    problem = fitted._problem()
+    problem.pairing.check_request(setting, None, None, None)
+    found = model_holdout(fitted, setting, cv)
+    scores = to_numpy(found.predictions).astype(np.float64)
+    scored_labels(problem, found.predictions, setting, stacklevel=3)  # which says what is not predicted
+    labels = _labels(fitted)
+    positive = labels == values[1]
+    used = ~(np.isnan(labels) | np.isnan(scores))
+    if problem.pairing.symmetry > 0 and setting in (Setting.A, Setting.D):
+        used &= np.triu(np.ones(used.shape, dtype=bool))  # both directions are one number
+    n_positive, n_cells = (int(np.count_nonzero(each)) for each in (positive & used, used))
+    if n_positive in (0, n_cells):
+        raise ValueError(
+            f"In setting {setting.value} all labels that have a held-out prediction are {values[int(n_positive > 0)]:g}"
+            ": give more labels of the other value."
+        )
+    fit = MAPS[method]
+    mapping = fit(scores[used], positive[used])
+    probabilities = np.full(scores.shape, np.nan)
+    for inside, outside in _parts(found, setting, scores.shape, is_network(fitted)):
+        here = used & inside
+        if here.any() and (learnt := used & outside).any():
+            probabilities[here] = fit(scores[learnt], positive[learnt])(scores[here])
+    judged = used & ~np.isnan(probabilities)
+    if not judged.any():
+        raise ValueError(f"In setting {setting.value} all labels leave together, and none is left to judge a map by.")
+    p, y = probabilities[judged], positive[judged]
+    rows, columns = np.nonzero(judged)
+    bins = reliability(p, y, rows, columns if is_network(fitted) else columns + scores.shape[0])
+    low, high = values
+
+    def minus_brier(F: Any) -> float:
+        share = np.clip((to_numpy(F)[judged] - low) / (high - low), 0.0, 1.0)
+        return -float(np.mean((share - y) ** 2))
+
+    # Labels count the same, so means that are weighted as the loss is would be other base rates.
+    means = baseline_scores(replace(problem, weights=None), setting, found.units, minus_brier)
+    if setting is Setting.A:
+        # What is not observed was never seen: the model itself predicts it.
+        missing = np.isnan(to_numpy(problem.Y))
+        scores[missing] = to_numpy(fitted._closed_problem.Y)[missing]
+    return SettingCalibration(
+        setting=setting.value,
+        mapping=mapping,
+        scores=scores,
+        probabilities=probabilities,
+        brier=float(np.mean((p - y) ** 2)),
+        log_loss=float(log_loss(y, p, labels=[False, True])),
+        baselines={name: -score for name, score in means.items()},
+        reliability=bins,
+        n_cells=n_cells,
+        n_positive=n_positive,
+        held_out=found.method,
+    )
+
+
+def _parts(
+    found: HeldOut, setting: Setting, shape: tuple[int, ...], network: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield masks of cells to judge a map by, and of those to fit it on, which have nothing in common with them."""
+    units: Units = found.units
+    if setting is Setting.A:
+        cells = np.arange(shape[0] * shape[1]).reshape(shape) if units.cells is None else units.cells
+        if network and units.cells is None:
+            cells = np.minimum(cells, cells.T)  # both directions leave together
+        parts = _cut(cells)
+        for part in range(int(parts.max()) + 1):
+            yield parts == part, parts != part
+        return
+    rows, columns = (
+        _cut(np.arange(size) if given is None else given)
+        for given, size in zip((units.instances, units.tasks), shape, strict=True)
+    )
+    if network:  # nodes leave on both sides
+        rows = columns = columns if units.instances is None and units.tasks is not None else rows
+    firsts = range(int(rows.max()) + 1) if setting.new_instance else [-1]
+    seconds = range(int(columns.max()) + 1) if setting.new_task else [-1]
+    for first in firsts:
+        for second in seconds:
+            inside = _outer(rows == first if first >= 0 else None, columns == second if second >= 0 else None, shape)
+            left = {first, second} if network else None
+            away = [~np.isin(side, list(left or {own})) for side, own in ((rows, first), (columns, second))]
+            yield inside, _outer(away[0], away[1], shape)
+
+
+def _outer(rows: np.ndarray | None, columns: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the cells of some rows and some columns; None is all of them."""
+    found = np.ones(shape, dtype=bool)
+    if rows is not None:
+        found &= rows[:, None]
+    if columns is not None:
+        found &= columns
+    return found
+
+
+def _cut(units: np.ndarray) -> np.ndarray:
+    """Return the number of the part of each thing; what leaves together stays together."""
+    codes = np.unique(units, return_inverse=True)[1].reshape(units.shape)
+    n_units = int(codes.max()) + 1
+    parts = np.empty(n_units, dtype=np.intp)
+    # In no order that the data may have, and always the same.
+    parts[np.random.default_rng(0).permutation(n_units)] = np.arange(n_units) % min(_N_FOLDS, n_units)
+    return parts[codes]

@@ -1,0 +1,395 @@
+"""Where a prediction comes from: how much of it each training label has brought."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
+from dyadlearn._checks import check_choice, check_count, check_memory
+from dyadlearn._tables import Ids, Table, write_rows
+from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.sides import SideNames, side_names
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._inputs import Tasks
+from dyadlearn.pairing.weighing import Asked
+from dyadlearn.settings import Setting
+
+__all__ = ["Contribution", "Contributions", "Explanation", "explain", "explained"]
+
+_CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
+# Weights and what they are made of, contributions, and masks and orders to list the largest.
+_GRIDS = 8.0
+_REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
+
+
+class Contribution(NamedTuple):
+    """What a training pair, or all labels of an instance or task, bring to a prediction.
+
+    Attributes
+    ----------
+    id : id or position
+        Of a pair both, as a tuple.
+    weight : float
+        By how much the prediction grows when the label grows by one; the sum of that over all labels.
+    label : float
+        The label; the mean of all labels.
+    contribution : float
+        The sum of each weight times its label.
+    """
+
+    id: Any
+    weight: float
+    label: float
+    contribution: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions:
+    """The largest contributions to a prediction, and what all others bring together.
+
+    Attributes
+    ----------
+    ids : tuple of length k
+        Ids, or positions where the labels have none; of pairs, tuples of both.
+    weights, labels, contributions : arrays of shape (k,)
+        As in `Contribution`, the largest contributions, of either sign, first.
+    rest, rest_weight : float
+        Contribution and weight of all that is not listed, so that the contributions and the rest are the prediction.
+    n_rest : int
+        How many are not listed.
+    """
+
+    ids: tuple[Any, ...]
+    weights: np.ndarray
+    labels: np.ndarray
+    contributions: np.ndarray
+    rest: float
+    rest_weight: float
+    n_rest: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Contribution]:
+        figures = (self.weights.tolist(), self.labels.tolist(), self.contributions.tolist())
+        return map(Contribution, self.ids, *figures)
+
+    def __getitem__(self, place: int) -> Contribution:
+        return list(self)[place]
+
+    def __repr__(self) -> str:
+        first = ", ".join(f"{each.id!r} ({each.contribution:.3g})" for each in list(self)[:3])
+        more = ", …" if len(self) > 3 else ""
+        return f"Contributions({first}{more}; the rest of {self.n_rest}: {self.rest:.3g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Where one prediction comes from, as `explain` found it.
+
+    Attributes
+    ----------
+    prediction : float
+        The sum of all contributions, which is what the model predicts.
+    instance, task : id or position
+        What was asked about; of one that is new the id that it came with, or None.
+    label : float
+        The label of the pair, if it is a training pair that has one, else NaN. It is then among the contributions.
+    setting : str
+        What is new: nothing (A), the instance (B), the task (C), or both (D).
+    instances, tasks, pairs : Contributions
+        The same contributions, gathered by training instance, by training task, and one by one. In a network an edge
+        is one pair, and each of its nodes has half of it.
+    weights : array of shape (m, q)
+        The weight of every training label, zero where none is observed.
+    names : SideNames
+        What the sides are called.
+    note : str
+        What else there is to know, or nothing.
+    """
+
+    prediction: float
+    instance: Hashable
+    task: Hashable
+    label: float
+    setting: str
+    instances: Contributions
+    tasks: Contributions
+    pairs: Contributions
+    weights: np.ndarray
+    names: SideNames = field(default_factory=SideNames)
+    note: str = ""
+
+    def __repr__(self) -> str:
+        first = f", most of all from {self.pairs.ids[0]!r}" if len(self.pairs) else ""
+        return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
+
+    @property
+    def is_network(self) -> bool:
+        """Whether both sides are the same nodes, which then are listed once."""
+        return self.names.instance == self.names.task
+
+    @property
+    def subject(self) -> str:
+        """What was asked about, in words."""
+        words = []
+        for name, label, is_new in zip(self.names, (self.instance, self.task), self.is_new, strict=True):
+            shown = "" if label is None else f" {label!r}"
+            words.append(f"{'a new ' if is_new else ''}{name}{shown}")
+        return " and ".join(words)
+
+    @property
+    def is_new(self) -> tuple[bool, bool]:
+        """Whether the instance and the task are new."""
+        setting = Setting(self.setting)
+        return setting.new_instance, setting.new_task
+
+    def by(self, by: str) -> Contributions:
+        """Return the contributions of pairs, of instances or of tasks.
+
+        Parameters
+        ----------
+        by : {"pair", "instance", "task"}
+        """
+        found = {"pair": self.pairs, "instance": self.instances, "task": self.tasks}
+        return found[check_choice(by, "by", tuple(found))]
+
+    def columns(self, by: str = "pair") -> dict[str, list[Any]]:
+        """Return the listed contributions as named columns, for a data frame or a file.
+
+        Parameters
+        ----------
+        by : {"pair", "instance", "task"}, default="pair"
+            What they are gathered by. Of more labels than one, ``mean_label`` is their mean.
+        """
+        found = self.by(by)
+        if by == "pair":
+            other = f"other {self.names.task}" if self.is_network else self.names.task
+            heads = {name: [pair[side] for pair in found.ids] for side, name in enumerate((self.names.instance, other))}
+        else:
+            heads = {getattr(self.names, by): list(found.ids)}
+        label = "label" if by == "pair" else "mean_label"
+        figures = {"weight": found.weights, label: found.labels, "contribution": found.contributions}
+        return {**heads, **{name: values.tolist() for name, values in figures.items()}}
+
+    def frame(self, by: str = "pair") -> Any:
+        """Return `columns` as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(by), None)
+
+
+def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any = None) -> Explanation:
+    r"""Tell which training labels one prediction comes from.
+
+    Every model here is linear in its labels, so that a prediction is
+
+    .. math:: f = \sum_{ij} w_{ij} Y_{ij},
+
+    where the weight :math:`w_{ij}` is exactly by how much the prediction would grow if that label were one larger and
+    the model fitted again with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are gathered by
+    training instance, by training task and by pair; each of the three sums to the prediction. They say what the model
+    has made of the labels, not what causes them.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    instance, task : id, or what describes a new one
+        One of training by its id, or by its position where the labels have no ids; or features, or kernel values with
+        training, of a new one: an array of one row, or a frame of one row, whose id is kept.
+    top : int, default=10
+        How many contributions to list of each kind.
+    sides : (str, str), default=None
+        What an instance and a task are called, such as ``("host", "parasite")``.
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    ValueError
+        If the model keeps no labels, or predicts nothing for the pair.
+
+    See Also
+    --------
+    screen : the labels that are contradicted most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, explain
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(30, 3)), rng.normal(size=(20, 2))
+    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(30, 20))
+    >>> model = TwoStepRidge().fit(X, Y, tasks=T)
+    >>> found = explain(model, 4, [[0.5, -1.0]], top=3)
+    >>> found
+    Explanation(2.916 for instance 4 and a new task, most of all from (4, 7))
+    >>> bool(np.isclose(found.prediction, model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]))
+    True
+    """
+    check_count(top, "top")
+    fitted, labels = labelled_model(model, _REMEDY), labels_of(model, _REMEDY)
+    names = side_names(sides, network=is_network(fitted))
+    row, instance_id = _asked(model, fitted, labels, instance, 0)
+    column, task_id = _asked(model, fitted, labels, task, 1)
+    return _explained(fitted, labels, (row, column), (instance_id, task_id), top, names)
+
+
+def explained(
+    fitted: PairwiseRidge, labels: Table, i: int, j: int, top: int = 10, names: SideNames | None = None
+) -> Explanation:
+    """Explain the prediction for a pair of training, by its positions.
+
+    Parameters
+    ----------
+    fitted : PairwiseRidge
+        See `dyadlearn.diagnostics.fitted.labelled_model`.
+    labels : Table
+        See `dyadlearn.diagnostics.fitted.labels_of`.
+    i, j : int
+    top : int, default=10
+    names : SideNames, default=None
+    """
+    names = side_names(network=is_network(fitted)) if names is None else names
+    known = (_id_at(labels.row_ids, i), _id_at(labels.column_ids, j))
+    return _explained(fitted, labels, (i, j), known, top, names)
+
+
+def _explained(
+    fitted: PairwiseRidge,
+    labels: Table,
+    asked: tuple[Asked, Asked],
+    ids: tuple[Hashable, Hashable],
+    top: int,
+    names: SideNames,
+) -> Explanation:
+    problem, Y = fitted._problem(), labels.values
+    pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
+    if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():
+        raise ValueError(
+            f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label to take a constant from: use "
+            "fit_intercept=False, or a model that knows tasks."
+        )
+    need = _GRIDS * Y.size
+    if not problem.is_complete:
+        weighted, share = problem.weights is not None, float(np.mean(observed))
+        need += pairing.completion_numbers(Y.shape, pairing.sizes, share, weighted)
+    check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
+    tol, max_iter = problem.tol, problem.max_iter
+    weights = to_numpy(pairing.label_weights(*asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
+    parts = np.where(observed, Y, 0.0) * weights
+    prediction = float(parts.sum(dtype=np.float64))
+    if not np.isfinite(prediction):
+        raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
+    rows = _gathered(labels.row_ids, 1, weights, Y, parts, observed, top)
+    columns = _gathered(labels.column_ids, 0, weights, Y, parts, observed, top)
+    of_pairs = _of_pairs(labels, weights, parts, observed, top, once=is_network(fitted))
+    setting = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}[known[0], known[1]]
+    label = float(Y[asked]) if setting == "A" else float("nan")
+    note = _CHOSEN if fitted.searches else ""
+    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
+
+
+def _gathered(
+    ids: Ids | None, axis: int, weights: np.ndarray, Y: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int
+) -> Contributions:
+    """Return the largest contributions of all labels along an axis together."""
+    counts = observed.sum(axis=axis)
+    sums = (grid.sum(axis=axis, dtype=np.float64) for grid in (weights, np.where(observed, Y, 0.0), parts))
+    weight, total, part = sums
+    places, figures = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, top)
+    return Contributions(ids_at(ids, places), *figures)
+
+
+def _of_pairs(
+    labels: Table, weights: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int, *, once: bool
+) -> Contributions:
+    """Return the largest contributions of single labels, each edge of a network `once`."""
+    Y, listed = labels.values, observed
+    if once:
+        both = np.where(np.eye(len(Y), dtype=bool), 1.0, 2.0)
+        weights, parts, listed = weights * both, parts * both, np.triu(observed)
+    flat, figures = _largest(weights.ravel(), Y.ravel(), parts.ravel(), listed.ravel(), top)
+    rows, columns = np.divmod(flat, Y.shape[1])
+    found = zip(ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns), strict=True)
+    return Contributions(tuple(found), *figures)
+
+
+def _largest(
+    weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, top: int
+) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return where the largest of n contributions are, and all figures of `Contributions`."""
+    among = np.flatnonzero(listed)
+    size = np.abs(parts[among])
+    if top < among.size:
+        chosen = np.argpartition(-size, top - 1)[:top]
+        among, size = among[chosen], size[chosen]
+    places = among[np.lexsort((among, -size))]
+    others = listed.copy()
+    others[places] = False
+    rest, rest_weight = (float(values[others].sum(dtype=np.float64)) for values in (parts, weights))
+    figures = (weights[places], labels[places], parts[places], rest, rest_weight, int(others.sum()))
+    return places, figures
+
+
+def _asked(model: Any, fitted: PairwiseRidge, labels: Table, given: Any, axis: int) -> tuple[Asked, Hashable]:
+    """Return an instance (axis 0) or a task as the model of pairs knows it, and its id."""
+    name, ids = ("instance", "task")[axis], (labels.row_ids, labels.column_ids)[axis]
+    label: Hashable = None
+    if not _is_described(given):
+        # A model of long tables knows the features of more than it was fitted on.
+        if fitted is model or ids is None or not ids.lacking([given]):
+            place = _place(given, ids, labels.values.shape[axis], name)
+            return place, _id_at(ids, place)
+        label, given = given, model._new_row(given, axis)
+    read = (fitted._instance_rows, fitted._task_rows)[axis]
+    table, rows = read(_one_row(given))
+    assert table is not None
+    assert rows is not None
+    if rows.size != 1:
+        raise ValueError(f"One prediction is explained at a time: {name} must be one row, found {rows.size}.")
+    return rows, label if table.row_ids is None else table.row_ids.labels[0]
+
+
+def _id_at(ids: Ids | None, place: int) -> Hashable:
+    return ids_at(ids, np.array([place]))[0]
+
+
+def _is_described(given: Any) -> bool:
+    """Tell whether numbers are given, and no id."""
+    return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()
+
+
+def _one_row(given: Any) -> Any:
+    """Return numbers as a matrix or frame of one row, where they came as a vector or series."""
+    if isinstance(given, list):
+        try:
+            given = np.asarray(given)
+        except ValueError:
+            raise ValueError("A new instance or task is one row of numbers, found rows of several lengths.") from None
+    if getattr(given, "ndim", 2) != 1:
+        return given
+    if hasattr(given, "to_frame") and hasattr(given, "index"):  # a row of a frame of pandas
+        return given.to_frame().T
+    values = given.to_numpy() if hasattr(given, "to_numpy") else given
+    return namespace(values).reshape(values, (1, -1))
+
+
+def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
+    """Return the position of an id, or check that of one who has none."""
+    if ids is not None:
+        try:
+            return int(ids.positions([given], f"the {name}s")[0])
+        except TypeError:
+            raise TypeError(f"{name} must be an id or a row of numbers, found {type(given).__name__}.") from None
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise TypeError(
+            f"The labels have no ids for {name}s: {name} must be a position or a row of numbers, found {given!r}."
+        )
+    if not 0 <= given < count:
+        raise ValueError(f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {given}.")
+    return int(given)

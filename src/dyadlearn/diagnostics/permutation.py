@@ -1,0 +1,292 @@
+"""Whether there is any signal: the score of a model beside its scores on labels that were permuted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from dyadlearn._array import Array, epsilon
+from dyadlearn._checks import check_choice, check_count
+from dyadlearn._progress import Progress
+from dyadlearn._tables import write_rows
+from dyadlearn.diagnostics.fitted import labelled_model
+from dyadlearn.holdout import Problem, plan
+from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.scorers import Scorer
+from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.again import search_again
+from dyadlearn.selection.evaluate import model_holdout, scoring_of
+from dyadlearn.selection.permuting import Permutation, drawn, per_stack, permuted_scores, stacks, what_is_new
+from dyadlearn.selection.search import Search
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["PermutationTest", "permutation_test"]
+
+_CHOICES = ("instances", "tasks", "both")
+_REMEDY = "fit TwoStepRidge on the labels to permute them"
+
+# Scores that are equal but for rounding differ by some digits at the end, more of them where kernels are singular.
+_TIED = 0.6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PermutationTest:
+    """The score of a model beside those on permuted labels, as `permutation_test` found them.
+
+    Attributes
+    ----------
+    score : float
+        Of the labels as they are.
+    null : array of shape (n_permutations,)
+        Of permuted labels.
+    p_value : float
+        How often permuted labels do as well, the labels themselves counted in.
+    setting : str
+        What was left out for each prediction.
+    permuted : {"instances", "tasks", "both", "vertices"}
+        What the labels were permuted against.
+    scoring : str
+        The name of the score, of which greater is better.
+    method : str
+        How the predictions were made, and whether a search was repeated.
+    """
+
+    score: float
+    null: np.ndarray
+    p_value: float
+    setting: str
+    permuted: str
+    scoring: str
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.null)
+
+    def __repr__(self) -> str:
+        return (
+            f"PermutationTest({self.scoring} {self.score:.4g} in setting {self.setting}, {self.null.mean():.4g} for "
+            f"{len(self)} permutations of {self.permuted}, p = {self.p_value:.3g})"
+        )
+
+    @property
+    def null_mean(self) -> float:
+        """Mean of the null."""
+        return float(self.null.mean())
+
+    @property
+    def null_deviation(self) -> float:
+        """Standard deviation of the null."""
+        return float(self.null.std())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the test as named columns of one row, for a data frame or a file."""
+        return {
+            "setting": [self.setting],
+            "permuted": [self.permuted],
+            "scoring": [self.scoring],
+            "score": [self.score],
+            "null_mean": [self.null_mean],
+            "null_deviation": [self.null_deviation],
+            "n_permutations": [len(self)],
+            "p_value": [self.p_value],
+        }
+
+    def frame(self) -> Any:
+        """Return the test as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(), None)
+
+
+def permutation_test(
+    model: Any,
+    setting: str | Setting,
+    *,
+    permute: str | None = None,
+    n_permutations: int = 999,
+    scoring: str | Callable[[Any, Any], float] | None = None,
+    random_state: Any = None,
+    progress: bool | None = None,
+) -> PermutationTest:
+    r"""Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
+
+    The labels are permuted against the instances, the tasks or both, which makes whatever features tell of them a
+    matter of chance and leaves all else as it is: how many positives a task has, how labels of two tasks go together.
+    With the score s of the labels and :math:`s_1 \dots s_n` of n permutations,
+
+    .. math:: p = \frac{1 + \#\{i : s_i \ge s\}}{1 + n} .
+
+    Under the hypothesis that the permuted side does not matter, p is at most any :math:`\alpha` with a probability of
+    at most :math:`\alpha`. Scores that are equal but for rounding count as :math:`\ge`.
+
+    **A model that chose its regularisation chooses it again for every permutation**, and whatever else it chose: the
+    kernel parameters and the shares of a kernel. Its best score is the best of many, and so is each one that it is
+    compared with. A model with a fixed regularisation is scored at that, by the spectra that it has: if you took it
+    from a search on the same labels, give the search instead, for such a p is too small.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        That keeps its labels. What leaves together in a search stays with its instances and tasks. Missing labels and
+        weights travel with the labels.
+    setting : {"A", "B", "C", "D"} or an alias
+        What is left out for each prediction. In a setting other than its own, a search chooses in its own, and what it
+        has chosen is scored in this one.
+    permute : {"instances", "tasks", "both"} or None, default=None
+        None is what is new: instances in B, tasks in C, and both in A and D, as far as the model knows of tasks. The
+        vertices of a network are permuted on both sides alike, whatever the setting.
+    n_permutations : int, default=999
+        The smallest p is 1 / (n_permutations + 1).
+    scoring : str or callable, default=None
+        As in `dyadlearn.evaluate`: None is the score that the model was chosen by, else what suits its labels.
+    random_state : int, RandomState or None, default=None
+        Seed of the permutations.
+    progress : bool, default=None
+        Whether to show a progress bar; None shows one on a terminal.
+
+    Returns
+    -------
+    PermutationTest
+
+    See Also
+    --------
+    evaluate : scores in several settings, with the mean of a few permutations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, permutation_test
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 3)), rng.normal(size=(15, 2))
+    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(20, 15))
+    >>> model = TwoStepRidge().fit(X, Y, tasks=T)
+    >>> permutation_test(model, "B", n_permutations=199, random_state=0).p_value
+    0.005
+    >>> noise = TwoStepRidge().fit(X, rng.normal(size=(20, 15)), tasks=T)
+    >>> permutation_test(noise, "B", n_permutations=199, random_state=0).p_value > 0.05
+    True
+    """
+    check_count(n_permutations, "n_permutations")
+    fitted, chosen = labelled_model(model, _REMEDY), as_setting(setting)
+    problem = fitted._problem()
+    problem.pairing.check_request(chosen, None, None, None)
+    permuted = _permuted(problem, chosen, permute)
+    judge = scorer(scoring_of(fitted, scoring))
+    draws = drawn(permuted, tuple(problem.Y.shape), check_random_state(random_state))
+    found = _searching if fitted.searches else _closed if problem.is_complete else _solving
+    score, method, null = found(fitted, chosen, judge, draws, n_permutations)
+    scores: list[float] = []
+    with Progress(n_permutations, "Permutations", progress) as bar:
+        for some in null:
+            scores += some
+            bar.advance(len(some))
+    values = np.array(scores)
+    p_value = (1 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)
+    return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
+
+
+def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
+    """Return what is to be permuted, refusing what cannot be."""
+    new, pairing = what_is_new(problem, setting), problem.pairing
+    permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
+    if pairing.symmetry:
+        if permuted not in ("vertices", "both"):
+            raise ValueError(
+                f"A network has one set of vertices, which are permuted on both sides alike: leave permute out, found "
+                f"{permute!r}."
+            )
+        permuted = new
+    elif permuted != "instances" and not pairing.knows_tasks:
+        raise ValueError(
+            f"This model knows nothing of tasks, so that permuting them changes nothing: use permute='instances', "
+            f"found {permute!r}."
+        )
+    counts = dict(zip(("instances", "tasks"), problem.Y.shape, strict=True))
+    sides = [permuted] if permuted in counts else list(counts)
+    for side in sides:
+        if counts[side] < 2:
+            raise ValueError(
+                f"Permuting {permuted} takes two {side} or more, found {counts[side]}: permute the other side, or fit "
+                "the model on more."
+            )
+    return permuted
+
+
+# Scores of permutations, some at a time, after the score of the labels as they are and how it was made.
+Found = tuple[float, str, Iterator[list[float]]]
+
+
+def _closed(
+    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+) -> Found:
+    """Score complete labels at a fixed regularisation: the same spectra, many permutations together."""
+    problem, held_out = model._problem(), model_holdout(model, setting)
+    score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
+
+    def null() -> Iterator[list[float]]:
+        for some in stacks(draws, n_permutations, per_stack(problem.Y)):
+            yield permuted_scores(problem, setting, some, score, held_out.units).tolist()
+
+    return float(score(held_out.predictions)), held_out.method, null()
+
+
+def _solving(
+    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+) -> Found:
+    """Score labels that are missing or weighted, which are solved for again: they move with their weights."""
+    problem, held_out = model._problem(), model_holdout(model, setting)
+
+    def null() -> Iterator[list[float]]:
+        for some in stacks(draws, n_permutations, 1):
+            how = plan(_posed(problem, some[0]), setting)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
+                yield [_score(how.problem, how.held_out(), setting, judge)]
+
+    return _score(problem, held_out.predictions, setting, judge), held_out.method, null()
+
+
+def _searching(
+    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+) -> Found:
+    """Search on every permutation anew. The statistic is the best score of a search, or that of what it has chosen."""
+    search = cast(Search, model)
+    problem, fit = search._problem(), search_again(search)
+    is_own = setting is search._searched_setting and judge == scorer(search._solved_with["scoring"])
+
+    def statistic(found: Search) -> float:
+        if is_own:
+            return found.best_score_
+        return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
+
+    def null() -> Iterator[list[float]]:
+        for some in stacks(draws, n_permutations, 1):
+            posed = _posed(problem, some[0])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield [statistic(fit(posed.Y, posed.weights))]
+
+    method = model_holdout(search, setting).method
+    return statistic(search), f"{method}, searched again", null()
+
+
+def _posed(problem: Problem, permutation: Permutation) -> Problem:
+    """Return the same problem for permuted labels; holes and weights go with them."""
+    weights: Array | None = problem.weights
+    return replace(problem, Y=permutation.of(problem.Y), weights=None if weights is None else permutation.of(weights))
+
+
+def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -> float:
+    labels = scored_labels(problem, held_out, setting, quiet=True)
+    return float(judge.prepare(labels, setting=setting, tie_tolerance=None)(held_out))
+
+
+def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:
+    """Tell which scores are equal to one up to rounding, or better, or no number: none may count as worse by chance."""
+    # Of a score near zero, such as a share of variance, rounding is that of the others.
+    size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
+    return np.asarray(~(null < score - epsilon(like) ** _TIED * size))

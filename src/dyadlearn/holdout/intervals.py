@@ -1,0 +1,281 @@
+r"""How far a label may be off, from how far labels were off when they were held out as the asked pair is.
+
+New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, Ramdas and Tibshirani, 2021): with
+:math:`f_{-i}` the model without row i and :math:`r_i` its residual there, a bound is an order statistic of
+
+.. math:: f_{-i}(x) \pm \frac{|r_i|}{w_{-i}(x_i)}\,w_{-i}(x),
+
+over the rows i of training, for each task by itself. The local width :math:`w_{-i}` is a function of the features of
+the rows other than i alone, see `dyadlearn.pairing.novelty`; so the intervals hold labels of new rows with a
+probability of at least :math:`1 - 2\alpha`, and of :math:`1 - \alpha` about, if rows are exchangeable and the
+regularisation was not chosen on them. Where labels are missing, each model is one without a fold (CV+).
+
+New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a network have calibrated
+ones: :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. Labels that share an instance
+or a task are not exchangeable with others, so nothing is guaranteed here, but for the experience.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_rows, to_numpy, zeros
+from dyadlearn._checks import check_memory
+from dyadlearn.holdout import plan
+from dyadlearn.holdout.folds import Folds, each_fold, fold_groups
+from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.units import Units
+from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.jackknife import FoldJackknife, Jackknife
+from dyadlearn.pairing.leaving import group_members
+from dyadlearn.pairing.novelty import Novelty
+from dyadlearn.settings import Setting
+
+__all__ = ["Bounds", "Intervals", "ranks"]
+
+#: Lower and upper ends.
+Bounds = tuple[Array, Array]
+
+# What a search has kept of a setting: held-out predictions and what left together.
+Kept = Callable[[Setting], tuple[Array, Units] | None]
+
+
+def ranks(n: int, coverage: float) -> tuple[int, int]:
+    """Return which of n values in ascending order, counted from 1, are a lower and an upper bound.
+
+    0 and n + 1 stand for minus and plus infinity: there are too few values for such a coverage.
+
+    Examples
+    --------
+    >>> from dyadlearn.holdout.intervals import ranks
+    >>> ranks(99, 0.9), ranks(19, 0.9), ranks(9, 0.9), ranks(8, 0.9)
+    ((10, 90), (2, 18), (1, 9), (0, 9))
+    """
+    # A share such as 0.1 is not a binary fraction, and must not miss a whole number by its rounding.
+    return math.floor((1.0 - coverage) * (n + 1) + 1e-9), math.ceil(coverage * (n + 1) - 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Held-out residuals of one fitted model, and what they say of other labels.
+
+    What is computed for a setting is kept.
+
+    Attributes
+    ----------
+    problem : Problem
+        As it was posed, labels missing or not.
+    kept : callable
+        Returns what a search has kept of a setting, or None.
+    """
+
+    problem: Problem
+    kept: Kept
+
+    @cached_property
+    def mirrored(self) -> Intervals:
+        """The same with tasks for instances."""
+        problem = self.problem
+        weights = None if problem.weights is None else problem.weights.T
+        turned = replace(problem, pairing=problem.pairing.transposed, Y=problem.Y.T, weights=weights)
+
+        def kept(setting: Setting) -> tuple[Array, Units] | None:
+            found = self.kept(setting.transposed)
+            return None if found is None else (found[0].T, Units(found[1].tasks, found[1].instances))
+
+        return Intervals(turned, kept)
+
+    # --- new instances, new tasks -------------------------------------------------------------------
+
+    def new_rows(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
+        """Return bounds for new instances with every task of training.
+
+        Parameters
+        ----------
+        rows : NewRows
+            Of a.
+        predicted : array of shape (a, q)
+        coverage : float
+
+        Returns
+        -------
+        lower, upper : arrays of shape (a, q)
+        """
+        jackknife = self._jackknife
+        if jackknife is None:
+            return self._beside_known(rows, predicted, coverage)
+        (m, q), lower, upper = (
+            self.problem.Y.shape,
+            zeros(predicted.shape, predicted),
+            zeros(predicted.shape, predicted),
+        )
+        scores, unit = self._scores, jackknife.unit_of_rows()
+        numbers = jackknife.numbers + 4 * m * q + rows.width
+        check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row", "use float32")
+        for here in rows.cut(numbers, predicted):
+            block = rows.take(here)
+            models = jackknife.predictions(block)
+            low, high = _plus(models, scores, self._local(block), unit, coverage)
+            lower[here, :], upper[here, :] = low, high
+        return lower, upper
+
+    @cached_property
+    def _jackknife(self) -> Jackknife | None:
+        """Models without each row, or each unit of rows."""
+        problem, kept = self.problem, self.kept(Setting.B)
+        codes = None if kept is None else kept[1].instances
+        if problem.pairing.symmetry:
+            return None
+        if problem.is_complete:
+            return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
+        if codes is None:
+            codes = fold_groups(None, Setting.B, problem.Y.shape, None, None)[0]
+        folds = Folds(problem, Setting.B, each_fold(problem, Setting.B, codes, None, None))
+        held_out, models = folds.held_out(), []
+        for (_, axes, _), found in zip(folds.parts, folds.starts, strict=True):
+            assert found is not None
+            models.append(problem.pairing.for_new_rows(axes, found.labels))
+        return FoldJackknife(held_out, group_members(codes, problem.Y.shape[0], "groups"), models)
+
+    @cached_property
+    def _scores(self) -> Array:
+        """Held-out residuals of new rows, each beside its width, shape (m, q); NaN where there is none."""
+        assert self._jackknife is not None
+        residuals = namespace(self.problem.Y).abs(self.problem.Y - self._jackknife.held_out)
+        return residuals / (1.0 + self._distances[0])[:, None] ** 0.5
+
+    def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
+        """Return bounds for a new vertex with each of a network, from how far off the others were with it."""
+        Y, xp = self.problem.Y, namespace(self.problem.Y)
+        scores = xp.abs(Y - self._held_out(Setting.B)) / (1.0 + self._distances[0])[:, None] ** 0.5
+        # No vertex is its own neighbour of old.
+        itself = xp.eye(Y.shape[0], dtype=xp.bool, device=Y.device)
+        scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
+        found, _ = self._local(rows)
+        reach = _upper(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5
+        return predicted - reach, predicted + reach
+
+    # --- known pairs, and pairs that are new on both sides ------------------------------------------
+
+    def known(self, completed: Array, coverage: float) -> Bounds:
+        """Return bounds for all pairs of training, as if their labels were not known.
+
+        Parameters
+        ----------
+        completed : array of shape (m, q)
+            What is predicted where labels are missing.
+        coverage : float
+
+        Returns
+        -------
+        lower, upper : arrays of shape (m, q)
+            Around held-out predictions where labels are observed.
+        """
+        Y, xp = self.problem.Y, namespace(self.problem.Y)
+        held_out = self._held_out(Setting.A)
+        widths = self._cell_widths
+        reach = self._reach(held_out, widths, coverage) * widths
+        centre = xp.where(xp.isnan(Y), completed, held_out)
+        return centre - reach, centre + reach
+
+    def new_both(self, rows: NewRows, columns: NewRows, predicted: Array, coverage: float) -> Bounds:
+        """Return bounds for new instances with new tasks; arguments as in `new_rows`."""
+        own, across = self._distances
+        widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
+        (found, _), (task_found, _) = self._local(rows), self._local(columns, 1)
+        reach = self._reach(self._held_out(Setting.D), widths, coverage)
+        reach = reach * (1.0 + (found[:, None] + task_found[None, :]) / 2) ** 0.5
+        return predicted - reach, predicted + reach
+
+    def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
+        """Return how many widths hold so many of the labels."""
+        Y, xp = self.problem.Y, namespace(self.problem.Y)
+        scores = xp.abs(Y - held_out) / widths
+        if self.problem.pairing.symmetry:  # an edge stands there twice
+            upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
+            scores = xp.where(upper, scores, xp.full_like(scores, float("nan")))
+        return float(_upper(xp.reshape(scores, (1, -1)), coverage)[0])
+
+    def _held_out(self, setting: Setting) -> Array:
+        """Return held-out predictions of a setting, shape (m, q)."""
+        found = self.kept(setting)
+        return plan(self.problem, setting).held_out() if found is None else found[0]
+
+    # --- widths -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _novelty(self) -> list[Novelty]:
+        pairing = self.problem.pairing
+        found = [Novelty.of(*each) for each in zip(pairing.spectra, pairing.side_ridges, strict=False)]
+        return found * 2 if pairing.symmetry else found
+
+    @cached_property
+    def _distances(self) -> list[Array]:
+        """How far each row, and each column, lies from the others of its side; 1 where all count alike."""
+        return [each.left_out / each.typical for each in self._novelty]
+
+    def _local(self, rows: NewRows, side: int = 0) -> tuple[Array, Array | None]:
+        """Return how far new rows of a side lie (a,), and what is added where one of training is left out (a, n)."""
+        found, increase = self._novelty[side].of_rows(rows)
+        if found is not None:
+            return found, increase
+        # Rows whose kernel with themselves nobody knows are as far as most.
+        like = self._distances[side]
+        return zeros((rows.size,), like) + 1.0, None
+
+    @cached_property
+    def _cell_widths(self) -> Array:
+        slack = self.problem.pairing.cell_slack()
+        xp = namespace(slack)
+        far = 1.0 / xp.clip(slack, 1e-6, max(1.0, float(xp.max(slack))))
+        return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
+
+
+def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit: np.ndarray, coverage: float) -> Bounds:
+    """Return jackknife+ bounds.
+
+    Parameters
+    ----------
+    models : array of shape (a, u, q)
+        Predictions of the models that each did without a unit of rows.
+    scores : array of shape (m, q)
+        Absolute residuals of the rows of training beside their widths, NaN where there is none.
+    local : (array of shape (a,), array of shape (a, m) or None)
+        How far the new rows lie, and what is added where each row is left out.
+    unit : integer array of shape (m,)
+        Which model did without each row.
+    coverage : float
+    """
+    xp, (found, increase) = namespace(models), local
+    far = found[:, None] if increase is None else found[:, None] + increase
+    widths = (1.0 + far) ** 0.5
+    reach = widths[:, None, :] * scores.T[None, :, :]
+    centres = xp.permute_dims(models, (0, 2, 1))
+    if unit.size != models.shape[1] or not np.array_equal(unit, np.arange(unit.size)):
+        centres = xp.take(centres, as_array_of(unit, centres), axis=2)
+    lower = _order_statistic(centres - reach, coverage, 0)
+    return lower, _order_statistic(centres + reach, coverage, 1)
+
+
+def _order_statistic(values: Array, coverage: float, end: int) -> Array:
+    """Return a lower (0) or upper (1) bound of each row of values (a, q, m), those that are NaN left out."""
+    xp, (a, q, m) = namespace(values), values.shape
+    missing = xp.isnan(values)
+    counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
+    ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
+    # Before the first and after the last there is no bound, and of nothing at all nothing is said.
+    names, each = np.unique(counts, return_inverse=True)
+    rank = np.array([ranks(int(n), coverage)[end] for n in names])[each]
+    flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(rank - 1, 0, m - 1))
+    none = np.where(counts == 0, np.nan, np.where(rank < 1, -np.inf, np.where(rank > counts, np.inf, 0.0)))
+    return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
+
+
+def _upper(scores: Array, coverage: float) -> Array:
+    """Return which score so many of each row (n, p) do not exceed, shape (n,); NaN do not count."""
+    return _order_statistic(scores[None, :, :], coverage, 1)[0, :]

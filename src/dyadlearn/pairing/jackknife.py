@@ -1,0 +1,183 @@
+r"""What models that never saw one of the rows of training would predict for new rows, without fitting any.
+
+Fitted with the labels that the others predict for it, a row changes nothing: that is what held out means. So a model
+without row i is the model itself with the labels :math:`\hat{\mathbf{y}}_i` in its place, and as predictions are
+linear in the labels, that for a new row x is
+
+.. math:: f_{-i}(x) = f(x) - \text{the prediction for } x \text{ from } \mathbf{e}_i\mathbf{r}_i^\top,
+          \qquad \mathbf{r}_i = \mathbf{y}_i - \hat{\mathbf{y}}_i .
+
+Where a side is smoothed by itself, that is :math:`h_i(x)\,\mathbf{r}_i`, with the weight :math:`h_i(x)` of row i at x
+and the residual of *what the side regresses on*: labels that the tasks have smoothed already, in two-step ridge
+regression. With a pair kernel the weights differ from one rotated task to the next, and rows are turned back.
+
+Rows that left together, in groups or folds, are one unit: their changes are summed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.leaving import Members, gather_groups
+from dyadlearn.spectrum import Smoother, Spectrum
+
+__all__ = ["FoldJackknife", "Jackknife", "PairJackknife", "SideJackknife"]
+
+
+@dataclass(frozen=True, eq=False)
+class Jackknife(ABC):
+    """Models that each did without some rows of training.
+
+    Attributes
+    ----------
+    held_out : array of shape (m, q)
+        What they predict for the rows that they did without.
+    members : list of integer arrays, or None
+        Rows that left together; None is each by itself.
+    """
+
+    held_out: Array
+    members: Members
+
+    @property
+    def n_units(self) -> int:
+        """How many models there are."""
+        return int(self.held_out.shape[0]) if self.members is None else len(self.members)
+
+    def unit_of_rows(self) -> np.ndarray:
+        """Return which model did without each row, shape (m,)."""
+        units = np.empty(self.held_out.shape[0], dtype=np.intp)
+        for number, rows in enumerate(gather_groups(self.members, units.size)):
+            units[rows] = number
+        return units
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers are formed on the way for each new row."""
+
+    @abstractmethod
+    def predictions(self, rows: NewRows) -> Array:
+        """Return what each of the u models predicts for a new rows, shape (a, u, q)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideJackknife(Jackknife):
+    """Where the side of the rows is smoothed by itself.
+
+    Attributes
+    ----------
+    side : Smoother
+    targets : array of shape (m, q)
+        What it regresses on; `held_out` are predictions of these.
+    """
+
+    side: Smoother
+    targets: Array
+
+    @property
+    def numbers(self) -> int:
+        """Weights of the rows, and changes of all tasks."""
+        return int(self.held_out.shape[0]) + 2 * self.n_units * int(self.held_out.shape[1])
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return f less what each unit adds to it."""
+        spectrum = self.side.spectrum
+        weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * self.side.phi)
+        left = self.targets - self.held_out
+        whole = weights @ self.targets
+        if self.members is None:
+            changes = weights[:, :, None] * left[None, :, :]
+        else:
+            pieces = [take_rows(weights.T, each).T @ take_rows(left, each) for each in self.members]
+            changes = namespace(left).stack(pieces, axis=1)
+        changes *= -1.0
+        changes += whole[:, None, :]
+        return changes
+
+
+@dataclass(frozen=True, eq=False)
+class PairJackknife(Jackknife):
+    r"""Where tasks are rotated, and each is a problem of its own.
+
+    Attributes
+    ----------
+    model : Expansion
+        Predictions of the model that saw all rows.
+    spectra : (Spectrum, Spectrum)
+        Of instances and tasks.
+    weights : array of shape (k, l)
+        What a rotated label counts for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
+    residuals : array of shape (m, l)
+        Of the labels, with the tasks rotated.
+    means : array of shape (m,) or None
+        What the residuals of each row are of a mean that is free.
+    ones : array of shape (k, l) or None
+        Weighed and rotated, a grid of ones: as much of the mean is in the kernel already.
+    """
+
+    model: Expansion
+    spectra: tuple[Spectrum, Spectrum]
+    weights: Array
+    residuals: Array
+    means: Array | None = None
+    ones: Array | None = None
+
+    @property
+    def numbers(self) -> int:
+        """Products of new rows with rows of training in all directions, and changes of all tasks."""
+        (m, q), (k, turned) = self.held_out.shape, self.weights.shape
+        return int(m * (k + 2 * turned) + 2 * self.n_units * q)
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return f less what each unit adds to it, turned back."""
+        spectrum, tasks = self.spectra
+        xp, V = namespace(self.weights), tasks.vectors
+        along = spectrum.project(rows.block(rows.values))
+        (a, k), (m, turned) = along.shape, self.residuals.shape
+        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ self.weights
+        products = xp.reshape(products, (a, m, turned)) * self.residuals[None, :, :]
+        means = self.means
+        if self.members is not None:
+            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in self.members]
+            products = xp.stack(pieces, axis=1)
+            if means is not None:
+                means = xp.stack([xp.sum(take_rows(means, each)) for each in self.members])
+        units = products.shape[1]
+        changes = xp.reshape(xp.reshape(products, (a * units, turned)) @ V.T, (a, units, V.shape[0]))
+        if means is not None:
+            assert self.ones is not None
+            rest = 1.0 - along @ self.ones @ V.T
+            changes += means[None, :, None] * rest[:, None, :]
+        changes *= -1.0
+        changes += self.model.grid(rows, None)[:, None, :]
+        return changes
+
+
+@dataclass(frozen=True, eq=False)
+class FoldJackknife(Jackknife):
+    """Where labels are missing, and every fold was solved for again.
+
+    Attributes
+    ----------
+    models : sequence of Expansion
+        One for each fold.
+    """
+
+    models: Sequence[Expansion]
+
+    @property
+    def numbers(self) -> int:
+        """Predictions of all folds."""
+        return 2 * self.n_units * int(self.held_out.shape[1])
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return what each model predicts."""
+        found = [model.grid(rows, None) for model in self.models]
+        return namespace(found[0]).stack(found, axis=1)

@@ -1,0 +1,363 @@
+"""Probabilities of labels of two values: known ones come back, and no label judges a map that has seen it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import brier_score_loss, log_loss
+
+import dyadlearn.diagnostics.calibration as room
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    calibrate,
+)
+from dyadlearn.diagnostics.monotone import MAPS, sigmoid
+from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.holdout.baselines import baselines
+from sweeps import covering, every, lines, over
+
+
+def made(m=20, q=12, *, seed=0, low=0.0, high=1.0, shift=0.0):
+    """Labels drawn with known chances, which are returned too."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
+    chances = 1 / (1 + np.exp(-(X @ rng.normal(size=(3, 2)) @ T.T - shift)))
+    return X, T, np.where(rng.random((m, q)) < chances, high, low), chances
+
+
+def with_holes(Y, share=0.2):
+    return np.where(np.random.default_rng(5).random(Y.shape) < share, np.nan, Y)
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+@over(
+    covering(
+        model=[TwoStepRidge(), KroneckerRidge(), IndependentTaskRidge()],
+        method=["sigmoid", "isotonic"],
+        values=[(0.0, 1.0), (-3.0, 2.0)],
+        setting=["A", "B"],
+        dtype=[np.float64, np.float32],
+        holes=[False, True],
+    )
+)
+def test_figures_are_those_of_the_cross_fitted_probabilities(model, method, values, setting, dtype, holes):
+    X, T, Y, _ = made(low=values[0], high=values[1])
+    Y = with_holes(Y) if holes else Y
+    fitted = model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
+    found = calibrate(fitted, setting, method=method)
+    one, observed = found[setting], ~np.isnan(Y)
+    assert_array_equal(~np.isnan(one.probabilities), observed)
+    p, y = one.probabilities[observed], Y[observed] == values[1]
+    assert_allclose(found.brier[setting], brier_score_loss(y, p))
+    assert_allclose(one.log_loss, log_loss(y, p))
+    assert (one.n_cells, one.n_positive) == (observed.sum(), y.sum())
+    assert one.reliability.count.sum() == y.size
+    assert found.positive == values[1]
+    # The map itself is that of all held-out scores together.
+    expected = MAPS[method](one.scores[observed], y)
+    assert_allclose(one.mapping(one.scores), expected(one.scores))
+    if setting == "A":
+        assert_allclose(found.predict(), expected(one.scores), rtol=2e-6, atol=1e-7)
+    assert one.brier < one.baseline_brier
+
+
+@over(every(setting=["A", "B", "C", "D"], symmetry=[None, "symmetric"]))
+def test_base_rates_are_held_out(setting, symmetry):
+    X, T, Y, _ = made(14, 14)
+    model = TwoStepRidge(symmetry=symmetry)
+    Y = Y if symmetry is None else np.maximum(Y, Y.T)
+    model.fit(X, Y, tasks=T if symmetry is None else None)
+    one = calibrate(model, setting)[setting]
+    counted = np.triu(np.ones_like(Y, dtype=bool)) if symmetry and setting in "AD" else np.ones_like(Y, dtype=bool)
+    for name, means in baselines(Y, setting, symmetry=int(symmetry is not None)).items():
+        expected = brier_score_loss(Y[counted], np.clip(means, 0, 1)[counted])
+        assert_allclose(one.baselines[name], expected, err_msg=name)
+    assert one.baseline_brier == one.baselines["grand_mean"]
+
+
+def test_labels_are_not_weighted():
+    X, T, Y, _ = made()
+    weights = np.where(Y > 0, 9.0, 1.0)
+    one = calibrate(TwoStepRidge().fit(X, Y, tasks=T, sample_weight=weights), "B")["B"]
+    assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
+    # Five folds leave at a time, and means of what is left are not quite those without a single row.
+    assert_allclose(one.baseline_brier, np.mean((baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05)
+
+
+# --- cross-fitting -------------------------------------------------------------------------------
+
+
+@over(every(setting=["A", "B", "C", "D"], symmetry=[None, "symmetric", "antisymmetric"]))
+def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
+    """Every map is fitted without the rows (B), columns (C), both (D) or cells (A) that it is asked about."""
+    X, T, Y, _ = made(11, 11, seed=2)
+    if symmetry == "symmetric":
+        Y = np.maximum(Y, Y.T)
+    elif symmetry == "antisymmetric":
+        Y = np.triu(2 * Y - 1, 1) - np.triu(2 * Y - 1, 1).T
+    model = TwoStepRidge(symmetry=symmetry).fit(X, Y, tasks=T if symmetry is None else None)
+    places = {}  # a score tells which cell it is of
+    F = np.asarray(model.holdout(setting))
+    for i, j in np.ndindex(Y.shape):
+        places.setdefault(F[i, j], set()).add((i, j))
+    seen = []
+
+    def spy(scores, positive):
+        learnt = set().union(*(places[score] for score in scores))
+        fitted = sigmoid(scores, positive)
+
+        def judge(asked):
+            seen.append((learnt, set().union(*(places[score] for score in asked))))
+            return fitted(asked)
+
+        return judge
+
+    monkeypatch.setattr(room, "MAPS", {"sigmoid": spy})
+    found = calibrate(model, setting)[setting]
+    used = ~np.isnan(found.probabilities)
+    assert used.sum() == found.n_cells
+    judged = [cell for _, asked in seen for cell in asked]
+    assert {cell for cell in judged if used[cell]} == set(zip(*map(tuple, np.nonzero(used)), strict=True))
+    for learnt, asked in seen:
+        rows, columns = ({cell[side] for cell in asked} for side in (0, 1))
+        rows_learnt, columns_learnt = ({cell[side] for cell in learnt} for side in (0, 1))
+        assert not learnt & asked
+        if symmetry is not None and setting == "A":
+            assert not learnt & {(j, i) for i, j in asked}
+        if symmetry is not None and setting != "A":
+            left = {"B": rows, "C": columns, "D": rows | columns}[setting]
+            assert not left & (rows_learnt | columns_learnt)
+        if symmetry is None and setting in "BD":
+            assert not rows & rows_learnt
+        if symmetry is None and setting in "CD":
+            assert not columns & columns_learnt
+
+
+def test_groups_of_a_search_stay_together(monkeypatch):
+    X, T, Y, _ = made()
+    groups = np.arange(20) // 3
+    model = TwoStepRidgeCV([1.0], [1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
+    parts = [inside.any(axis=1) for inside, _ in room._parts(room.model_holdout(model, room.Setting.B, None),
+                                                             room.Setting.B, Y.shape, False)]  # fmt: skip
+    assert len(parts) == 5
+    for part in parts:
+        assert not set(groups[part]) & set(groups[~part])
+
+
+def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
+    """Held-out means run against the labels: a map that may fall would predict them all."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((60, 8)) < 0.3).astype(float)
+    model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, tasks=rng.normal(size=(8, 2)))
+    for method in MAPS:
+        found = calibrate(model, method=method)
+        for setting, brier in found.brier.items():
+            assert brier > 0.99 * found.baseline_brier[setting], (method, setting)
+        assert_allclose(found.predict(rng.normal(size=(5, 3))), 0.3, atol=0.08)
+
+
+# --- probabilities -------------------------------------------------------------------------------
+
+
+@over(every(method=["sigmoid", "isotonic"]))
+def test_known_chances_come_back(method):
+    X, T, Y, chances = made(260, 90, shift=1.0)
+    model = KroneckerRidge(1.0).fit(X[:200], Y[:200, :60], tasks=T[:60])
+    found = calibrate(model, method=method)
+    known, new, known_tasks, new_tasks = slice(200), slice(200, None), slice(60), slice(60, None)
+    asked = {
+        "A": (found.predict(), chances[known, known_tasks]),
+        "B": (found.predict(X[new]), chances[new, known_tasks]),
+        "C": (found.predict(tasks=T[new_tasks]), chances[known, new_tasks]),
+        "D": (found.predict(X[new], T[new_tasks]), chances[new, new_tasks]),
+    }
+    for setting, (p, truth) in asked.items():
+        assert p.shape == truth.shape
+        assert np.abs(p - truth).mean() < 0.05, setting
+        assert abs(p.mean() - truth.mean()) < 0.02, setting
+        assert found.calibration_error[setting] < 0.03
+
+
+def test_what_is_known_by_its_id():
+    pd = pytest.importorskip("pandas")
+    X, T, Y, _ = made(12, 9)
+    X, T = (pd.DataFrame(part, index=[f"{word}{place}" for place in range(len(part))]) for word, part in
+            (("x", X), ("t", T)))  # fmt: skip
+    Y = pd.DataFrame(with_holes(Y)[:10, :7], index=X.index[:10], columns=T.index[:7])
+    model = PairKernelRidge(product=0.4, per_task=0.3, per_instance=0.3).fit(X[:10], Y, tasks=T[:7])
+    found = calibrate(model)
+    p = found.predict(X[8:], T[5:])
+    assert list(p.index) == list(X.index[8:])
+    assert list(p.columns) == list(T.index[5:])
+    assert_allclose(p.to_numpy()[:2, :2], found.predict().to_numpy()[8:10, 5:7])
+    assert_allclose(p.to_numpy()[2:, :2], found.predict(X[10:].to_numpy())[:, 5:7])
+    assert_allclose(p.to_numpy()[:2, 2:], found.predict(None, T[7:].to_numpy()).to_numpy()[8:10])
+    assert_allclose(p.to_numpy()[2:, 2:], found.predict(X[10:].to_numpy(), T[7:].to_numpy()))
+    assert room.settings_of(model, X[8:], T[5:]) == list(room.Setting)
+    assert room.settings_of(model, X[10:], T[:5]) == [room.Setting.B]
+    assert room.settings_of(model, X[10:].to_numpy()) == [room.Setting.B]
+    # An observed pair is told without its label, another by the model itself.
+    scores, A = found["A"].scores, found["A"].mapping
+    hidden = np.isnan(Y.to_numpy())
+    assert_allclose(scores[hidden], np.asarray(model.predict())[hidden])
+    assert_allclose(found.predict().to_numpy(), A(scores))
+    # Only what was asked for is there.
+    only = calibrate(model, "D")
+    assert_allclose(only.predict(X[10:], T[7:]), found.predict(X[10:], T[7:]))
+    with pytest.raises(ValueError, match=r"Setting A: new pair is not calibrated, only D: .*calibrate\(model, 'A'\)"):
+        only.predict()
+
+
+def test_an_index_that_counts_is_no_id():
+    pd = pytest.importorskip("pandas")
+    X, T, Y, _ = made()
+    model = TwoStepRidge().fit(pd.DataFrame(X), Y, tasks=pd.DataFrame(T))
+    found = calibrate(model, "B")
+    new = np.random.default_rng(1).normal(size=(3, 3))
+    assert_allclose(found.predict(pd.DataFrame(new)), found.predict(new))
+
+
+@over(every(holes=[False, True]))
+def test_long_tables(holes):
+    X, T, Y, _ = made(12, 9)
+    rows, columns = (place.ravel() for place in np.indices((10, 7)))
+    keep = np.random.default_rng(0).random(70) < (0.8 if holes else 2)
+    pairs = np.column_stack([rows, columns])[keep]
+    y = Y[:10, :7].ravel()[keep]
+    model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y)
+    found = calibrate(model)
+    assert list(found.settings) == list("ABCD")
+    asked = [(3, 4), (11, 4), (3, 8), (11, 8)]
+    p = found.predict(asked)
+    assert p.shape == (4,)
+    at = (model.instance_ids_.index(3), model.task_ids_.index(4))
+    assert_allclose(p[0], found["A"].mapping(found["A"].scores[at]))
+    for place, setting in enumerate("BCD", start=1):
+        assert_allclose(p[place], found[setting].mapping(model.predict([asked[place]])[0]))
+    assert found.predict().shape == (len(model.instance_ids_), len(model.task_ids_))
+    with pytest.raises(ValueError, match="leave tasks out"):
+        found.predict(asked, T)
+
+
+def test_networks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3))
+    Z = X @ rng.normal(size=(3, 3)) @ X.T
+    symmetric = calibrate(TwoStepRidge(symmetry="symmetric").fit(X, (Z + Z.T > 0).astype(float)))
+    assert symmetric["A"].n_cells == symmetric["D"].n_cells == 24 * 25 // 2
+    assert symmetric["B"].n_cells == 24 * 24
+    p = symmetric.predict()
+    assert_allclose(p, p.T)
+    for diagonal, settings in ((0.0, "ABCD"), (np.nan, "A")):  # of holes in a network no more can be had
+        Y = np.sign(Z - Z.T)
+        np.fill_diagonal(Y, diagonal)
+        model = TwoStepRidge(symmetry="antisymmetric").fit(X, Y)
+        found = calibrate(model)
+        assert "".join(found.settings) == settings
+        assert found["A"].n_cells == 24 * 23
+        p = found.predict()
+        # One of two directions wins.
+        assert_allclose(p + p.T, 1, atol=1e-6)
+    with pytest.raises(ValueError, match="Setting D of a network with missing labels is not supported"):
+        calibrate(model, "D")
+    new = symmetric.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
+    assert new.shape == (2, 3)
+
+
+def test_tasks_that_have_nothing_to_say():
+    X, _, Y, _ = made(15, 6)
+    Y[:, 2] = np.nan
+    Y[3, 2] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoLabelWarning)
+        found = calibrate(IndependentTaskRidge().fit(X, Y))
+        assert list(found.settings) == ["A", "B"]
+        p = found.predict()
+    assert np.isnan(p[3, 2])
+    assert not np.isnan(np.delete(p, 2, axis=1)).any()
+    with pytest.warns(NoLabelWarning, match="not scored") as caught:
+        calibrate(IndependentTaskRidge().fit(X, Y), "B")
+    assert caught[-1].filename == __file__
+
+
+def test_one_dimension_and_torch():
+    X, _, Y, _ = made()
+    p = calibrate(IndependentTaskRidge().fit(X, Y[:, 0]), "B").predict(X[:4])
+    assert p.shape == (4,)
+    torch = pytest.importorskip("torch")
+    X, T, Y, _ = made()
+    found = calibrate(TwoStepRidge().fit(*map(torch.asarray, (X, Y)), tasks=torch.asarray(T)), "B")
+    expected = calibrate(TwoStepRidge().fit(X, Y, tasks=T), "B")
+    p = found.predict(torch.asarray(X[:3]))
+    assert isinstance(p, torch.Tensor)
+    assert_allclose(p.numpy(), expected.predict(X[:3]))
+
+
+@over(every(positives=[1, 2, 3, 5], method=list(MAPS)))
+def test_few_positives(positives, method):
+    rng = np.random.default_rng(positives)
+    X, T, Y = rng.normal(size=(12, 3)), rng.normal(size=(9, 2)), np.zeros((12, 9))
+    Y.flat[rng.choice(108, positives, replace=False)] = 1
+    found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), method=method)
+    for one in found.settings.values():
+        assert np.isfinite([one.brier, one.log_loss, one.calibration_error]).all()
+        assert one.n_positive == positives
+    p = found.predict(rng.normal(size=(4, 3)), rng.normal(size=(3, 2)))
+    assert ((p >= 0) & (p <= 1)).all()
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@over(
+    lines(
+        "labels, options, match".replace(",", ""),
+        (lambda Y, P: P, {}, r"labels of two values, and these have 240 \(.*, …\): ask for intervals"),
+        (lambda Y, P: np.ones_like(Y), {}, r"all of them are 1: give some of another value"),
+        (lambda Y, P: Y, {"method": "platt"}, r"method must be one of 'sigmoid', 'isotonic', found 'platt'"),
+        (lambda Y, P: Y, {"setting": "Q"}, r"Unknown setting 'Q'"),
+        (lambda Y, P: Y, {"setting": []}, r"setting is empty"),
+    )
+)
+def test_refused(labels, options, match):
+    X, T, Y, chances = made()
+    model = TwoStepRidge().fit(X, labels(Y, chances), tasks=T)
+    with pytest.raises(ValueError, match=match):
+        calibrate(model, **options)
+
+
+def test_models_that_are_refused():
+    X, T, Y, _ = made()
+    with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
+        calibrate(OnlineTwoStepRidge().fit(X, Y, tasks=T))
+    with pytest.raises(ValueError, match="setting D|Setting D"):
+        calibrate(IndependentTaskRidge().fit(X, Y), "D")
+    lone = np.full((15, 2), np.nan)
+    lone[:, 0] = 0.0
+    lone[4, 1] = 1.0
+    with pytest.warns(NoLabelWarning), pytest.raises(ValueError, match="that have a held-out prediction are 0"):
+        calibrate(IndependentTaskRidge().fit(X[:15], lone), "B")
+
+
+def test_words_and_columns():
+    X, T, Y, _ = made()
+    found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), ["B", "A"])
+    assert repr(found).startswith("Calibration(sigmoid, Brier score and that of the base rate: ")
+    assert list(found.settings) == ["B", "A"]
+    assert "Brier" in repr(found["row"])
+    columns = found.columns()
+    assert columns["held_out"] == ["exact leave-one-out"] * len(found.settings)
+    assert len({len(column) for column in columns.values()}) == 1
+    pytest.importorskip("pandas")
+    assert len(found.frame()) == len(found.settings)

@@ -1,0 +1,238 @@
+"""Where a prediction comes from: contributions in three lists, each of which sums to it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    explain,
+)
+from dyadlearn.diagnostics import explaining
+from dyadlearn.diagnostics.explaining import explained
+from dyadlearn.diagnostics.fitted import labels_of
+from dyadlearn.exceptions import IdError, NoLabelWarning, NotEnoughMemoryError
+from problems import data
+from sweeps import every, lines, over
+
+
+def slow_list(contributions, k):
+    """Sort everything, and sum up what comes after the k-th."""
+    order = sorted(contributions, key=lambda name: -abs(contributions[name]))
+    return order[:k], sum(contributions[name] for name in order[k:])
+
+
+@over(every(missing=[0.0, 0.3], top=[1, 4, 1000], dtype=["float64", "float32"]))
+def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
+    X, Y, T = (part.astype(dtype) for part in data(9, 6, missing=missing, n_new=1))
+    model = TwoStepRidge(0.5, 2.0).fit(X[:9], Y, tasks=T[:6])
+    for asked in product((3, X[9:]), (2, T[6:])):
+        found = explain(model, *asked, top=top)
+        new = [None if isinstance(each, int) else each for each in asked]
+        F = model.predict(*new)[tuple(each if isinstance(each, int) else 0 for each in asked)]
+        digits = 1e-10 if dtype == "float64" else 1e-4
+        assert_allclose(found.prediction, F, rtol=digits, atol=digits)
+        parts = np.nan_to_num(Y * found.weights).astype(float)
+        kinds = {
+            "pair": {cell: parts[cell] for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True)},
+            "instance": dict(enumerate(parts.sum(axis=1))),
+            "task": dict(enumerate(parts.sum(axis=0))),
+        }
+        for by, contributions in kinds.items():
+            listed, (names, rest) = found.by(by), slow_list(contributions, top)
+            assert list(listed.ids) == names
+            assert_allclose(listed.contributions, [contributions[name] for name in names], rtol=digits, atol=digits)
+            assert_allclose(
+                [listed.rest, listed.contributions.sum() + listed.rest], [rest, F], rtol=0, atol=10 * digits
+            )
+            assert len(listed) + listed.n_rest == len(contributions)
+            assert_allclose(listed.weights.sum() + listed.rest_weight, found.weights.sum(), rtol=0, atol=10 * digits)
+        pair = found.pairs[0]
+        assert_allclose(pair.contribution, pair.weight * Y[pair.id], rtol=digits)
+        assert pair.label == Y[pair.id]
+        assert_allclose(found.instances.labels, np.nanmean(Y, axis=1)[list(found.instances.ids)], rtol=1e-5)
+
+
+@over(
+    lines(
+        "instance task setting words",
+        (3, 2, "A", "instance 3 and task 2"),
+        ([0.1, 0.2, 0.3, 0.4], 2, "B", "a new instance and task 2"),
+        (3, np.ones((1, 3)), "C", "instance 3 and a new task"),
+        (np.ones((1, 4)), [[1.0, 2.0, 3.0]], "D", "a new instance and a new task"),
+    )
+)
+def test_what_is_new(instance, task, setting, words):
+    X, Y, T = data(9, 6)
+    found = explain(TwoStepRidge().fit(X, Y, tasks=T), instance, task)
+    assert (found.setting, found.subject) == (setting, words)
+    assert_array_equal(found.label, Y[3, 2] if setting == "A" else np.nan)
+    assert (found.instance, found.task) == (3 if setting in "AC" else None, 2 if setting in "AB" else None)
+    assert repr(found).startswith(f"Explanation({found.prediction:.4g} for {words}, most of all from (")
+
+
+def test_ids_sides_and_columns():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = data(6, 5, n_new=1)
+    rows, columns = list("abcdefg"), list("PQRSTU")
+    X, T = pd.DataFrame(X, index=rows), pd.DataFrame(T, index=columns)
+    grid = pd.DataFrame(Y, index=rows[:6], columns=columns[:5])
+    model = TwoStepRidge().fit(X[:6], grid, tasks=T[:5])
+    found = explain(model, "b", T[5:], top=3, sides=("host", "parasite"))
+    plain = explain(model, "b", T.loc["U"], top=3)
+    assert found.subject == "host 'b' and a new parasite 'U'"
+    assert plain.subject == "instance 'b' and a new task 'U'"
+    assert found.prediction == plain.prediction == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
+    assert list(found.columns()) == ["host", "parasite", "weight", "label", "contribution"]
+    assert list(found.columns("task")) == ["parasite", "weight", "mean_label", "contribution"]
+    frame = found.frame("instance")
+    assert frame["host"].tolist() == list(found.instances.ids)
+    assert set(frame["host"]) < set(rows)
+    host, parasite = found.pairs.ids[0]
+    assert found.pairs.labels[0] == grid.loc[host, parasite]
+    with pytest.raises(ValueError, match="by must be"):
+        found.columns("host")
+
+
+@over(every(sign=[1, -1], model=[TwoStepRidge, KroneckerRidge], missing=[False, True]))
+def test_an_edge_is_listed_once(sign, model, missing):
+    X, Y, _ = data(7, 7)
+    Y = Y + sign * Y.T
+    if missing:
+        Y[0, 4] = Y[4, 0] = np.nan
+    word = "symmetric" if sign > 0 else "antisymmetric"
+    fitted = model(symmetry=word).fit(X, Y)
+    found = explain(fitted, 1, 5, top=50)
+    assert_allclose(found.prediction, fitted.predict()[1, 5], rtol=0, atol=1e-9)
+    assert all(i <= j for i, j in found.pairs.ids)
+    assert len(found.pairs) == 28 - missing
+    for listed in (found.pairs, found.instances):
+        assert_allclose(listed.contributions.sum(), found.prediction)
+    assert_allclose(found.instances.contributions, found.tasks.contributions)
+    assert list(found.columns())[:2] == ["node", "other node"]
+    # Both directions of the edge change together.
+    label, weight = next((pair.id, pair.weight) for pair in found.pairs if pair.id == (1, 5))
+    moved = Y.copy()
+    moved[label] += 1.0
+    moved[label[::-1]] += sign
+    assert_allclose(model(symmetry=word).fit(X, moved).predict()[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
+
+
+def test_one_pair_after_the_other():
+    X, Y, T = data(6, 5, missing=0.2)
+    model = KroneckerRidge(0.3).fit(X, Y, tasks=T)
+    for i, j in ((0, 0), (3, 4)):
+        one, other = explained(model, labels_of(model), i, j, 4), explain(model, i, j, top=4)
+        assert_array_equal(one.weights, other.weights)
+        assert one.pairs.ids == other.pairs.ids
+        assert (one.instance, one.task, one.names) == (i, j, other.names)
+
+
+def test_one_dimension_and_a_search():
+    X, Y, T = data(12, 5)
+    found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)
+    assert_allclose(found.prediction, TwoStepRidge(0.3).fit(X, Y[:, 0]).predict()[4])
+    assert (len(found.tasks), found.note) == (1, "")
+    search = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 9), np.geomspace(1e-6, 1e6, 9)).fit(X, Y, tasks=T)
+    chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    found = explain(search, 4, 1)
+    assert_allclose(found.weights, explain(chosen, 4, 1).weights, rtol=0, atol=1e-12)
+    assert "the one that was chosen" in found.note
+
+
+def test_long_tables():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = data(7, 6)
+    X, T = pd.DataFrame(X, index=list("abcdefg")), pd.DataFrame(T, index=list("PQRSTU"))
+    cells = [(i, j) for i in range(6) for j in range(5) if (i + j) % 3]
+    pairs, y = [(X.index[i], T.index[j]) for i, j in cells], [Y[cell] for cell in cells]
+    for inner in (TwoStepRidge(0.3), PairKernelRidge(per_task=0.5, per_instance=0.5)):
+        model = PairRegressor(inner, instances=X, tasks=T).fit(pairs, y)
+        for instance, task in product("bg", "RU"):
+            found = explain(model, instance, task)
+            assert_allclose(found.prediction, model.predict([(instance, task)])[0], rtol=0, atol=1e-7)
+            assert found.setting == {"bR": "A", "gR": "B", "bU": "C", "gU": "D"}[instance + task]
+            assert found.pairs.ids[0] in pairs
+    with pytest.raises(IdError, match="'nobody'"):
+        explain(model, "nobody", "R")
+    alone = PairRegressor(IndependentTaskRidge(), instances=X, tasks=T).fit(pairs, y)
+    assert_allclose(explain(alone, "g", "R").prediction, alone.predict([("g", "R")])[0])
+    with pytest.raises(IdError, match="knows only those it was fitted on"):
+        explain(alone, "g", "U")
+
+
+def _models():
+    X, Y, T = data(6, 5)
+    gone = Y.copy()
+    gone[:, 2] = np.nan
+    with pytest.warns(NoLabelWarning):
+        lost = IndependentTaskRidge().fit(X, gone)
+    return {
+        "two-step": TwoStepRidge().fit(X, Y, tasks=T),
+        "independent": IndependentTaskRidge().fit(X, Y),
+        "lost": lost,
+        "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
+    }
+
+
+def test_hostile_input():
+    models, x, t = _models(), np.ones((1, 4)), np.ones((1, 3))
+    for name, instance, task, error, words in [
+        ("two-step", 6, 0, ValueError, "instance must be a position from 0 to 5, or a row of numbers, found 6"),
+        ("two-step", -1, 0, ValueError, "from 0 to 5"),
+        ("two-step", 0, "x", TypeError, "no ids for tasks: task must be a position or a row of numbers, found 'x'"),
+        ("two-step", True, 0, TypeError, "found True"),
+        ("two-step", None, 0, TypeError, "found None"),
+        ("two-step", np.ones((2, 4)), 0, ValueError, "instance must be one row, found 2"),
+        ("two-step", 0, np.ones((2, 3)), ValueError, "task must be one row, found 2"),
+        ("two-step", np.ones((1, 5)), 0, ValueError, "X has 5 features"),
+        ("two-step", 0, np.ones((1, 5)), ValueError, "tasks has 5 columns, expected 3 features"),
+        ("two-step", x * np.nan, 0, ValueError, "NaN"),
+        ("two-step", 0, t * np.inf, ValueError, "infinity"),
+        ("two-step", [], 0, ValueError, "0 feature"),
+        ("two-step", [[1, 2], [3]], 0, ValueError, "one row of numbers, found rows of several lengths"),
+        ("two-step", 0, np.ones((0, 3)), ValueError, "tasks is empty"),
+        ("two-step", ["a", "b", "c", "d"], 0, ValueError, "X holds text where numbers belong"),
+        ("independent", 0, t, ValueError, "knows nothing of tasks"),
+        ("lost", 0, 2, ValueError, "Nothing is predicted for the task 2"),
+        ("online", 0, 0, ValueError, "OnlineTwoStepRidge keeps statistics only, not the labels"),
+    ]:
+        with pytest.raises(error, match=words):
+            explain(models[name], instance, task)
+    with pytest.raises(ValueError, match="top"):
+        explain(models["two-step"], 0, 0, top=0)
+    with pytest.raises(ValueError, match="sides must be two words"):
+        explain(models["two-step"], 0, 0, sides="host")
+    with pytest.raises(TypeError, match="model must be"):
+        explain("model", 0, 0)
+
+
+def test_unknown_ids():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = data(4, 3)
+    grid = pd.DataFrame(Y, index=["1", "2", "3", "4"], columns=list("PQR"))
+    model = TwoStepRidge().fit(X, grid, tasks=T)
+    with pytest.raises(IdError, match="1 and '1' differ in type or blanks only"):
+        explain(model, 1, "P")
+    with pytest.raises(IdError, match="'p' not among the ids of the tasks"):
+        explain(model, "1", "p")
+    with pytest.raises(TypeError, match="instance must be an id or a row of numbers, found dict"):
+        explain(model, {}, "P")
+
+
+def test_no_memory(monkeypatch):
+    X, Y, T = data(6, 5)
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    monkeypatch.setattr(explaining, "_GRIDS", 1e15)
+    with pytest.raises(NotEnoughMemoryError, match="Weighing 6 × 5 labels"):
+        explain(model, 0, 0)

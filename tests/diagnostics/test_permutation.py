@@ -1,0 +1,362 @@
+"""Permutation tests: each permutation as a model that is really fitted to it, and p-values that are what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import problems
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+    load,
+    permutation_test,
+    save,
+)
+from dyadlearn.metrics import scorer
+from dyadlearn.selection import permuting
+from sweeps import covering, every, lines, over
+
+NEW = {"A": "both", "B": "instances", "C": "tasks", "D": "both"}
+N = 5
+
+quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+
+def permutations(permuted, shape, n=N, seed=3):
+    """Return what instance and task each label goes to: rows first, columns then."""
+    random = np.random.RandomState(seed)
+    for _ in range(n):
+        rows = np.arange(shape[0]) if permuted == "tasks" else random.permutation(shape[0])
+        if permuted == "vertices":
+            yield rows, rows
+        else:
+            yield rows, np.arange(shape[1]) if permuted == "instances" else random.permutation(shape[1])
+
+
+def refitted(model, X, Y, tasks, permuted, weights=None, **given):
+    """Yield permuted labels, and a model that was fitted to them."""
+    for rows, columns in permutations(permuted, Y.shape):
+        labels = Y[np.ix_(rows, columns)]
+        options = dict(given) if weights is None else {**given, "sample_weight": weights[np.ix_(rows, columns)]}
+        yield labels, clone(model).fit(X, labels, tasks=tasks, **options)
+
+
+def scored(model, labels, setting, scoring):
+    """Return the score of a model that is asked for its own hold-out."""
+    return scorer(scoring)(labels, np.asarray(model.holdout(setting)), setting=setting)
+
+
+def outcome(model, setting, **options):
+    return permutation_test(model, setting, n_permutations=N, random_state=3, progress=False, **options)
+
+
+# ---- a fixed regularisation
+
+MODELS = {
+    "two-step": TwoStepRidge(0.3, 2.0),
+    "two-step without a constant": TwoStepRidge(1e-3, 1e4, kernel="rbf", fit_intercept=False),
+    "independent": IndependentTaskRidge(0.5),
+    "kronecker": KroneckerRidge(0.7),
+    "pair kernel": PairKernelRidge(0.7, per_task=0.5, per_instance=0.2),
+}
+
+
+@over(
+    covering(
+        model=MODELS,
+        setting="ABCD",
+        permute=[None, "instances", "tasks", "both"],
+        scoring=["neg_mean_squared_error", "concordance_index", "r2"],
+        where=lambda model, setting, permute, **_: (
+            "Independent" not in type(model).__name__ or (setting in "AB" and permute in (None, "instances"))
+        ),
+    )
+)
+def test_each_permutation_is_a_refit(model, setting, permute, scoring):
+    X, Y, T = problems.data(9, 6)
+    fitted = clone(model).fit(X, Y, tasks=T)
+    test = outcome(fitted, setting, permute=permute, scoring=scoring)
+    usual = "instances" if "Independent" in type(model).__name__ else NEW[setting]
+    assert test.permuted == (permute or usual)
+    expected = [scored(again, Y, setting, scoring) for Y, again in refitted(model, X, Y, T, test.permuted)]
+    assert_allclose(test.null, expected, rtol=1e-10)
+    assert_allclose(test.score, scored(fitted, Y, setting, scoring), rtol=1e-12)
+    assert test.p_value == (1 + np.sum(np.array(expected) >= test.score - 1e-10)) / (N + 1)
+    assert (test.setting, test.scoring, test.method) == (setting, scoring, "exact leave-one-out")
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD", model=[TwoStepRidge, KroneckerRidge]))
+def test_vertices_of_a_network(symmetry, setting, model):
+    X, Y, _ = problems.data(7, 7)
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    network = model(alpha=0.5, symmetry=symmetry, **({"task_alpha": 0.5} if model is TwoStepRidge else {}))
+    fitted = clone(network).fit(X, Y)
+    if model is KroneckerRidge and setting == "D":
+        with pytest.raises(ValueError, match="would be solved again for each pair of vertices"):
+            outcome(fitted, setting)
+        return
+    test = outcome(fitted, setting)
+    assert test.permuted == outcome(fitted, setting, permute="both").permuted == "vertices"
+    expected = [scored(each, labels, setting, "r2") for labels, each in refitted(network, X, Y, None, "vertices")]
+    assert_allclose(outcome(fitted, setting, scoring="r2").null, expected, rtol=1e-9)
+
+
+@over(
+    lines(
+        "model setting weighted",
+        (TwoStepRidge(0.5, 2.0), "A", False),
+        (TwoStepRidge(0.5, 2.0), "B", True),
+        (KroneckerRidge(0.5), "D", False),
+        (IndependentTaskRidge(0.5), "B", True),
+    )
+)
+def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
+    X, Y, T = problems.data(11, 8, missing=0.1)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape) if weighted else None
+    fitted = clone(model).fit(X, Y, tasks=T, sample_weight=weights)
+    test = outcome(fitted, setting)
+    expected = [evaluate(each, setting).iloc[0, 1] for _, each in refitted(model, X, Y, T, test.permuted, weights)]
+    assert_allclose(test.null, expected, rtol=1e-9)
+    assert_allclose(test.score, evaluate(fitted, setting).iloc[0, 1], rtol=1e-12)
+    assert test.method == evaluate(fitted, setting)["method"][0]
+
+
+@over(every(model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting="AD"))
+def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
+    X, Y, T = problems.data(9, 6)
+    fitted = clone(model).fit(X, Y, tasks=T)
+    expected = outcome(fitted, setting).null
+    monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
+    assert permuting.per_stack(Y) == 3
+    assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
+
+
+def test_equal_scores_count_whatever_rounding_does():
+    # Without regularisation every task is interpolated, and one set of tasks is as good as another.
+    X, Y, T = problems.data(10, 4, r=4)
+    model = TwoStepRidge(0.5, 0.0, fit_intercept=False).fit(X, Y, tasks=T)
+    test = outcome(model, "B", permute="tasks")
+    assert_allclose(test.null, test.score, rtol=1e-10)
+    assert test.p_value == 1.0
+    twins = TwoStepRidge(0.5, 0.3).fit(np.repeat(X[:1], 6, axis=0), Y[:6], tasks=T)
+    for scoring in ("neg_mean_squared_error", "concordance_index"):
+        assert outcome(twins, "B", scoring=scoring).p_value == 1.0
+    Y = np.round(Y, 1).astype(np.float32)
+    single = TwoStepRidge(0.5, 0.3).fit(
+        np.repeat(X[:1], 6, axis=0).astype(np.float32), Y[:6], tasks=T.astype(np.float32)
+    )
+    assert outcome(single, "B").p_value == 1.0
+
+
+# ---- a search
+
+GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
+
+
+@quiet
+@over(
+    lines(
+        "search setting given",
+        (TwoStepRidgeCV(**GRIDS, setting="A"), "A", {}),
+        (TwoStepRidgeCV(**GRIDS, setting="D", scoring="concordance_index"), "D", {}),
+        (TwoStepRidgeCV(**GRIDS, setting="B"), "B", {"groups": np.arange(10) // 3}),
+        (TwoStepRidgeCV(**GRIDS, setting="D", cv=3), "D", {}),
+        (TwoStepRidgeCV(**GRIDS, setting="D", cv=3), "D", {"groups": np.arange(10) // 2}),
+        (
+            TwoStepRidgeCV(
+                **GRIDS, kernel="rbf", kernel_grid=[{"gamma": 0.01}, {"gamma": 1.0}], task_kernel_grid=[{}, {}]
+            ),
+            "B",
+            {},
+        ),
+        (TwoStepRidgeCV("auto", [1.0]), "B", {}),
+        (KroneckerRidgeCV([0.1, 10.0], setting="C"), "C", {}),
+        (PairKernelRidgeCV([0.1, 10.0], setting="B"), "B", {}),
+        (IndependentTaskRidgeCV([0.1, 10.0]), "B", {"groups": np.arange(10) // 2}),
+        (IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True, cv=4), "B", {}),
+    )
+)
+def test_a_search_is_repeated_whole(search, setting, given, tmp_path):
+    X, Y, T = problems.data(10, 7, noise=2.0)
+    search = clone(search).set_params(progress=False)
+    fitted = clone(search).fit(X, Y, tasks=T, **given)
+    test = outcome(fitted, setting)
+    expected = [each.best_score_ for _, each in refitted(search, X, Y, T, test.permuted, **given)]
+    assert_allclose(test.null, expected, rtol=1e-10)
+    assert test.score == fitted.best_score_
+    assert test.method == f"{fitted.holdout_method_}, searched again"
+    # Whatever was set since, what is tested is what was fitted; and a file is as good.
+    save(fitted.set_params(alphas=[3.0]), tmp_path / "search.dyad")
+    assert_allclose(outcome(load(tmp_path / "search.dyad"), setting).null, test.null, rtol=1e-10)
+
+
+@quiet
+def test_the_regularisation_is_not_that_of_the_true_labels():
+    X, Y, T = problems.data(10, 7, noise=2.0)
+    search = TwoStepRidgeCV([0.01, 1.0, 100.0, 1e4], [0.01, 1.0, 100.0, 1e4], setting="D", progress=False)
+    search.fit(X, Y, tasks=T)
+    fixed = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    again, once = outcome(search, "D"), outcome(fixed, "D")
+    assert_allclose(again.score, once.score, rtol=1e-10)
+    # The best of many is never worse, and here it is better: tuned once, the null would be too low.
+    assert (again.null >= once.null - 1e-12).all()
+    assert (again.null > once.null + 1e-3).mean() > 0.5
+
+
+@quiet
+@over(every(setting="ACD", scoring=[None, "r2"]))
+def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
+    X, Y, T = problems.data(10, 7, noise=2.0)
+    search = TwoStepRidgeCV(**GRIDS, setting="B", progress=False)
+    fitted = clone(search).fit(X, Y, tasks=T)
+    test = outcome(fitted, setting, scoring=scoring)
+    word = scoring or "neg_mean_squared_error"
+    expected = [scored(each, labels, setting, word) for labels, each in refitted(search, X, Y, T, test.permuted)]
+    assert_allclose(test.null, expected, rtol=1e-10)
+    assert_allclose(test.score, scored(fitted, Y, setting, word), rtol=1e-12)
+
+
+@quiet
+@over(
+    lines(
+        "options given",
+        ({"setting": "A"}, {}),
+        ({"setting": "B"}, {}),
+        ({"setting": "B"}, {"groups": np.arange(10) // 2}),
+        ({"setting": "B", "cv": SettingKFold("B", 3, shuffle=True, random_state=1)}, {}),
+        ({"setting": "B", "cv": [(np.arange(5), np.arange(5, 10)), (np.arange(5, 10), np.arange(5))]}, {}),
+    )
+)
+def test_folds_that_are_solved_again_stay_where_they_are(options, given):
+    X, Y, T = problems.data(10, 7, noise=2.0, missing=0.1)
+    search = TwoStepRidgeCV([1.0, 10.0], [1.0], progress=False, **options)
+    fitted = clone(search).fit(X, Y, tasks=T, **given)
+    test = outcome(fitted, options["setting"])
+    expected = [each.best_score_ for _, each in refitted(search, X, Y, T, test.permuted, **given)]
+    assert_allclose(test.null, expected, rtol=1e-9)
+
+
+# ---- the test of the test
+
+
+def furthest(p_values, n):
+    """Return the distance of Kolmogorov and Smirnov from p-values that are uniform on 1/n … 1."""
+    steps = np.arange(1, n + 1) / n
+    return np.abs((np.asarray(p_values)[:, None] <= steps + 1e-12).mean(axis=0) - steps).max()
+
+
+def nulls(search, setting, n_sets, n, **options):
+    """Return p-values of data sets without any signal."""
+    rng = np.random.default_rng(11)
+    found = []
+    for number in range(n_sets):
+        X, T, Y = rng.normal(size=(8, 4)), rng.normal(size=(5, 3)), rng.normal(size=(8, 5))
+        model = clone(search).fit(X, Y, tasks=T)
+        found.append(
+            permutation_test(
+                model, setting, n_permutations=n - 1, random_state=number, progress=False, **options
+            ).p_value
+        )
+    return found
+
+
+@over(every(setting="BD"))
+def test_p_values_are_uniform_where_there_is_no_signal(setting):
+    p_values = nulls(TwoStepRidge(0.5, 0.5), setting, 150, 20)
+    assert furthest(p_values, 20) < 1.63 / 150**0.5  # one in a hundred is further
+
+
+@quiet
+def test_p_values_of_a_search_are_uniform():
+    search = TwoStepRidgeCV([0.1, 10.0, 1e3], [0.1, 10.0], setting="B", progress=False)
+    assert furthest(nulls(search, "B", 80, 10), 10) < 1.63 / 80**0.5
+
+
+def test_the_bound_tells_a_broken_test():
+    rng = np.random.default_rng(0)
+    assert furthest(rng.integers(1, 21, size=150) / 20, 20) < 1.63 / 150**0.5
+    assert furthest((rng.integers(1, 21, size=150) / 20) ** 1.6, 20) > 1.63 / 150**0.5
+
+
+@quiet
+@over(every(setting="ABCD", search=[False, True]))
+def test_a_signal_has_the_smallest_p(setting, search):
+    X, Y, T = problems.data(14, 12, d=2, r=2, noise=0.1)
+    model = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, progress=False) if search else TwoStepRidge()
+    test = permutation_test(model.fit(X, Y, tasks=T), setting, n_permutations=39, random_state=0, progress=False)
+    assert test.p_value == 1 / 40
+    assert test.null.max() < test.score
+
+
+# ---- what comes out, what goes in
+
+
+def test_what_a_test_tells():
+    pytest.importorskip("pandas")
+    X, Y, T = problems.data(9, 6)
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    test = outcome(model, "row", scoring="r2")
+    assert repr(test) == (
+        f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for 5 permutations of instances, "
+        f"p = {test.p_value:.3g})"
+    )
+    assert len(test) == 5
+    row = test.frame().iloc[0]
+    assert list(row.index) == list(test.columns())
+    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == ("B", "instances", "r2", 5)
+    assert_allclose([row["null_mean"], row["null_deviation"]], [test.null.mean(), test.null.std()])
+    assert_array_equal(outcome(model, "B", scoring="r2").null, test.null)
+    other = permutation_test(model, "B", scoring="r2", n_permutations=5, random_state=4)
+    assert (other.null != test.null).any()
+
+
+def test_long_tables_and_single_tasks():
+    X, Y, T = problems.data(9, 6)
+    pairs = np.array([(i, j) for i in range(9) for j in range(6)])
+    wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
+    assert_allclose(outcome(wrapped, "B").null, outcome(TwoStepRidge().fit(X, Y, tasks=T), "B").null, rtol=1e-10)
+    single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
+    assert outcome(single, "A").permuted == "instances"
+
+
+def test_bad_input_gets_one_sentence():
+    X, Y, T = problems.data(9, 6)
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    for options, error, words in (
+        ({"n_permutations": 0}, ValueError, "n_permutations must be at least 1, found 0"),
+        ({"n_permutations": 2.5}, TypeError, "n_permutations must be a whole number"),
+        ({"permute": "rows"}, ValueError, "permute must be .*instances.*found 'rows'"),
+        ({"scoring": "accuracy_of_all"}, ValueError, "Unknown scoring"),
+    ):
+        with pytest.raises(error, match=words):
+            permutation_test(model, "B", **options)
+    with pytest.raises(ValueError, match="Unknown setting 'E'"):
+        permutation_test(model, "E")
+    alone = IndependentTaskRidge().fit(X, Y)
+    with pytest.raises(ValueError, match="knows nothing of tasks: fit it with tasks="):
+        permutation_test(alone, "C")
+    with pytest.raises(ValueError, match="permuting them changes nothing: use permute='instances', found 'tasks'"):
+        permutation_test(alone, "B", permute="tasks")
+    single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
+    with pytest.raises(ValueError, match="Permuting tasks takes two tasks or more, found 1"):
+        permutation_test(single, "B", permute="tasks")
+    network = TwoStepRidge(symmetry="symmetric").fit(X, Y @ Y.T)
+    with pytest.raises(ValueError, match="permuted on both sides alike: leave permute out, found 'tasks'"):
+        permutation_test(network, "A", permute="tasks")
+    with pytest.raises(ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge on the labels"):
+        permutation_test(OnlineTwoStepRidge().fit(X, Y, tasks=T), "B")
+    with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
+        permutation_test("model", "B")

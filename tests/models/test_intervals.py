@@ -1,0 +1,425 @@
+"""Intervals against a slow twin that refits without every row, and what is known and what is new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
+from dyadlearn.exceptions import IdError
+from dyadlearn.filters import Landweber
+from dyadlearn.holdout.intervals import ranks
+from sweeps import covering, every, lines, over
+
+M, Q, NEW = 13, 11, 4
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+MODELS = {
+    "two-step": lambda alpha, **given: TwoStepRidge(alpha, 0.5, **given),
+    "Kronecker": lambda alpha, **given: KroneckerRidge(alpha, **given),
+    "pair kernel": lambda alpha, **given: PairKernelRidge(alpha, product=0.4, per_task=0.7, per_instance=0.2, **given),
+    "independent": lambda alpha, kernel, task_kernel, **given: IndependentTaskRidge(alpha, kernel=kernel, **given),
+}
+
+
+def data(seed=0):
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(M + NEW, 3)), rng.normal(size=(Q + NEW, 2))
+    Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(M + NEW, Q + NEW)) + 4.0
+    return X, T, Y
+
+
+def distance(K, i, others, ridge, *, free):
+    """Return the variance left of row i beside the noise, from a dense system with a border for a constant."""
+    k, A = K[others, i], K[np.ix_(others, others)] + ridge * np.eye(len(others))
+    if free:
+        A = np.block([[A, np.ones((len(others), 1))], [np.ones((1, len(others))), np.zeros((1, 1))]])
+        k = np.append(k, 1.0)
+    return (K[i, i] + ridge - k @ np.linalg.solve(A, k)) / ridge
+
+
+def kernel_of(X, kernel, model):
+    K = X @ X.T if kernel == "linear" else rbf_kernel(X)
+    # A pair kernel has a constant feature on each side.
+    return K + 1.0 if model.fit_intercept and isinstance(model, KroneckerRidge | PairKernelRidge) else K
+
+
+def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free, use_width=True):
+    """Return jackknife+ bounds for the last rows: m models are really fitted."""
+    fits = [models().fit(np.delete(X[:M], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(M)]
+    rows = np.arange(M)
+    residuals = np.array([np.abs(Y[i] - fits[i].predict(X[i : i + 1]).reshape(-1)) for i in rows])
+    near = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
+    near, typical = near / np.median(near), np.median(near)
+    lower, upper = np.empty((NEW, Y.shape[1])), np.empty((NEW, Y.shape[1]))
+    low, high = ranks(M, coverage)
+    for x in range(NEW):
+        values = np.array([model.predict(X[M + x : M + x + 1]).reshape(-1) for model in fits])
+        far = np.array([distance(K, M + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
+        widths = ((1 + far) / (1 + near))[:, None] ** 0.5 if use_width else 1.0
+        lower[x] = np.sort(values - widths * residuals, axis=0)[low - 1]
+        upper[x] = np.sort(values + widths * residuals, axis=0)[high - 1]
+    return lower, upper
+
+
+@over(
+    covering(
+        model=MODELS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 0.3, 100.0], coverage=[0.8, 0.9]
+    )
+)
+def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel, intercept, alpha, coverage):
+    X, T, Y = data()
+    given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept}
+    fitted = model(alpha, **given).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    ridge = fitted._problem().pairing.side_ridges[0]
+    free = intercept and not isinstance(fitted, KroneckerRidge | PairKernelRidge)
+    K = kernel_of(X, kernel, fitted)
+    bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y[:M, :Q], T[:Q], coverage, free=free)
+    for found, wanted in zip(fitted.predict_interval(X[M:], coverage=coverage), bounds, strict=True):
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@over(every(model=["two-step", "Kronecker", "pair kernel"], intercept=[True, False]))
+def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
+    X, T, Y = data(1)
+    given = {**RBF, "fit_intercept": intercept}
+    build = {"two-step": lambda: TwoStepRidge(0.2, 0.6, **given), "Kronecker": lambda: KroneckerRidge(0.2, **given)}
+    if model == "pair kernel":
+        fitted = PairKernelRidge(0.2, product=0.4, per_task=0.7, per_instance=0.2, **given)
+        turned = PairKernelRidge(0.2, product=0.4, per_task=0.2, per_instance=0.7, **given)
+    else:
+        fitted, turned = build[model](), build[model]()
+        if model == "two-step":
+            turned.set_params(alpha=0.6, task_alpha=0.2)
+    fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    turned.fit(T[:Q], Y[:M, :Q].T, tasks=X[:M])
+    bounds = turned.predict_interval(T[Q:], coverage=0.8)
+    for found, wanted in zip(fitted.predict_interval(tasks=T[Q:], coverage=0.8), bounds, strict=True):
+        assert_allclose(found, wanted.T, rtol=1e-10, atol=1e-10)
+
+
+def test_known_rows_count_as_known_whatever_filter_there_is():
+    # A model without a row is the model itself with what the others predict in its place: no refit, but the meaning.
+    X, _, Y = data(2)
+    fitted = IndependentTaskRidge(filter=Landweber(20), kernel="rbf").fit(X[:M], Y[:M])
+    held_out = fitted.holdout("B")
+    models = fitted._problem().pairing.jackknife(fitted._problem().Y)
+    found = models.predictions(fitted._instance_rows(X[M:])[1])
+    for i in range(M):
+        labels = Y[:M].copy()
+        labels[i] = held_out[i]
+        assert_allclose(found[:, i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
+
+
+@over(covering(model=MODELS, intercept=[True, False], weighted=[True, False], transposed=[True, False]))
+def test_models_of_folds_are_models_without_them(model, intercept, weighted, transposed):
+    X, T, Y = data(3)
+    rng = np.random.default_rng(5)
+    Y[rng.random(Y.shape) < 0.25] = np.nan
+    fitted = model(0.3, fit_intercept=intercept, **RBF)
+    if transposed and isinstance(fitted, IndependentTaskRidge):
+        return
+    weights = rng.uniform(0.5, 2.0, size=(M, Q)) if weighted else None
+    fitted.set_params(**{name: 1e-12 for name in ("tol",) if "tol" in fitted.get_params()})
+    fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q], sample_weight=weights)
+    intervals = fitted._intervals().mirrored if transposed else fitted._intervals()
+    new = fitted._task_rows(T[Q:])[1] if transposed else fitted._instance_rows(X[M:])[1]
+    models = intervals._jackknife
+    found = models.predictions(new)
+    for number, fold in enumerate(models.members):
+        kept = np.setdiff1d(np.arange(Q if transposed else M), fold)
+        rows, columns = (np.arange(M), kept) if transposed else (kept, np.arange(Q))
+        own = None if weights is None else weights[np.ix_(rows, columns)]
+        other = clone(fitted).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns], sample_weight=own)
+        wanted = other.predict(None, T[Q:]).T if transposed else other.predict(X[M:])
+        assert_allclose(found[:, number], wanted, rtol=1e-6, atol=1e-6)
+        at = other.predict(None, T[fold]).T if transposed else other.predict(X[fold])
+        assert_allclose(models.held_out[fold], at, rtol=1e-6, atol=1e-6)
+
+
+def test_folds_give_an_interval_for_every_task():
+    X, T, Y = data(4)
+    Y[3, :] = np.nan
+    Y[5, 2] = np.nan
+    lower, upper = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    assert (lower < upper).all()
+    assert np.isfinite(upper - lower).all()
+
+
+def test_groups_of_a_search_leave_together():
+    X, T, Y = data(5)
+    groups = np.arange(M) // 3
+    search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups)
+    models = search._intervals()._jackknife
+    found = models.predictions(search._instance_rows(X[M:])[1])
+    for group in range(groups.max() + 1):
+        kept = groups != group
+        other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
+        assert_allclose(found[:, group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
+    lower, upper = search.predict_interval(X[M:], coverage=0.8)
+    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    assert not np.array_equal(lower, alone[0])
+    assert (upper >= lower).all()
+
+
+def calibrated(fitted, Y, setting, near, task_near, coverage):
+    """Return how many widths hold a share of the held-out labels, cell by cell."""
+    scores = []
+    for i, j in np.argwhere(~np.isnan(Y)):
+        width = (1 + (near[i] + task_near[j]) / 2) ** 0.5
+        scores.append(abs(Y[i, j] - fitted.holdout(setting)[i, j]) / width)
+    return np.sort(scores)[ranks(len(scores), coverage)[1] - 1]
+
+
+@over(every(model=["two-step", "Kronecker"], intercept=[True, False]))
+def test_pairs_that_are_new_on_both_sides(model, intercept):
+    X, T, Y = data(6)
+    fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    ridges, free = fitted._problem().pairing.side_ridges, intercept and model == "two-step"
+    near, far = [], []
+    for features, ridge, n in ((X, ridges[0], M), (T, ridges[1], Q)):
+        K, rows = kernel_of(features, "rbf", fitted), np.arange(n)
+        own = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
+        near.append(own / np.median(own))
+        new = [distance(K, x, rows, ridge, free=free) for x in range(n, n + NEW)]
+        far.append(np.array(new) / np.median(own))
+    reach = calibrated(fitted, Y[:M, :Q], "D", *near, 0.9)
+    widths = (1 + (far[0][:, None] + far[1][None, :]) / 2) ** 0.5
+    F = fitted.predict(X[M:], T[Q:])
+    lower, upper = fitted.predict_interval(X[M:], T[Q:], coverage=0.9)
+    assert_allclose(lower, F - reach * widths, rtol=1e-9)
+    assert_allclose(upper, F + reach * widths, rtol=1e-9)
+
+
+@over(lines("holes", (False,), (True,)))
+def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
+    X, T, Y = data(7)
+    Y = Y[:M, :Q]
+    if holes:
+        Y[2, 3] = Y[4, 5] = Y[7, 7] = np.nan
+    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y, tasks=T[:Q])
+    leverages = []
+    for features, alpha in ((X[:M], 0.3), (T[:Q], 0.5)):
+        centre = np.eye(len(features)) - 1 / len(features)
+        K = centre @ rbf_kernel(features) @ centre
+        leverages.append(np.diag(np.linalg.solve(K + alpha * np.eye(len(K)), K)) + 1 / len(K))
+    slack = 1 - np.outer(*leverages)
+    width = (1 + (1 / slack) / np.median(1 / slack)) ** 0.5
+    held_out = fitted.holdout("A")
+    observed = ~np.isnan(Y)
+    scores = np.sort((np.abs(Y - held_out) / width)[observed])
+    reach = scores[ranks(scores.size, 0.9)[1] - 1]
+    centre = np.where(observed, held_out, fitted.completed_)
+    lower, upper = fitted.predict_interval()
+    assert_allclose(lower, centre - reach * width, rtol=1e-8)
+    assert_allclose(upper, centre + reach * width, rtol=1e-8)
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"], model=[TwoStepRidge, KroneckerRidge]))
+def test_networks_know_their_vertices(symmetry, model):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(M + 2, 3))
+    Y = rng.normal(size=(M, M))
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    sign = 1 if symmetry == "symmetric" else -1
+    fitted = model(kernel="rbf", symmetry=symmetry).fit(X[:M], Y)
+    lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
+    assert_allclose((lower + upper) / 2, fitted.predict(X[M:]), rtol=1e-9, atol=1e-9)
+    turned = fitted.predict_interval(None, X[M:], coverage=0.8)
+    assert_allclose(turned[0].T, lower if sign > 0 else -upper, rtol=1e-9, atol=1e-9)
+    # From how far off the others were with the same vertex, and never with itself.
+    intervals = fitted._intervals()
+    near = intervals._distances[0]
+    scores = np.abs(Y - fitted.holdout("B")) / (1 + near)[:, None] ** 0.5
+    np.fill_diagonal(scores, np.nan)
+    far = intervals._local(fitted._instance_rows(X[M:])[1])[0]
+    reach = np.sort(scores, axis=0)[ranks(M - 1, 0.8)[1] - 1] * (1 + far)[:, None] ** 0.5
+    assert_allclose((upper - lower) / 2, reach, rtol=1e-9)
+    known = fitted.predict_interval(coverage=0.8)
+    assert_allclose(known[1], known[1].T if sign > 0 else -known[0].T, rtol=1e-9, atol=1e-9)
+
+
+# --- what is known, and what is new --------------------------------------------------------------------------
+
+
+def frames(seed=9):
+    X, T, Y = data(seed)
+    X = pd.DataFrame(X, index=[f"i{n}" for n in range(len(X))]).rename(columns=str)
+    T = pd.DataFrame(T, index=[f"t{n}" for n in range(len(T))]).rename(columns=str)
+    return X, T, pd.DataFrame(Y, index=X.index, columns=T.index)
+
+
+def test_ids_tell_known_from_new():
+    X, T, Y = frames()
+    model = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
+    rows, columns = ["i14", "i3", "i15", "i0"], ["t2", "t12", "t11", "t5", "t0"]
+    lower, upper = model.predict_interval(X.loc[rows], T.loc[columns], coverage=0.8)
+    assert list(lower.index) == rows
+    assert list(lower.columns) == columns
+    A, B = model.predict_interval(coverage=0.8), model.predict_interval(X.loc[["i14", "i15"]], coverage=0.8)
+    C = model.predict_interval(None, T.loc[["t12", "t11"]], coverage=0.8)
+    D = model.predict_interval(X.loc[["i14", "i15"]], T.loc[["t12", "t11"]], coverage=0.8)
+    for end, found in enumerate((lower, upper)):
+        for row in rows:
+            for column in columns:
+                old, old_task = row in ("i3", "i0"), column in ("t2", "t5", "t0")
+                wanted = {(1, 1): A, (0, 1): B, (1, 0): C, (0, 0): D}[int(old), int(old_task)]
+                assert_allclose(found.loc[row, column], wanted[end].loc[row, column], rtol=1e-12)
+    # A setting that is said overrules ids.
+    for found, wanted in zip(
+        model.predict_interval(X[:3], coverage=0.8, setting="B"),
+        model.predict_interval(X[:3].set_axis(["new", "newer", "newest"]), coverage=0.8),
+        strict=True,
+    ):
+        assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_rows_without_ids_are_new():
+    X, T, Y = data(10)
+    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    by_default = model.predict_interval(X[:2], T[:2], coverage=0.8)
+    said = model.predict_interval(X[:2], T[:2], coverage=0.8, setting="D")
+    assert_array_equal(by_default[0], said[0])
+
+
+def test_labels_of_one_dimension_give_bounds_of_one():
+    X, _, Y = data(11)
+    lower, upper = IndependentTaskRidge().fit(X[:M], Y[:M, 0]).predict_interval(X[M:], coverage=0.8)
+    assert lower.shape == upper.shape == (NEW,)
+
+
+def test_far_rows_have_wide_intervals():
+    X, T, Y = data(12)
+    for model in (TwoStepRidge(0.1, 0.1, **RBF), KroneckerRidge(0.1, **RBF), TwoStepRidge(), KroneckerRidge()):
+        model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        near, far = X[M : M + 1], X[M : M + 1] + 50.0
+        for tasks in (None, T[Q:]):
+            widths = []
+            for rows in (near, far):
+                lower, upper = model.predict_interval(rows, tasks, coverage=0.8)
+                widths.append(np.mean(upper - lower))
+            assert widths[1] > 1.1 * widths[0]
+
+
+def test_features_never_seen_are_far():
+    X, T, Y = data(13)
+    X = np.column_stack([X, np.zeros(len(X))])
+    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    far = X[M : M + 1].copy()
+    far[0, 3] = 30.0
+    near, wide = (np.subtract(*model.predict_interval(rows, coverage=0.8)[::-1]) for rows in (X[M : M + 1], far))
+    assert (wide > near).all()
+
+
+def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_number():
+    X, T, Y = data(14)
+    K, G = rbf_kernel(X), rbf_kernel(T)
+    given = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    model = TwoStepRidge(0.3, 0.5, **given).fit(K[:M, :M], Y[:M, :Q], tasks=G[:Q, :Q])
+    same = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", kernel_params={"gamma": 1 / 3})
+    same.set_params(task_kernel_params={"gamma": 0.5}).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    for tasks in (None, slice(Q, None)):
+        block = None if tasks is None else G[Q:, :Q]
+        rows = None if tasks is None else T[Q:]
+        for found, wanted in zip(
+            model.predict_interval(K[M:, :M], block), same.predict_interval(X[M:], rows), strict=True
+        ):
+            assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
+    X, _, Y = data(14)
+    scale = np.linspace(1.0, 2.0, M + NEW)
+    K = scale[:, None] * rbf_kernel(X) * scale
+    model = IndependentTaskRidge(0.3, kernel="precomputed").fit(K[:M, :M], Y[:M, :Q])
+    rows = np.arange(M)
+    near = np.array([distance(K, i, np.delete(rows, i), 0.3, free=True) for i in rows])
+    near = near / np.median(near)
+    residuals = np.abs(Y[:M, :Q] - model.holdout("B")) / (1 + near)[:, None] ** 0.5
+    found = model._problem().pairing.jackknife(model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
+    low, high = ranks(M, 0.8)
+    lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
+    assert_allclose(lower, np.sort(found - 2**0.5 * residuals, axis=1)[:, low - 1], rtol=1e-9)
+    assert_allclose(upper, np.sort(found + 2**0.5 * residuals, axis=1)[:, high - 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_too_few_rows_promise_nothing(n):
+    X, T, Y = data(15)
+    lower, upper = TwoStepRidge().fit(X[:n], Y[:n, :Q], tasks=T[:Q]).predict_interval(X[M:])
+    assert (lower == -np.inf).all()
+    assert (upper == np.inf).all()
+
+
+def test_float32_stays():
+    X, T, Y = (each.astype(np.float32) for each in data(16))
+    lower, upper = KroneckerRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:])
+    assert lower.dtype == upper.dtype == np.float32
+
+
+@over(
+    lines(
+        "given error words",
+        ({"coverage": 1.0}, ValueError, "coverage must be a number between 0 and 1, found 1.0"),
+        ({"coverage": "0.9"}, ValueError, "coverage must be a number"),
+        ({"setting": "B"}, ValueError, "new instances: give X"),
+        ({"setting": "E"}, ValueError, "Unknown setting"),
+        ({"setting": "A", "X": 1}, ValueError, "without ids count as new"),
+    )
+)
+def test_what_makes_no_sense_is_refused(given, error, words):
+    X, T, Y = data(17)
+    model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    given = {**given, "X": X[M:]} if "X" in given else given
+    with pytest.raises(error, match=words):
+        model.predict_interval(**given)
+
+
+def test_unknown_ids_are_named():
+    X, T, Y = frames()
+    model = TwoStepRidge().fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
+    with pytest.raises(IdError, match="'i13'"):
+        model.predict_interval(X[M - 1 : M + 2], setting="C", tasks=T[Q:])
+
+
+def test_models_without_tasks_or_labels():
+    X, T, Y = data(18)
+    with pytest.raises(ValueError, match="knows nothing of tasks"):
+        IndependentTaskRidge().fit(X[:M], Y[:M]).predict_interval(X[M:], setting="D")
+    online = OnlineTwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    with pytest.raises(ValueError, match="keeps statistics only"):
+        online.predict_interval(X[M:])
+
+
+def test_another_regularisation_has_other_intervals():
+    X, T, Y = data(19)
+    model = TwoStepRidge(0.3, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    model.predict_interval(X[M:])
+    model.set_alpha(3.0)
+    wanted = TwoStepRidge(3.0, 0.5).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:])
+    assert_allclose(model.predict_interval(X[M:]), wanted, rtol=1e-10)
+
+
+def test_long_tables_have_intervals_of_their_pairs():
+    X, T, Y = frames(20)
+    pairs = pd.DataFrame([(i, t) for i in X.index[:M] for t in T.index[:Q]], columns=["i", "t"])
+    values = [Y.loc[i, t] for i, t in pairs.itertuples(index=False)]
+    model = PairRegressor(TwoStepRidge(0.3, 0.5), instances=X, tasks=T).fit(pairs, values)
+    asked = pd.DataFrame([("i14", "t3"), ("i2", "t12"), ("i14", "t12"), ("i2", "t3")], columns=["i", "t"])
+    lower, upper = model.predict_interval(asked, coverage=0.8)
+    grid = TwoStepRidge(0.3, 0.5).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
+    wanted = grid.predict_interval(X.loc[["i14", "i2"]], T.loc[["t3", "t12"]], coverage=0.8)
+    for found, end in zip((lower, upper), wanted, strict=True):
+        assert_allclose(found, [end.loc[i, t] for i, t in asked.itertuples(index=False)], rtol=1e-9)

@@ -1,0 +1,167 @@
+"""Many grids of labels held out together: each as by itself."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import problems
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.pairing import Independent, Kronecker, Network, PairKernel, TwoStep
+from dyadlearn.pairing.pair_network import PairNetwork
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Spectrum
+from sweeps import covering, every, over
+
+RIDGE = problems.RIDGE
+
+
+def independent(rows, _, alpha, constant):
+    return Independent(rows.smoother(RIDGE, alpha))
+
+
+def two_step(rows, columns, alpha, constant):
+    return TwoStep(rows.smoother(RIDGE, alpha), columns.smoother(RIDGE, alpha / 2))
+
+
+def kronecker(rows, columns, alpha, constant):
+    return Kronecker(rows, columns, alpha, free_mean=constant)
+
+
+def shared(rows, columns, alpha, constant):
+    return PairKernel(rows, columns, alpha, (1.0, 0.5, 0.2), free_mean=constant)
+
+
+MODELS = {"independent": independent, "two-step": two_step, "kronecker": kronecker, "pair kernel": shared}
+
+
+def made(model, shape, kind, alpha, constant, put=np.asarray, dtype="float64"):
+    """Return a model of pairs on random sides."""
+    rng = np.random.default_rng([*shape, constant])
+    word = {kronecker: "feature", shared: "feature"}.get(model, "free") if constant else None
+    sides = [
+        problems.spectrum(kind, problems.features(kind, n, rng), dtype=dtype, put=put, constant=word) for n in shape
+    ]
+    return model(*sides, alpha, constant)
+
+
+def stack_of(shape, n=4, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, *shape)) + 2.0
+
+
+def one_by_one(pairing, stack, setting, *members):
+    return np.stack([np.asarray(pairing.holdout(grid, setting, *members)) for grid in stack])
+
+
+@over(
+    covering(
+        model=MODELS,
+        shape=problems.COMPLETE,
+        kind=["full", "singular", "primal", "thin"],
+        alpha=[1e-8, 0.3, 1e7],
+        constant=[False, True],
+        setting="ABCD",
+        where=lambda model, kind, **_: model is not shared or kind in ("full", "singular"),
+    )
+)
+def test_a_stack_is_its_grids(model, shape, kind, alpha, constant, setting):
+    pairing, stack = made(model, shape, kind, alpha, constant), stack_of(shape)
+    if not pairing.knows_tasks and setting in "CD":
+        return
+    found = pairing.holdout_stack(stack, Setting(setting))
+    assert found.shape == stack.shape
+    problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-9)
+
+
+@over(every(model=MODELS, setting="BCD", constant=[False, True]))
+def test_groups_leave_together(model, setting, constant):
+    shape = (7, 6)
+    pairing, stack = made(model, shape, "full", 0.3, constant), stack_of(shape)
+    if not pairing.knows_tasks and setting in "CD":
+        return
+    groups = [np.arange(3), np.arange(3, 7)] if setting in "BD" else None
+    task_groups = [np.array([0, 5]), np.array([1, 2]), np.array([3, 4])] if setting in "CD" else None
+    found = pairing.holdout_stack(stack, Setting(setting), groups, task_groups)
+    expected = one_by_one(pairing, stack, Setting(setting), groups, task_groups)
+    problems.close(found, expected, 1e-11)
+    assert np.abs(found - one_by_one(pairing, stack, Setting(setting))).max() > 1e-3
+
+
+@over(every(model=[two_step, kronecker], setting="ABCD", constant=[False, True]))
+def test_without_regularisation(model, setting, constant):
+    pairing, stack = made(model, (6, 5), "full", 0.0, constant), stack_of((6, 5))
+    found = pairing.holdout_stack(stack, Setting(setting))
+    problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-10)
+
+
+@over(every(model=[two_step, kronecker], setting="ABD"))
+def test_what_is_interpolated_is_refused(model, setting):
+    # One row that nothing else is like, beside others that are all alike.
+    sides = [
+        Spectrum.from_gram(np.block([[np.eye(1), np.zeros((1, n))], [np.zeros((n, 1)), np.ones((n, n))]]))
+        for n in (5, 4)
+    ]
+    pairing, stack = model(*sides, 0.0, False), stack_of((6, 5))
+    with pytest.raises(LeverageError, match="leverage 1"):
+        pairing.holdout_stack(stack, Setting(setting))
+
+
+@over(every(sign=[1, -1], setting="ABCD", pair=[False, True], constant=[False, True]))
+def test_networks(sign, setting, pair, constant):
+    n = 4
+    rng = np.random.default_rng(0)
+    word = ("feature" if pair else "free") if constant else None
+    nodes = problems.spectrum("full", problems.features("full", n, rng), constant=word)
+    if pair:
+        pairing = PairNetwork.of(nodes, 0.4, sign, free_mean=constant)
+    else:
+        pairing = Network.of(nodes.smoother(RIDGE, 0.4), sign)
+    if Setting(setting) not in pairing.settings:
+        return
+    stack = stack_of((n, n))
+    stack = stack + sign * np.swapaxes(stack, 1, 2)
+    found = pairing.holdout_stack(stack, Setting(setting))
+    assert_allclose(found, one_by_one(pairing, stack, Setting(setting)), rtol=1e-12)
+
+
+@over(covering(model=MODELS, setting="ABD", constant=[False, True]))
+def test_in_every_library(model, setting, constant, library):
+    shape = (3, 4)
+    pairing = made(model, shape, "full", 0.5, constant, put=library.asarray, dtype=library.dtype)
+    if not pairing.knows_tasks and setting == "D":
+        return
+    stack = stack_of(shape)
+    found = pairing.holdout_stack(library.asarray(stack), Setting(setting))
+    expected = one_by_one(made(model, shape, "full", 0.5, constant), stack, Setting(setting))
+    problems.close(library.to_numpy(found), expected, max(library.rtol, 1e-9))
+
+
+def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
+    import dyadlearn.pairing.new_both as module
+
+    calls = []
+    real = module._without
+    monkeypatch.setattr(module, "_without", lambda *given: calls.append(1) or real(*given))
+    made(kronecker, (7, 5), "full", 0.5, True).holdout_stack(stack_of((7, 5), 9), Setting.D)
+    assert len(calls) == 5
+
+
+@over(every(model=MODELS, setting="ABD"))
+def test_memory_is_foreseen(model, setting):
+    import tracemalloc
+
+    shape, n = (40, 30), 6
+    pairing, stack = made(model, shape, "full", 0.5, True), stack_of(shape, n)
+    if not pairing.knows_tasks and setting == "D":
+        return
+    work = partial(pairing.holdout_stack, stack, Setting(setting))
+    tracemalloc.start()
+    try:
+        work()
+        peak = tracemalloc.get_traced_memory()[1] / 8
+    finally:
+        tracemalloc.stop()
+    assert peak <= pairing.holdout_stack_numbers(stack[0], Setting(setting), n)
