@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError, wrap_math_code
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
@@ -17,7 +17,7 @@ def _converted(node: nodes.Element, *, block: bool) -> str:
     """Return a formula as an element of a page, or as it was written where there is no other way."""
     code = node.astext().strip()
     try:
-        return str(tex2mathml(wrap_math_code(code, as_block=block), as_block=block))
+        return str(tex2mathml(code, as_block=block))
     except (MathError, SyntaxError) as error:
         _log.warning("No MathML for %r: %s", code, error, location=node)
         return f"<code>{escape(code)}</code>"

@@ -75,12 +75,13 @@ def test_a_page_is_whole(page):
         "Landscape",
         "Held-out predictions",
         "Contradicting labels",
+        "Likeliest unobserved pairs",
         "Notes",
     ]
     names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(set(names)) == len(names)
     targets = [attributes["href"][1:] for attributes, _ in found.all("a")]
-    assert len(targets) == 6
+    assert len(targets) == 7
     assert set(targets) <= set(names)
 
 
@@ -110,6 +111,7 @@ def test_the_table_of_settings(page, searched):
         assert number(each.score) in text
         assert number(each.others["average_precision"]) in text
         assert all(number(score) in text for score in each.baselines.values())
+        assert number(each.null) in text
         assert len(each.baselines) == 4
     assert "instance means" in text
     assert text.count("chosen here") == 1
@@ -167,12 +169,22 @@ def test_the_table_of_cells(page, searched):
     _, found = page
     report = summary_of(searched)
     heads = [attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes]
-    assert [head["data-kind"] for head in heads] == ["text", "text", "number", "number", "number"]
-    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending"]
+    assert [head["data-kind"] for head in heads] == [
+        "text",
+        "text",
+        "number",
+        "number",
+        "number",
+        "text",
+        "text",
+        "number",
+    ]
+    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending", None, None, "descending"]
     values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
     columns = report.contradicting.columns()
     expected = np.column_stack([columns[name] for name in ("label", "prediction", "contradiction")])
-    assert_allclose(np.reshape(values, (-1, 3)), expected)
+    assert_allclose(np.reshape(values[: expected.size], (-1, 3)), expected)
+    assert_allclose(values[expected.size :], report.likeliest.scores)
 
 
 def test_ids_are_text_whatever_they_are(binary):
@@ -316,3 +328,55 @@ def test_sides_that_are_no_two_words_are_refused(real):
     for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
         with pytest.raises(ValueError, match="sides must be two"):
             summary_of(model, sides=sides)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</details></table><img src=x onerror=alert(2)>",
+    '" onmouseover="alert(3)',
+    "' style='display:none",
+    "\u05e9\u05dc\u05d5\u05dd \u202eabc",
+    "x" * 300,
+    "two\nlines\r\tand a tab",
+    "\U0001f469\u200d\U0001f52c \U0001f9ec",
+    "=cmd()",
+    "&lt;b&gt;",
+    "--></style>",
+    "${title} $$ %s {0}",
+]
+
+
+def test_hostile_ids_stay_text_everywhere(binary, each):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = binary
+    rows = [*HOSTILE, *HOSTILE[::-1]]
+    rows[12:] = [f"{name} again" for name in rows[12:]]
+    columns = [f"{name} {j}" for j, name in enumerate([*HOSTILE, *HOSTILE][:16])]
+    network = np.maximum(Y[:16], Y[:16].T)
+    cases = [
+        TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T),
+        TwoStepRidge().fit(X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T),
+        TwoStepRidge(symmetry="symmetric").fit(pd.DataFrame(X[:16], columns), pd.DataFrame(network, columns, columns)),
+    ]
+    for model in each(cases):
+        text, found = read(model, alphas=[1.0, 2.0])
+        shown = [text for _, text in found.all("bdi")]
+        assert set(shown) <= {*rows, *columns}
+        assert len(set(shown)) > 12
+        # A pair is in both lists, and five times in explanations of two or three kinds.
+        assert len(found.all("details")) == 5
+        assert [tag for tag, _ in found.elements if tag in ("img", "b", "i")] == ["img", *("b" * len(found.all("b")))]
+        assert "alert(1)</script>" not in text
+        assert not [name for _, given in found.elements for name in given if name.startswith("on")]
+        assert [given["class"] for given, name in found.all("bdi") if name == "x" * 300][:1] in ([], ["long"])
+
+
+def test_explanations_sum_to_what_the_model_predicts(page, searched):
+    _, found = page
+    report = summary_of(searched)
+    texts = [text for _, text in found.all("details")]
+    assert len(texts) == 5
+    for each, text in zip(report.explanations, texts, strict=True):
+        assert text.count(number(each.prediction)) >= 4  # above, and below each of three lists
+        assert number(each.pairs.contributions[0], 3) in text
+        assert f"{each.pairs.n_rest:,} others together" in text

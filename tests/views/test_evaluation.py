@@ -41,6 +41,7 @@ def agrees(model, evaluation, scoring):
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
     assert [each.method for each in results] == list(table["method"])
+    assert_allclose([each.null for each in results], table["null"])
     for name in BASELINES:
         assert_allclose([each.baselines[name] for each in results], table[name])
 

@@ -18,6 +18,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
     screen,
+    top_pairs,
 )
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import SpectralCutoff
@@ -264,3 +265,48 @@ def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
         assert_allclose(one.scores, other.scores)
     assert (after.facts, after.warnings) == (before.facts, before.warnings)
     assert after.contradicting.columns() == before.contradicting.columns()
+
+
+def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monkeypatch):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    report = few(model, sides=("host", "parasite"))
+    again = top_pairs(model, k=50)
+    assert report.likeliest.instances == again.instances
+    assert_allclose(report.likeliest.scores, again.scores)
+    first = zip(again.instances[:5], again.tasks[:5], strict=True)
+    assert [(each.instance, each.task) for each in report.explanations] == list(first)
+    predicted = model.predict(X)
+    assert_allclose(
+        [each.prediction for each in report.explanations],
+        [predicted[each.instance, each.task] for each in report.explanations],
+    )
+    assert tuple(report.explanations[0].names) == ("host", "parasite")
+    assert len(few(model, n_cells=3).likeliest) == 3
+    X, Y, T = real
+    report = few(TwoStepRidge().fit(X, Y, tasks=T))  # every pair is observed
+    assert (report.likeliest, report.explanations) == (None, [])
+
+
+def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch):
+    X, Y, T = holes
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert len(summary_of(model).explanations) == 5
+    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    report = summary_of(model)
+    assert report.likeliest.instances == top_pairs(model, k=50).instances  # by what was completed when it was fitted
+    assert report.explanations == []
+    assert any("dyadlearn.explain does it" in text for text in report.notes)
+    monkeypatch.setattr("dyadlearn.views.evaluation.Evaluation.has_pairs", lambda _: False)
+    report = summary_of(model)
+    assert report.likeliest is None
+    assert any("dyadlearn.top_pairs names them" in text for text in report.notes)
+
+
+def test_what_is_not_told_is_said(binary, holes):
+    X, Y, T = holes
+    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    assert any("permuted labels reach in setting A, B, C and D is not told" in text for text in notes)
+    X, Y, T = binary
+    notes = few(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    assert not any("permuted labels reach" in text for text in notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
@@ -20,6 +21,7 @@ from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
 from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
+from dyadlearn.report.explaining import explanations
 from dyadlearn.report.tables import in_between
 from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import best_in_words
@@ -50,9 +52,10 @@ def write_report(
     """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
 
     The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
-    both kernels; the score in each setting, and what simple means reach there; the score at every regularisation, to
-    point at; ROC and precision–recall curves, or predictions against labels; the labels that contradict their held-out
-    prediction most; and warnings.
+    both kernels; the score in each setting, how far it may be off, and what simple means and permuted labels reach
+    there; the score at every regularisation, to point at; ROC and precision–recall curves, or predictions against
+    labels; the labels that contradict their held-out prediction most; the likeliest pairs that are not observed, and
+    where the first of these predictions come from; and warnings.
 
     Parameters
     ----------
@@ -136,6 +139,7 @@ def render(summary: Summary) -> str:
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
         ("cells", "Contradicting labels", tables.contradicting(summary)),
+        ("pairs", "Likeliest unobserved pairs", tables.likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
@@ -177,6 +181,8 @@ def _beside(each: Result, summary: Summary) -> str:
         lines.append(("interval", f"{100 * each.interval.level:g} %", in_between(each.interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
+    if not math.isnan(each.null):
+        lines.append(("null", "permuted", number(each.null)))
     return "".join(
         f'<span class="beside"><small>{name}</small> <span class="{kind}">{escape(text)}</span></span>'
         for kind, name, text in lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from html import escape
@@ -15,7 +16,7 @@ from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary
 from dyadlearn.views.words import number
 
-__all__ = ["contradicting", "identity", "in_between", "settings"]
+__all__ = ["contradicting", "identity", "in_between", "likeliest", "settings"]
 
 # A word of more letters has to be broken somewhere.
 _LONGEST_WORD = 24
@@ -64,6 +65,7 @@ def settings(summary: Summary) -> str:
             rows.append((kind, name, texts))
 
     add("", "95 % interval", (in_between(each.interval) for each in found))
+    add("", "permuted labels", (number(each.null) for each in found))
     for name in BASELINES:
         add("", in_words(name, names), (number(each.baselines.get(name, float("nan"))) for each in found))
     for name in dict.fromkeys(name for each in found for name in each.others):
@@ -92,7 +94,16 @@ def settings(summary: Summary) -> str:
         f"<ul class='said'>{said}</ul>"
         f"<p>Simple means know no features and are held out alike: of all labels, of the {escape(names.instance)}, of "
         f"the {escape(names.task)}, and an effect of each (additive). Where a side is new, nothing is left of its own "
-        f"mean. {_interval_words(summary)}</p>"
+        f"mean. {_null_words(summary)}{_interval_words(summary)}</p>"
+    )
+
+
+def _null_words(summary: Summary) -> str:
+    if all(math.isnan(each.null) for each in summary.results):
+        return ""
+    return (
+        "Permuted labels are the mean of ten draws in which the labels belong to others of what is new: what the model "
+        "reaches where there is nothing to learn. "
     )
 
 
@@ -149,6 +160,22 @@ def contradicting(summary: Summary) -> str:
     rows = zip(found.instances, found.tasks, found.labels, found.predictions, found.contradictions, strict=True)
     heads = {"label": 3, "held out": 3, "contradiction": 4}
     return f"<p>{words}</p>" + _listing("cell-table", "Contradicting labels", summary, heads, rows)
+
+
+def likeliest(summary: Summary) -> str:
+    """Return the pairs that nobody has looked at and that are predicted highest."""
+    found = summary.likeliest
+    if found is None or not len(found):
+        return ""
+    zeros = (
+        " A label of 0 counts as not observed, and is predicted without itself." if (found.labels == 0).any() else ""
+    )
+    words = (
+        f"The {len(found):,} pairs that are not observed with the highest predictions ({escape(found.method)}): the "
+        f"first ones to try.{zeros}"
+    )
+    rows = zip(found.instances, found.tasks, found.scores, strict=True)
+    return f"<p>{words}</p>" + _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
 
 
 def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]) -> str:

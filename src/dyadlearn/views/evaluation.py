@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import to_numpy
+from dyadlearn._array import Array, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
 from dyadlearn.diagnostics.fitted import is_network, known_settings
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, plan
+from dyadlearn.holdout import Plan, Units, plan
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -24,6 +24,7 @@ from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.nested import Interval, bootstrap_interval
+from dyadlearn.selection.permuting import null_mean
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search
@@ -35,6 +36,8 @@ __all__ = ["Evaluation", "Result"]
 _MOST_WORK = 1e11
 # Cells that an interval may draw in all: a few seconds.
 _MOST_DRAWN, _DRAWS = 10_000_000, 200
+# How many permuted labels a null is the mean of.
+_PERMUTED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,8 @@ class Result:
     interval : Interval or None
         How far the score may be off because other instances and tasks could have been drawn; None where drawing them
         takes too long, or has no meaning.
+    null : float
+        The mean score of a few permuted labels; NaN where these would be solved for again.
     within : float
         How far from their held-out predictions 90 % of the labels lie at most; NaN for labels of two values.
     """
@@ -77,6 +82,7 @@ class Result:
     labels: np.ndarray | None = None
     baselines: dict[str, float] = field(default_factory=dict)
     interval: Interval | None = None
+    null: float = float("nan")
     within: float = float("nan")
 
 
@@ -152,20 +158,29 @@ class Evaluation:
         return [each for each in every if each is own or self._is_quick(each)]
 
     def _is_quick(self, setting: Setting) -> bool:
-        """Tell whether there are predictions in a setting, and they need no folds or only folds that are little work.
-
-        Each fold is completed in about as many steps as the whole grid was, a product with both sides in each; to take
-        a side apart costs a few more.
-        """
+        """Tell whether a setting has predictions that need no folds, or only folds that are little work."""
         how = self._plan(setting)
         if how.splitter is None:
             return True
         if is_network(self.model):  # which has no folds of nodes
             return False
+        return self.is_little_work(how.splitter.n_splits ** (2 if setting is Setting.D else 1))
+
+    def is_little_work(self, n_solves: int) -> bool:
+        """Tell whether an incomplete grid may be completed so often without anybody having asked for it.
+
+        That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take
+        a side apart costs a few more.
+        """
+        if self.model._problem().is_complete:
+            return True
         (m, q), completion = self.labels.shape, self.model._completion
-        n_folds = how.splitter.n_splits ** (2 if setting is Setting.D else 1)
         n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
-        return n_folds * n_steps * m * q * (m + q) <= _MOST_WORK
+        return n_solves * n_steps * m * q * (m + q) <= _MOST_WORK
+
+    def has_pairs(self) -> bool:
+        """Tell whether predictions in setting A are there, or to be had with little work."""
+        return self.own is Setting.A or self._is_quick(Setting.A)
 
     @property
     def not_shown(self) -> list[Setting]:
@@ -221,6 +236,7 @@ class Evaluation:
             labels=labels,
             baselines=means,
             interval=self._interval(setting, labels, held_out),
+            null=self._null(setting, scored, found.units),
             within=float("nan") if ranks else _within(labels, held_out),
         )
 
@@ -236,6 +252,11 @@ class Evaluation:
             )
         except ValueError:  # a side of one, or too few labels in every draw
             return None
+
+    def _null(self, setting: Setting, labels: Array, units: Units) -> float:
+        """Return the mean score of a few permuted labels."""
+        prepared = self.judge.prepare(labels, setting=setting, tie_tolerance=None)
+        return null_mean(self.model._problem(), setting, units, prepared, _PERMUTED)
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""

@@ -5,6 +5,7 @@ A page is written of it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn._tables import Table
+from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import labelled_model, labels_of
+from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
 from dyadlearn.diagnostics.screening import Screening, screened
 from dyadlearn.diagnostics.sides import SideNames
-from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
@@ -33,6 +36,9 @@ from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
 from dyadlearn.views.words import joined, number, power, told_apart
 
 __all__ = ["Summary", "summary_of"]
+
+# How many pairs that are not observed a page names, and how many of them it explains.
+_PAIRS, _EXPLAINED = 50, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,10 @@ class Summary:
     landscapes : list of LandscapeView
     contradicting : Screening or None
         The labels that are contradicted most, by the predictions that are the best ones over all cells.
+    likeliest : TopPairs or None
+        The likeliest pairs that are not observed; None where there are none, or where they would be solved for again.
+    explanations : list of Explanation
+        Where the predictions for the first few of these come from.
     warnings : list of str
         What a reader must mind.
     notes : list of str
@@ -69,6 +79,8 @@ class Summary:
     results: list[Result]
     landscapes: list[LandscapeView]
     contradicting: Screening | None
+    likeliest: TopPairs | None
+    explanations: list[Explanation]
     warnings: list[str]
     notes: list[str]
 
@@ -138,6 +150,7 @@ def summary_of(
         warnings.simplefilter("always")
         results = asked_for.results()
         landscapes, said = asked_for.landscapes([each.setting for each in results if each.trouble is None])
+        likeliest, explanations = _likeliest(model, asked_for, grid, n_cells, said)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
@@ -156,6 +169,8 @@ def summary_of(
         results=results,
         landscapes=landscapes,
         contradicting=_contradicting(results, labels_of(model), n_cells, once=grid.is_network),
+        likeliest=likeliest,
+        explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, names), *stopped])],
         notes=[*said, *_remarks(asked_for, results, grid, spectra)],
     )
@@ -170,6 +185,34 @@ def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: 
         return None
     found = screened(labels, best.held_out, best.method, best.setting, once=once)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
+
+
+def _likeliest(
+    model: Any, evaluation: Evaluation, grid: GridView, n_cells: int, said: list[str]
+) -> tuple[TopPairs | None, list[Explanation]]:
+    """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
+    missing = not grid.is_complete
+    if not missing and not np.isin(grid.distinct, (0, 1)).all():
+        return None, []  # every pair has a label
+    if not evaluation.has_pairs():
+        said.append(
+            "The likeliest pairs that are not observed are not listed: they would be solved for again. "
+            "dyadlearn.top_pairs names them."
+        )
+        return None, []
+    sides = tuple(grid.names)
+    try:
+        found = top_pairs(model, k=min(n_cells, _PAIRS), sides=sides)
+    except (LeverageError, ValueError):  # there is none, or nothing to predict it from
+        return None, []
+    if not evaluation.is_little_work(_EXPLAINED):
+        said.append(
+            "Where the predictions for the likeliest pairs come from is not told: the grid would be completed again "
+            "for each. dyadlearn.explain does it."
+        )
+        return found, []
+    first = list(zip(found.instances, found.tasks, strict=True))[:_EXPLAINED]
+    return found, [explain(model, instance, task, top=5, sides=sides) for instance, task in first]
 
 
 def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
@@ -278,6 +321,17 @@ def _remarks(
         found.append(
             "Held-out predictions of filters other than Tikhonov are those of a penalty built from all rows, which "
             "is not the same as fitting again without some."
+        )
+    if any(math.isnan(each.null) and not math.isnan(each.score) for each in results):
+        names = joined([each.setting.value for each in results if math.isnan(each.null) and not math.isnan(each.score)])
+        found.append(
+            f"What permuted labels reach in setting {names} is not told: they would be solved for again. "
+            "dyadlearn.permutation_test does it."
+        )
+    if any(each.interval is None and not math.isnan(each.score) for each in results):
+        found.append(
+            "How far scores may be off is not told where that would take long (dyadlearn.bootstrap_interval does it), "
+            "and not of networks, whose two sides are one."
         )
     if "pairs" in sides:
         words = problem.pairing.words
