@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from html import escape
 from typing import Any
 
@@ -11,13 +13,38 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 _log = logging.getLogger(__name__)
+_SPACE = "http://www.w3.org/1998/Math/MathML"
+ET.register_namespace("", _SPACE)
+# What the converter knows under another name.
+_OTHERS = {r"\\dots(?![a-zA-Z])": r"\\ldots", r"\\Big(?![a-zA-Z])": r"\\Bigl"}
+
+
+# Signs that stand over a letter: what is below it then is an index, which the converter puts below as well.
+_ACCENTS = frozenset("~ˉˆ_˜¯^")
+
+
+def mathml(code: str, *, block: bool) -> str:
+    """Return a formula in LaTeX as an element of a page."""
+    for pattern, known in _OTHERS.items():
+        code = re.sub(pattern, known, code)
+    tree = ET.fromstring(str(tex2mathml(code, as_block=block)))
+    for node in list(tree.iter(f"{{{_SPACE}}}munderover")):
+        base, below, above = node
+        if (above.text or "").strip() in _ACCENTS:
+            node.tag = f"{{{_SPACE}}}msub"
+            for child in (base, below, above):
+                node.remove(child)
+            over = ET.SubElement(node, f"{{{_SPACE}}}mover", accent="true")
+            over.extend([base, above])
+            node.append(below)
+    return ET.tostring(tree, encoding="unicode")
 
 
 def _converted(node: nodes.Element, *, block: bool) -> str:
     """Return a formula as an element of a page, or as it was written where there is no other way."""
     code = node.astext().strip()
     try:
-        return str(tex2mathml(code, as_block=block))
+        return mathml(code, block=block)
     except (MathError, SyntaxError) as error:
         _log.warning("No MathML for %r: %s", code, error, location=node)
         return f"<code>{escape(code)}</code>"

@@ -102,8 +102,9 @@ def _null_words(summary: Summary) -> str:
     if all(math.isnan(each.null) for each in summary.results):
         return ""
     return (
-        "Permuted labels are the mean of ten draws in which the labels belong to others of what is new: what the model "
-        "reaches where there is nothing to learn. "
+        "Permuted labels are ten draws in which labels were dealt out anew among what is new, under the same "
+        "regularisation: their mean is what the model reaches where there is nothing to learn, and no test "
+        "(dyadlearn.permutation_test is one). "
     )
 
 

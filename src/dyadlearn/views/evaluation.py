@@ -176,7 +176,7 @@ class Evaluation:
             return True
         (m, q), completion = self.labels.shape, self.model._completion
         n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
-        return n_solves * n_steps * m * q * (m + q) <= _MOST_WORK
+        return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 
     def has_pairs(self) -> bool:
         """Tell whether predictions in setting A are there, or to be had with little work."""
