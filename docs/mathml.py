@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from html import escape
+from html import escape, unescape
 from typing import Any
 
 from docutils import nodes
@@ -27,7 +27,10 @@ def mathml(code: str, *, block: bool) -> str:
     """Return a formula in LaTeX as an element of a page."""
     for pattern, known in _OTHERS.items():
         code = re.sub(pattern, known, code)
-    tree = ET.fromstring(str(tex2mathml(code, as_block=block)))
+    text = str(tex2mathml(code, as_block=block))
+    # Characters that only a page knows by their names.
+    text = re.sub(r"&(?!lt;|gt;|amp;|quot;|#)\w+;", lambda found: unescape(found[0]), text)
+    tree = ET.fromstring(text)
     for node in list(tree.iter(f"{{{_SPACE}}}munderover")):
         base, below, above = node
         if (above.text or "").strip() in _ACCENTS:

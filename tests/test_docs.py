@@ -34,3 +34,4 @@ def test_an_index_stands_beside_a_letter_with_an_accent(extension):
     assert '<msub><moveraccent="true"><mi>Y</mi>' in found
     assert found.count("<munderover>") == 1  # of the sum
     assert "…" in found
+    assert "&lt;" in mathml(r"a < \log b", block=True)

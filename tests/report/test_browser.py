@@ -195,7 +195,7 @@ def test_a_printed_page_is_bright_and_not_endless(visit, address):
     assert not any(each.is_visible() for each in page.locator(".search").all())
     assert column(page, 1).count() > 40
     assert column(page, 1).evaluate_all("cells => cells.filter(cell => cell.getClientRects().length).length") == 40
-    assert page.locator(".printed").is_visible()
+    assert page.locator("#cells .printed").is_visible()
     assert page.locator("figure.landscape svg").first.is_visible()
     assert len(page.pdf(format="A4")) > 10_000
 

@@ -37,6 +37,9 @@ def models(real, binary, holes):
     yield TwoStepRidge(1.0, 1.02, kernel="rbf", task_kernel="rbf").fit(X, pd.DataFrame(two, _ROWS, _COLUMNS), tasks=T)
     yield TwoStepRidge(30.0, 30.0).fit(X, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T)
     yield TwoStepRidge(symmetry="symmetric").fit(X[:16], network)
+    wide = ["x" * 300, "\U0001f9ec" * 60, "\u05e9" * 90, "a\nb " * 40, "<b>" * 50, "_" * 200]
+    rows, columns = ([f"{wide[i % 6]}{i}" for i in range(n)] for n in two.shape)
+    yield TwoStepRidge().fit(X, pd.DataFrame(two, rows, columns), tasks=T)
     yield KroneckerRidge(10.0).fit(X, 1e-7 * Y, tasks=T)
     yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, tasks=T)
 
