@@ -62,7 +62,7 @@ def measured(folder: Path) -> list[tuple[str, float]]:
 def main() -> None:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/yamanishi2008"))
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     with threadpool_limits(THREADS):

@@ -1,6 +1,6 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
-from dyadlearn.diagnostics import calibrate, explain, permutation_test, recommend, screen, top_pairs
+from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.models import (
     CanonicalProjection,
@@ -45,6 +45,7 @@ __all__ = [
     "audit",
     "bootstrap_interval",
     "calibrate",
+    "compare",
     "evaluate",
     "explain",
     "landscape",

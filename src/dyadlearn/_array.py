@@ -287,6 +287,14 @@ def take_block(matrix: Array, rows: Array, columns: Array) -> Array:
     return take_rows(take_rows(matrix, rows).T, columns).T
 
 
+def order_statistic(values: Array, rank: int) -> Array:
+    """Return the value of some rank, counted from 0, among the last axis of an array that is no longer needed."""
+    if isinstance(values, np.ndarray):
+        values.partition(rank, axis=-1)
+        return values[..., rank].copy()
+    return namespace(values).sort(values, axis=-1)[..., rank]
+
+
 def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slice]:
     """Cut `n_rows` rows into slices whose temporary arrays stay under `limit` bytes each."""
     step = max(1, limit // max(1, row_bytes))

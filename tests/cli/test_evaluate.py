@@ -154,3 +154,17 @@ def test_a_model_that_has_learnt_nothing_is_noted(tables, run, put):
     ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 1e6, "--settings", "B")
     assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
     assert "no more than simple means do without any features" in ran.err
+
+
+def test_permuted_labels_beside_a_score(model, run):
+    table = evaluated(load(model), n_permutations=3)
+    ran = run("evaluate", model, "--permutations", 3, "--json").json["settings"]
+    name = list(table)[1]
+    assert_allclose([row["null"][name] for row in ran], table["null"])
+    assert "null" in run("evaluate", model).out
+    # With several scores there is no room for it.
+    both = ("--scoring", "r2", "--scoring", "neg_mean_squared_error")
+    assert "null" not in run("evaluate", model, *both, "--settings", "B").out
+    assert set(run("evaluate", model, *both, "--settings", "B", "--json").json["settings"][0]["null"]) == set(
+        both[1::2]
+    )

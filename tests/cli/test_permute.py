@@ -42,3 +42,14 @@ def test_wrong_words(tables, model, run):
     with pytest.raises(ValueError, match="Unknown setting"):
         permutation_test(load(model), "Z")
     assert run("permute", model, "--setting", "Z").code == 2
+
+
+def test_sides_are_called_by_their_names(tables, run):
+    path = tables.folder / "named.dyad"
+    given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", path)
+    assert run(*given, "--setting", "B", "--sides", "user,film").code == 0
+    assert "permutations of users" in run("permute", path, "--setting", "B", "-n", "3").out
+    ran = run("explain", path, "--instance", "u0", "--task", "i0", "--sides", "reader,book")
+    assert ran.code == 0
+    assert "reader" in ran.out
+    assert "book" in ran.out

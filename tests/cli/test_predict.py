@@ -206,6 +206,39 @@ def test_models_saved_in_python(tables, new, run):
     assert "An online model keeps no instances" in refused.err
 
 
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def test_bounds_stand_beside_predictions(tables, model, new, run, put):
+    fitted = load(model)
+    X = np.concatenate([tables.X[:2], new["X"]])
+    users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
+    ran = run("predict", model, "--instances", users, "--interval", "0.6", "--json")
+    known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
+    rows = [list(fitted._ids[0].labels).index(name) for name in ("u0", "u1")]
+    for end, name in enumerate(("lower", "upper")):
+        expected = np.concatenate([np.asarray(known[end])[rows], np.asarray(fresh[end])])
+        assert_allclose(ran.json["predictions"][name], expected.ravel())
+    assert_allclose(ran.json["predictions"]["prediction"], fitted.predict(X).ravel())
+    out = tables.folder / "bounds.csv"
+    ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--interval", "0.6", "-o", out)
+    assert (ran.code, ran.out) == (0, f"Wrote 6 predictions to {out}.\n")
+    assert out.read_text().splitlines()[0] == "instance,task,prediction,lower,upper"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--interval", "1.5"], "coverage must be a number between 0 and 1"),
+        (["--interval", "0.9", "--probability"], "leave out one of the two"),
+    ],
+)
+def test_bounds_that_make_no_sense(tables, model, new, run, given, words):
+    ran = run("predict", model, "--instances", new["users"], *given)
+    assert ran.code != 0
+    assert words in ran.err
+
+
 # --- probabilities -------------------------------------------------------------------------------
 
 

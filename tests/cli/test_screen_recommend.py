@@ -34,6 +34,24 @@ def test_screen_of_one_label_into_a_file(tables, model, run, get):
     assert get(out) == lines
 
 
+def test_screen_within_a_budget(tables, model, run, get):
+    found = screen(load(model), "D", k=None, fdr=1.0, sides=("user", "item"))
+    ran = run("screen", model, "--setting", "D", "--fdr", 1, "--sides", "user,item", "--json")
+    assert (ran.json["wrong"], ran.json["fdr"], ran.json["recovered"]) == (found.wrong, found.fdr, found.recovered)
+    assert len(ran.json["cells"]) == tables.Y.size
+    assert list(ran.json["cells"][0]) == ["user", "item", "label", "prediction", "contradiction", "fdr"]
+    assert "labels are wrong, as far as held-out predictions can tell" in " ".join(ran.json["notes"])
+    assert len(run("screen", model, "--fdr", 1, "-k", 3, "--json").json["cells"]) <= 3
+    out = tables.folder / "none.csv"
+    ran = run("screen", model, "--fdr", 0, "-o", out)
+    assert (ran.code, "No list of these cells has so few false alarms" in ran.err) == (0, True)
+    assert get(out)[1:] == []
+    assert "No list" in run("screen", model, "--fdr", 0).err
+    refused = run("screen", model, "--fdr", 3)
+    assert refused.code == 2
+    assert "fdr must be a share of false alarms between 0 and 1, found 3.0" in refused.err
+
+
 @pytest.mark.parametrize(("subject", "of"), [("u3", "tasks"), ("i5", "instances")])
 def test_recommend_for_either_side(tables, model, run, subject, of):
     found = recommend(load(model), **{"instance" if of == "tasks" else "task": subject}, k=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -228,6 +229,31 @@ def test_unknown_ids():
         explain(model, "1", "p")
     with pytest.raises(TypeError, match="instance must be an id or a row of numbers, found dict"):
         explain(model, {}, "P")
+
+
+def test_rows_of_polars():
+    pl = pytest.importorskip("polars")
+    X, Y, T = data(6, 5, n_new=1)
+    model = TwoStepRidge().fit(X[:6], Y, tasks=T[:5])
+    names = dict(zip("abc", T[5:].T, strict=True))
+    found = explain(model, pl.Series(X[6]), pl.DataFrame({"id": ["new"], **names}))
+    assert_allclose(found.prediction, model.predict(X[6:], T[5:])[0, 0])
+    assert found.subject == "a new instance and a new task 'new'"
+
+
+@over(every(model=[TwoStepRidge(), KroneckerRidge()], missing=[0.0, 0.3]))
+def test_memory_is_known_beforehand(model, missing, monkeypatch):
+    X, Y, T = data(150, 120, 10, 8, missing=missing)
+    model.fit(X, Y, tasks=T)
+    asked = []
+    monkeypatch.setattr(explaining, "check_memory", lambda need, *rest: asked.append(need))
+    tracemalloc.start()
+    try:
+        explain(model, 0, 0)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.4 * asked[0] < taken < 1.1 * asked[0]
 
 
 def test_no_memory(monkeypatch):

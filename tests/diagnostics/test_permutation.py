@@ -144,6 +144,15 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
 
 
+@over(every(setting="AD", model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)]))
+def test_in_every_library(setting, model, library):
+    X, Y, T = problems.data(6, 5)
+    expected = outcome(clone(model).fit(X, Y, tasks=T), setting)
+    test = outcome(clone(model).fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T)), setting)
+    assert_allclose(test.null, expected.null, rtol=10 * library.rtol)
+    assert test.p_value == expected.p_value
+
+
 def test_equal_scores_count_whatever_rounding_does():
     # Without regularisation every task is interpolated, and one set of tasks is as good as another.
     X, Y, T = problems.data(10, 4, r=4)

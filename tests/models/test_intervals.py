@@ -55,21 +55,21 @@ def kernel_of(X, kernel, model):
     return K + 1.0 if model.fit_intercept and isinstance(model, KroneckerRidge | PairKernelRidge) else K
 
 
-def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free, use_width=True):
+def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
     """Return jackknife+ bounds for the last rows: m models are really fitted."""
     fits = [models().fit(np.delete(X[:M], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(M)]
     rows = np.arange(M)
-    residuals = np.array([np.abs(Y[i] - fits[i].predict(X[i : i + 1]).reshape(-1)) for i in rows])
+    values = np.array([fits[i].predict(np.concatenate([X[M:], X[i : i + 1]])) for i in rows])
+    residuals = np.abs(Y - values[:, -1])
     near = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
     near, typical = near / np.median(near), np.median(near)
     lower, upper = np.empty((NEW, Y.shape[1])), np.empty((NEW, Y.shape[1]))
     low, high = ranks(M, coverage)
     for x in range(NEW):
-        values = np.array([model.predict(X[M + x : M + x + 1]).reshape(-1) for model in fits])
         far = np.array([distance(K, M + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
-        widths = ((1 + far) / (1 + near))[:, None] ** 0.5 if use_width else 1.0
-        lower[x] = np.sort(values - widths * residuals, axis=0)[low - 1]
-        upper[x] = np.sort(values + widths * residuals, axis=0)[high - 1]
+        widths = ((1 + far) / (1 + near))[:, None] ** 0.5
+        lower[x] = np.sort(values[:, x] - widths * residuals, axis=0)[low - 1]
+        upper[x] = np.sort(values[:, x] + widths * residuals, axis=0)[high - 1]
     return lower, upper
 
 
@@ -119,7 +119,7 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     for i in range(M):
         labels = Y[:M].copy()
         labels[i] = held_out[i]
-        assert_allclose(found[:, i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(found[..., i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
 
 
 @over(covering(model=MODELS, intercept=[True, False], weighted=[True, False], transposed=[True, False]))
@@ -143,7 +143,7 @@ def test_models_of_folds_are_models_without_them(model, intercept, weighted, tra
         own = None if weights is None else weights[np.ix_(rows, columns)]
         other = clone(fitted).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns], sample_weight=own)
         wanted = other.predict(None, T[Q:]).T if transposed else other.predict(X[M:])
-        assert_allclose(found[:, number], wanted, rtol=1e-6, atol=1e-6)
+        assert_allclose(found[..., number], wanted, rtol=1e-6, atol=1e-6)
         at = other.predict(None, T[fold]).T if transposed else other.predict(X[fold])
         assert_allclose(models.held_out[fold], at, rtol=1e-6, atol=1e-6)
 
@@ -166,7 +166,7 @@ def test_groups_of_a_search_leave_together():
     for group in range(groups.max() + 1):
         kept = groups != group
         other = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
-        assert_allclose(found[:, group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
         assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
     lower, upper = search.predict_interval(X[M:], coverage=0.8)
     alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
@@ -176,10 +176,10 @@ def test_groups_of_a_search_leave_together():
 
 def calibrated(fitted, Y, setting, near, task_near, coverage):
     """Return how many widths hold a share of the held-out labels, cell by cell."""
-    scores = []
+    scores, held_out = [], fitted.holdout(setting)
     for i, j in np.argwhere(~np.isnan(Y)):
         width = (1 + (near[i] + task_near[j]) / 2) ** 0.5
-        scores.append(abs(Y[i, j] - fitted.holdout(setting)[i, j]) / width)
+        scores.append(abs(Y[i, j] - held_out[i, j]) / width)
     return np.sort(scores)[ranks(len(scores), coverage)[1] - 1]
 
 
@@ -294,6 +294,15 @@ def test_rows_without_ids_are_new():
     assert_array_equal(by_default[0], said[0])
 
 
+def test_rows_that_a_frame_counts_by_itself_are_new():
+    X, T, Y = data(10)
+    frame = pd.DataFrame(X).rename(columns=str)
+    model = TwoStepRidge().fit(frame[:M], pd.DataFrame(Y[:M, :Q]), tasks=T[:Q])
+    found = model.predict_interval(frame[M:].reset_index(drop=True), coverage=0.8)
+    wanted = model.predict_interval(frame[M:], coverage=0.8, setting="B")
+    assert_array_equal(found[0], wanted[0])
+
+
 def test_labels_of_one_dimension_give_bounds_of_one():
     X, _, Y = data(11)
     lower, upper = IndependentTaskRidge().fit(X[:M], Y[:M, 0]).predict_interval(X[M:], coverage=0.8)
@@ -351,8 +360,8 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     found = model._problem().pairing.jackknife(model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
     low, high = ranks(M, 0.8)
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
-    assert_allclose(lower, np.sort(found - 2**0.5 * residuals, axis=1)[:, low - 1], rtol=1e-9)
-    assert_allclose(upper, np.sort(found + 2**0.5 * residuals, axis=1)[:, high - 1], rtol=1e-9)
+    assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
+    assert_allclose(upper, np.sort(found + 2**0.5 * residuals.T, axis=2)[..., high - 1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 5])
@@ -376,7 +385,7 @@ def test_float32_stays():
         ({"coverage": "0.9"}, ValueError, "coverage must be a number"),
         ({"setting": "B"}, ValueError, "new instances: give X"),
         ({"setting": "E"}, ValueError, "Unknown setting"),
-        ({"setting": "A", "X": 1}, ValueError, "without ids count as new"),
+        ({"setting": "A", "X": 1}, ValueError, "rows without ids count as new"),
     )
 )
 def test_what_makes_no_sense_is_refused(given, error, words):
@@ -423,3 +432,10 @@ def test_long_tables_have_intervals_of_their_pairs():
     wanted = grid.predict_interval(X.loc[["i14", "i2"]], T.loc[["t3", "t12"]], coverage=0.8)
     for found, end in zip((lower, upper), wanted, strict=True):
         assert_allclose(found, [end.loc[i, t] for i, t in asked.itertuples(index=False)], rtol=1e-9)
+    # Numbers from 0 are ids too where somebody gave them.
+    counted = {"instances": X.set_axis(range(len(X))), "tasks": T.set_axis(range(len(T)))}
+    number = [[int(name[1:]) for name in pair] for pair in pairs.itertuples(index=False)]
+    same = PairRegressor(TwoStepRidge(0.3, 0.5), **counted).fit(number, values)
+    again = same.predict_interval([[0, 3], [1, 2], [2, 1], [3, 0]], coverage=0.8)
+    first = pd.DataFrame([("i0", "t3"), ("i1", "t2"), ("i2", "t1"), ("i3", "t0")])
+    assert_allclose(again, model.predict_interval(first, coverage=0.8), rtol=1e-9)

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn.diagnostics import PermutationTest
 from dyadlearn.labels import read_labels
 from dyadlearn.plots import (
     GridDisplay,
     HoldoutDisplay,
     LandscapeDisplay,
     LearningCurveDisplay,
+    PermutationDisplay,
     SpectrumDisplay,
 )
 from dyadlearn.views.grid import grid_of_labels
@@ -28,6 +30,9 @@ DRAW = {
     "map": lambda **at: LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], **at),
     "line": lambda **at: LandscapeDisplay.from_landscape([1, 2, 0], [0.1, 1, 10], **at),
     "curve": lambda **at: LearningCurveDisplay.from_scores([1, 2], {"a": [0.1, 0.2]}, **at),
+    "permutation": lambda **at: PermutationDisplay.from_result(
+        PermutationTest(0.9, np.array([0.4, 0.5]), 1 / 3, "B", "instances", "r2", "exact leave-one-out"), **at
+    ),
     "spectrum": lambda **at: SpectrumDisplay.from_kernel(np.diag([1.0, 2.0]), 1.0, **at),
 }
 

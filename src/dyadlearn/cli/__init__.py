@@ -9,6 +9,7 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import (
+    compare,
     datasets,
     demo,
     evaluate,
@@ -56,6 +57,7 @@ for _command in (
     demo.demo,
     tune.tune,
     evaluate.evaluate,
+    compare.compare,
     predict.predict,
     update.update,
     permute.permute,

@@ -92,13 +92,16 @@ def evaluate(
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
-        headings = ["setting", "new", "method", *(word for name in names for word in (name, "null", "best mean"))]
+        # Several scores leave no room for what each is of permuted labels.
+        has_null = len(names) == 1
+        beside = ("null", "best mean") if has_null else ("best mean",)
+        headings = ["setting", "new", "method", *(word for name in names for word in (name, *beside))]
         lines = [
             [
                 row["setting"],
                 row["new"],
                 row["method"],
-                *(word for name in names for word in _beside(row, name, called)),
+                *(word for name in names for word in _beside(row, name, called, has_null)),
             ]
             for row in rows
         ]
@@ -109,12 +112,13 @@ def evaluate(
         terminal.result({"settings": rows}, make_table(headings, lines, left=3))
 
 
-def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, str, str]:
+def _beside(row: dict[str, Any], name: str, called: SideNames, has_null: bool) -> tuple[str, ...]:
     """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow."""
     best, null = best_baseline(row["baselines"][name]), row["null"][name]
     word = "" if best is None else in_words(best[0], called).removesuffix("s").removesuffix(" mean")
     reached = "–" if best is None else f"{number(best[1])} {word}"
-    return number(row["scores"][name]), "–" if math.isnan(null) else number(null), reached
+    told = ("–" if math.isnan(null) else number(null),) if has_null else ()
+    return number(row["scores"][name]), *told, reached
 
 
 def _scored(

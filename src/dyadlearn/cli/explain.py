@@ -14,7 +14,7 @@ from dyadlearn._tables import Table
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import new_entities
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.explaining import Explanation
 from dyadlearn.exceptions import IdError
@@ -41,6 +41,7 @@ def explain(
     ] = None,
     instances_smiles: options.InstancesSmiles = None,
     tasks_smiles: options.TasksSmiles = None,
+    sides: Sides = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -56,13 +57,13 @@ def explain(
     with Terminal(json, quiet) as terminal:
         check_choice(by, "--by", _KINDS)
         check_table(output, force)
-        loaded = load_model(model)
+        loaded = load_model(model).named(sides)
         asked = (
             _asked(loaded, 0, instance, new_instance, instances_smiles, terminal),
             _asked(loaded, 1, task, new_task, tasks_smiles, terminal),
         )
         with terminal.working("Weighing labels"):
-            found = explained(loaded.model, *asked, top=top)
+            found = explained(loaded.model, *asked, top=top, sides=loaded.sides)
         if found.note:
             terminal.note(found.note)
         _tell(found, by, output, terminal)

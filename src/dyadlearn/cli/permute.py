@@ -8,7 +8,7 @@ import typer
 
 from dyadlearn import permutation_test
 from dyadlearn.cli.models import load_model
-from dyadlearn.cli.options import Json, ModelArgument, Quiet
+from dyadlearn.cli.options import Json, ModelArgument, Quiet, Sides
 from dyadlearn.cli.terminal import Terminal, make_table, number
 
 __all__ = ["permute"]
@@ -30,6 +30,7 @@ def permute(
         str | None, typer.Option(help="A score; by default the one that the model was tuned for.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
+    sides: Sides = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +46,7 @@ def permute(
         dyadlearn permute model.dyad --setting D -n 99 --json
     """
     with Terminal(json, quiet) as terminal:
-        loaded = load_model(model)
+        loaded = load_model(model).named(sides)
         found = permutation_test(
             loaded.model,
             setting or str(getattr(loaded.model, "holdout_setting_", "B")),
@@ -56,7 +57,8 @@ def permute(
             progress=terminal.progress,
         )
         null = f"{number(found.null_mean)} ± {number(found.null_deviation)}"
-        line = [found.setting, found.permuted, number(found.score), null, number(found.p_value)]
+        called = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(found.permuted, found.permuted)
+        line = [found.setting, called, number(found.score), null, number(found.p_value)]
         figures = {
             "setting": found.setting,
             "permuted": found.permuted,
@@ -68,5 +70,5 @@ def permute(
             "null": found.null.tolist(),
             "p_value": found.p_value,
         }
-        title = f"{len(found)} permutations of {found.permuted} ({found.method})"
+        title = f"{len(found)} permutations of {called} ({found.method})"
         terminal.result(figures, title, make_table(["setting", "permuted", found.scoring, "null", "p"], [line], left=2))

@@ -40,6 +40,12 @@ def predict(
     probability: Annotated[
         bool, typer.Option("--probability", help="Probabilities of the larger of two labels instead of scores.")
     ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Rows of instance, task, prediction, lower, upper: bounds for 0.9, say, of labels."
+        ),
+    ] = None,
     instances_smiles: options.InstancesSmiles = None,
     tasks_smiles: options.TasksSmiles = None,
     sides: Sides = None,
@@ -60,12 +66,16 @@ def predict(
         dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
 
         dyadlearn predict model.dyad --instances new_targets.csv --probability -o probabilities.csv
+
+        dyadlearn predict model.dyad --instances new_targets.csv --interval 0.9 -o bounds.csv
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
         found = load_model(model).named(sides)
         if instances is None and tasks is None:
             raise ValueError("There is nothing new to predict for: give --instances, --tasks or both.")
+        if interval is not None and probability:
+            raise ValueError("--interval bounds labels, and a probability is none: leave out one of the two.")
         X = _side(found, instances, 0, instances_smiles, terminal)
         T = _side(found, tasks, 1, tasks_smiles, terminal)
         sizes: dict[str, Any] = {}
@@ -83,7 +93,7 @@ def predict(
         sizes = {"instances": len(rows), "tasks": len(columns), **sizes}
         in_full = output is None and terminal.as_json
         figures: dict[str, Any] = sizes
-        if pairs is None and not long:
+        if pairs is None and not long and interval is None:
             done = f"{len(rows)} × {len(columns)} {words}"
             if in_full:
                 values = np.concatenate(list(blocks))
@@ -91,7 +101,7 @@ def predict(
             else:
                 write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
-            table = _listed(np.concatenate(list(blocks)), rows, columns, pairs, word)
+            table = _listed(_columns(found, X, T, {word: np.concatenate(list(blocks))}, interval), rows, columns, pairs)
             done = f"{len(table[word])} {words}"
             table = table if found.sides is None else found.headed(table)
             if in_full:
@@ -178,10 +188,20 @@ def _names(found: Loaded, side: Table | None, place: int, count: int) -> Ids:
     return Ids(tuple(map(str, range(count)))) if ids is None else ids
 
 
-def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None, word: str) -> dict[str, list[Any]]:
-    """Return predictions as a long table, of all pairs or of those in a file."""
+def _columns(
+    found: Loaded, X: Table | None, T: Table | None, grids: dict[str, np.ndarray], interval: float | None
+) -> dict[str, np.ndarray]:
+    """Return grids by the names of their columns, bounds among them where an interval is asked for."""
+    if interval is None:
+        return grids
+    lower, upper = found.model.predict_interval(*_by_own_ids(found, X, T), coverage=interval)
+    return {**grids, "lower": _grid(lower), "upper": _grid(upper)}
+
+
+def _listed(grids: dict[str, np.ndarray], rows: Ids, columns: Ids, pairs: Path | None) -> dict[str, list[Any]]:
+    """Return predictions, and what goes with them, as a long table, of all pairs or of those in a file."""
     if pairs is None:
-        first, second = (place.ravel() for place in np.indices(values.shape))
+        first, second = (place.ravel() for place in np.indices((len(rows), len(columns))))
     else:
         cells = read_cells(pairs)
         if len(cells.headings) < 2:
@@ -193,5 +213,5 @@ def _listed(values: np.ndarray, rows: Ids, columns: Ids, pairs: Path | None, wor
     return {
         "instance": [rows.labels[place] for place in first],
         "task": [columns.labels[place] for place in second],
-        word: values[first, second].tolist(),
+        **{word: values[first, second].tolist() for word, values in grids.items()},
     }

@@ -30,9 +30,13 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the l
 
 def screen(
     model: ModelArgument,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many cells to list.")] = 20,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="How many cells to list; 20, with --fdr any.")] = None,
     setting: SettingOption = "A",
     label: Annotated[float | None, typer.Option(help="Cells with this label only, such as 0.")] = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(help="The longest list with this share of false alarms, as far as it can be estimated."),
+    ] = None,
     cv: Folds = None,
     sides: Sides = None,
     output: Output = None,
@@ -47,15 +51,21 @@ def screen(
         dyadlearn screen model.dyad
 
         dyadlearn screen model.dyad --label 0 -k 100 -o suspicious.csv
+
+        dyadlearn screen model.dyad --fdr 0.5
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
         loaded = load_model(model).named(sides)
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
-            found = screened(loaded.model, setting, k=k, label=label, cv=cv)
-        columns = loaded.headed(found.columns())
-        figures = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
+            how: dict[str, Any] = {"label": label, "cv": cv, "fdr": fdr, "random_state": 0, "sides": loaded.sides}
+            found = screened(loaded.model, setting, k=20 if k is None and fdr is None else k, **how)
+        columns = found.columns()
+        figures: dict[str, Any] = {"setting": found.setting, "method": found.method, "cells": _rows(columns)}
+        if fdr is not None:
+            figures |= {"wrong": found.wrong, "fdr": found.fdr, "recovered": found.recovered}
+            terminal.note(found.in_words)
         title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
         _tell(columns, figures, title, 2, output, terminal)
 

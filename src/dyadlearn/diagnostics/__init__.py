@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from dyadlearn.diagnostics.calibration import Calibration, SettingCalibration, calibrate
+from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
 from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
 from dyadlearn.diagnostics.permutation import PermutationTest, permutation_test
-from dyadlearn.diagnostics.recommending import Recommendations, recommend
+from dyadlearn.diagnostics.recommending import RecommendationLists, Recommendations, TopPairs, recommend, top_pairs
 from dyadlearn.diagnostics.reliability import Reliability
 from dyadlearn.diagnostics.screening import Screening, screen
 
 __all__ = [
     "Calibration",
+    "Comparison",
     "Contribution",
     "Contributions",
+    "Difference",
     "Explanation",
+    "PermutationTest",
+    "RecommendationLists",
     "Recommendations",
     "Reliability",
     "Screening",
     "SettingCalibration",
+    "TopPairs",
     "calibrate",
+    "compare",
     "explain",
+    "permutation_test",
     "recommend",
     "screen",
+    "top_pairs",
 ]
-__all__ = ["PermutationTest", "Recommendations", "Screening", "permutation_test", "recommend", "screen"]
-from dyadlearn.diagnostics.recommending import RecommendationLists, TopPairs, top_pairs
-
-__all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]

@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn._tables import Ids, Table, read_table, write_rows
+from dyadlearn._tables import read_table, write_rows
 from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -19,7 +19,8 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.labels import distinct_labels
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import unwrap_tasks
+from dyadlearn.models._inputs import among, unwrap_tasks
+from dyadlearn.models._intervals import training_places
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import HeldOut, model_holdout
 from dyadlearn.settings import Setting, as_setting
@@ -213,7 +214,7 @@ class Calibration:
         predicted = self.model.predict(pairs)
         scores = to_numpy(predicted).astype(np.float64)
         sides = zip(id_columns(pairs, "pairs"), (self.model.instance_ids_, self.model.task_ids_), strict=True)
-        rows, columns = (_among(column, Ids(tuple(ids))) for column, ids in sides)
+        rows, columns = (among(column, ids) for column, ids in sides)
         known = (rows >= 0) & (columns >= 0)
         if known.any():
             scores[known] = self["A"].scores[rows[known], columns[known]]
@@ -337,22 +338,11 @@ def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
     known = labels_of(model)
     sides = ((X, "X", known.row_ids), (unwrap_tasks(tasks), "tasks", known.column_ids))
-    return [None if given is None else _placed(read_table(given, name), ids) for given, name, ids in sides]
-
-
-def _placed(given: Table, known: Ids | None) -> np.ndarray:
-    own = given.row_ids
-    if own is None:
-        return np.full(np.shape(given.values)[0], -1)
-    # A frame counts its rows by itself, and these numbers are nobody's ids.
-    if known is None or (given.kind is not None and own.labels == tuple(range(len(own)))):
-        return np.full(len(own), -1)
-    return _among(own.labels, known)
-
-
-def _among(wanted: Any, known: Ids) -> np.ndarray:
-    place = {label: position for position, label in enumerate(known.labels)}
-    return np.array([place.get(label, -1) for label in wanted], dtype=np.intp)
+    found: list[np.ndarray | None] = []
+    for given, name, ids in sides:
+        table = None if given is None else read_table(given, name)
+        found.append(None if table is None else training_places(table.row_ids, ids, np.shape(table.values)[0]))
+    return found
 
 
 def _grid(values: Any) -> np.ndarray:

@@ -371,7 +371,7 @@ def _one_row(given: Any) -> Any:
             given = np.asarray(given)
         except ValueError:
             raise ValueError("A new instance or task is one row of numbers, found rows of several lengths.") from None
-    if getattr(given, "ndim", 2) != 1:
+    if len(getattr(given, "shape", (1, 1))) != 1:
         return given
     if hasattr(given, "to_frame") and hasattr(given, "index"):  # a row of a frame of pandas
         return given.to_frame().T

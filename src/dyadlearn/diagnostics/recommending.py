@@ -23,7 +23,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
 
 # How many cells are looked at in one go, and how many columns of them where these are made block by block too.
-_CELLS, _WIDTH = 2**22, 2**12
+_CELLS, _WIDTH = 2**22, 2**10
 
 _FROM_ALL = "predicted from all observed labels"
 _NO_CONSTANT = (
@@ -526,11 +526,16 @@ def _best_new(made: Expansion, rows: NewRows, others: NewRows | None, k: int) ->
     # New columns are many where there are many; those of training are as many as the coefficients bear.
     columns = [slice(0, n)] if others is None else list(row_blocks(n, 1, _WIDTH))
     places, scores = [], []
-    for here in row_blocks(rows.size, columns[0].stop, _CELLS):
-        part, best = replace(rows, values=rows.values[here, :]), None
+    begun, rest = (rows, made) if others is None else (rows.before(made.instances), replace(made, instances=None))
+    for here in row_blocks(rows.size, max(columns[0].stop, max(begun.width, rows.values.shape[1]) // 4), _CELLS):
+        best = None
+        if others is None:
+            part = replace(rows, values=rows.values[here, :])
+        else:  # what a row comes to is computed once for all columns
+            part = NewRows(begun.at(here), lambda block: block, 0)
         for there in columns:
             across = None if others is None else replace(others, values=others.values[there, :])
-            best = merged(best, to_numpy(made.grid(part, across)), there.start, k)
+            best = merged(best, to_numpy(rest.grid(part, across)), there.start, k)
         assert best is not None
         places.append(best[0])
         scores.append(best[1])

@@ -24,7 +24,18 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    copied,
+    itemsize,
+    namespace,
+    order_statistic,
+    row_major,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._checks import check_memory
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds, each_fold, fold_groups
@@ -241,7 +252,7 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
 
     Parameters
     ----------
-    models : array of shape (a, u, q)
+    models : array of shape (a, q, u)
         Predictions of the models that each did without a unit of rows.
     scores : array of shape (m, q)
         Absolute residuals of the rows of training beside their widths, NaN where there is none.
@@ -254,28 +265,35 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
     xp, (found, increase) = namespace(models), local
     far = found[:, None] if increase is None else found[:, None] + increase
     widths = (1.0 + far) ** 0.5
-    reach = widths[:, None, :] * scores.T[None, :, :]
-    centres = xp.permute_dims(models, (0, 2, 1))
-    if unit.size != models.shape[1] or not np.array_equal(unit, np.arange(unit.size)):
-        centres = xp.take(centres, as_array_of(unit, centres), axis=2)
-    lower = _order_statistic(centres - reach, coverage, 0)
-    return lower, _order_statistic(centres + reach, coverage, 1)
+    reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
+    if unit.size != models.shape[2] or not np.array_equal(unit, np.arange(unit.size)):
+        models = xp.take(models, as_array_of(unit, models), axis=2)
+    lower = models - reach
+    reach += models
+    return _bound(lower, coverage, 0), _bound(reach, coverage, 1)
 
 
-def _order_statistic(values: Array, coverage: float, end: int) -> Array:
-    """Return a lower (0) or upper (1) bound of each row of values (a, q, m), those that are NaN left out."""
+def _bound(values: Array, coverage: float, end: int) -> Array:
+    """Return a lower (0) or upper (1) bound of each row of values (a, q, m), which are overwritten.
+
+    NaN among them are left out.
+    """
     xp, (a, q, m) = namespace(values), values.shape
     missing = xp.isnan(values)
+    if not bool(xp.any(missing)):
+        rank = ranks(m, coverage)[end]
+        if 1 <= rank <= m:
+            return order_statistic(values, rank - 1)
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
     # Before the first and after the last there is no bound, and of nothing at all nothing is said.
     names, each = np.unique(counts, return_inverse=True)
-    rank = np.array([ranks(int(n), coverage)[end] for n in names])[each]
-    flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(rank - 1, 0, m - 1))
-    none = np.where(counts == 0, np.nan, np.where(rank < 1, -np.inf, np.where(rank > counts, np.inf, 0.0)))
+    places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
+    flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1))
+    none = np.where(counts == 0, np.nan, np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0)))
     return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
 
 
 def _upper(scores: Array, coverage: float) -> Array:
     """Return which score so many of each row (n, p) do not exceed, shape (n,); NaN do not count."""
-    return _order_statistic(scores[None, :, :], coverage, 1)[0, :]
+    return _bound(copied(scores)[None, :, :], coverage, 1)[0, :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from dyadlearn.pairing import Pairing
 __all__ = [
     "Tasks",
     "align_side",
+    "among",
     "cell_weights",
     "check_fit_memory",
     "check_labels_given",
@@ -328,6 +329,12 @@ def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
+
+
+def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarray:
+    """Return where ids stand among those of training, -1 where they do not."""
+    where = {label: place for place, label in enumerate(training)}
+    return np.array([where.get(label, -1) for label in wanted], dtype=np.intp)
 
 
 def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:

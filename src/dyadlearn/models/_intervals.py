@@ -11,6 +11,7 @@ from dyadlearn._checks import check_share
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.intervals import Bounds
+from dyadlearn.models._inputs import among
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.settings import as_setting
 
@@ -44,10 +45,10 @@ def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.nd
         Of the rows, and of those of training.
     n_rows : int
     """
-    if ids is None or training is None:
+    # A frame without ids counts its rows by itself, from 0, and these numbers are nobody's.
+    if ids is None or training is None or ids.labels == tuple(range(len(ids))):
         return np.full(n_rows, -1)
-    where = {label: place for place, label in enumerate(training.labels)}
-    return np.array([where.get(label, -1) for label in ids.labels], dtype=np.intp)
+    return among(ids.labels, training.labels)
 
 
 def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, setting: Any) -> tuple[Table, Table]:
@@ -57,7 +58,11 @@ def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, set
     task_table, task_rows = model._task_rows(tasks)
     ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
     training = (model._ids[0], model._ids[1] or _node_ids(model))
-    lower, upper = interval_grids(model, (rows, task_rows), ids, training, coverage, setting)
+    places = [
+        None if asked is None else training_places(own, known, asked.size)
+        for asked, own, known in zip((rows, task_rows), ids, training, strict=True)
+    ]
+    lower, upper = interval_grids(model, (rows, task_rows), ids, (places[0], places[1]), coverage, setting)
     ends = []
     for end in (lower, upper):
         end = model._in_form(end) if tasks is None else end
@@ -69,7 +74,7 @@ def interval_grids(
     model: PairwiseRidge,
     rows: tuple[NewRows | None, NewRows | None],
     ids: tuple[Ids | None, Ids | None],
-    training: tuple[Ids | None, Ids | None],
+    places: tuple[np.ndarray | None, np.ndarray | None],
     coverage: Any,
     setting: Any,
 ) -> Bounds:
@@ -80,8 +85,10 @@ def interval_grids(
     model : PairwiseRidge
     rows : (NewRows or None, NewRows or None)
         Instances and tasks that are asked for; None stands for those of training.
-    ids, training : (Ids or None, Ids or None)
-        Of these, and of those of training.
+    ids : (Ids or None, Ids or None)
+        Of these.
+    places : (integer array or None, integer array or None)
+        Where they stand in training, -1 for new ones.
     coverage, setting : as in `PairwiseRidge.predict_interval`
     """
     coverage = check_share(coverage, "coverage")
@@ -91,8 +98,8 @@ def interval_grids(
         model._problem().pairing.check_request(chosen, None, None, None)
         new = (chosen.new_instance, chosen.new_task)
     m, q = model._grid.values.shape
-    asked = _asked(rows[0], ids[0], training[0], m, new[0], "X", "instances")
-    tasks = _asked(rows[1], ids[1], training[1], q, new[1], "tasks", "tasks")
+    asked = _asked(rows[0], ids[0], places[0], m, new[0], "X", "instances")
+    tasks = _asked(rows[1], ids[1], places[1], q, new[1], "tasks", "tasks")
     return _bounds(model, asked, tasks, coverage)
 
 
@@ -102,21 +109,20 @@ def _node_ids(model: PairwiseRidge) -> Ids | None:
 
 
 def _asked(
-    rows: NewRows | None, ids: Ids | None, training: Ids | None, size: int, new: bool | None, name: str, what: str
+    rows: NewRows | None, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, name: str, what: str
 ) -> _Asked:
     """Tell known rows of a side from new ones; `new` says that all are one or the other."""
-    if rows is None:
+    if rows is None or places is None:
         if new:
             raise ValueError(f"The setting is one of new {what}: give {name}, or a setting in which these are known.")
         return _Asked(np.arange(size), None)
     if new:
         return _Asked(np.full(rows.size, -1), rows)
-    places = training_places(ids, training, rows.size)
     if new is False and (places < 0).any():
-        if ids is None or training is None:
+        if ids is None or (places < 0).all():
             raise ValueError(
-                f"The setting is one of known {what}, and rows of {name} without ids count as new: leave {name} out, "
-                "or give it ids, and the labels too."
+                f"The setting is one of known {what}, but none of {name} has an id of training, and rows without ids "
+                f"count as new: leave {name} out, or give ids to it and to the labels."
             )
         unknown = [ids.labels[place] for place in np.flatnonzero(places < 0)]
         raise IdError(

@@ -31,7 +31,7 @@ from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, check_labels_given, check_names, in_range, unwrap_tasks
+from dyadlearn.models._inputs import align_side, among, check_labels_given, check_names, in_range, unwrap_tasks
 from dyadlearn.models._intervals import interval_grids
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.settings import Setting
@@ -170,7 +170,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         if self.model_._problem().pairing.knows_rows:
-            places = (_places(self.instance_ids_, instance_ids)[rows], _places(self.task_ids_, task_ids)[columns])
+            places = (among(instance_ids, self.instance_ids_)[rows], among(task_ids, self.task_ids_)[columns])
             return self._predict_known(X, T, (rows, columns), places)
         return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
 
@@ -192,8 +192,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self.model_
         asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
         ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
-        training = (Ids(tuple(self.instance_ids_)), Ids(tuple(self.task_ids_)))
-        bounds = interval_grids(model, asked, ids, training, coverage, setting)
+        places = (among(instance_ids, self.instance_ids_), None if T is None else among(task_ids, self.task_ids_))
+        bounds = interval_grids(model, asked, ids, places, coverage, setting)
         flat = rows * bounds[0].shape[1] + columns
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
@@ -353,12 +353,6 @@ def _looked_up(
     remedy = f"add them to it, or leave their pairs out (ids are such as {ids.labels[0]!r})"
     taken = take_rows(table.values, _positions(ids, wanted, side, where, remedy))
     return take_rows(taken.T, _positions(ids, training, side, where, remedy)).T if spec.is_precomputed else taken
-
-
-def _places(training: Sequence[Hashable], wanted: Sequence[Hashable]) -> np.ndarray:
-    """Return where ids stand among those of training, -1 where they do not."""
-    place = {label: position for position, label in enumerate(training)}
-    return np.array([place.get(label, -1) for label in wanted], dtype=np.intp)
 
 
 def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:

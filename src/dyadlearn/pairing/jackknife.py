@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, namespace, row_major, take_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.leaving import Members, gather_groups
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -64,7 +64,7 @@ class Jackknife(ABC):
 
     @abstractmethod
     def predictions(self, rows: NewRows) -> Array:
-        """Return what each of the u models predicts for a new rows, shape (a, u, q)."""
+        """Return what each of the u models predicts for a new rows, shape (a, q, u)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +93,11 @@ class SideJackknife(Jackknife):
         left = self.targets - self.held_out
         whole = weights @ self.targets
         if self.members is None:
-            changes = weights[:, :, None] * left[None, :, :]
+            changes = weights[:, None, :] * -row_major(left.T)[None, :, :]
         else:
-            pieces = [take_rows(weights.T, each).T @ take_rows(left, each) for each in self.members]
-            changes = namespace(left).stack(pieces, axis=1)
-        changes *= -1.0
-        changes += whole[:, None, :]
+            pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in self.members]
+            changes = namespace(left).stack(pieces, axis=2)
+        changes += whole[:, :, None]
         return changes
 
 
@@ -149,14 +148,13 @@ class PairJackknife(Jackknife):
             products = xp.stack(pieces, axis=1)
             if means is not None:
                 means = xp.stack([xp.sum(take_rows(means, each)) for each in self.members])
-        units = products.shape[1]
-        changes = xp.reshape(xp.reshape(products, (a * units, turned)) @ V.T, (a, units, V.shape[0]))
+        # Tasks before units: of each task by itself the bounds are order statistics over units.
+        changes = -V @ xp.permute_dims(products, (0, 2, 1))
         if means is not None:
             assert self.ones is not None
             rest = 1.0 - along @ self.ones @ V.T
-            changes += means[None, :, None] * rest[:, None, :]
-        changes *= -1.0
-        changes += self.model.grid(rows, None)[:, None, :]
+            changes -= means[None, None, :] * rest[:, :, None]
+        changes += self.model.grid(rows, None)[:, :, None]
         return changes
 
 
@@ -180,4 +178,4 @@ class FoldJackknife(Jackknife):
     def predictions(self, rows: NewRows) -> Array:
         """Return what each model predicts."""
         found = [model.grid(rows, None) for model in self.models]
-        return namespace(found[0]).stack(found, axis=1)
+        return namespace(found[0]).stack(found, axis=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dyadlearn.plots.comparison import ComparisonDisplay
 from dyadlearn.plots.explanation import ExplanationDisplay
 from dyadlearn.plots.grid import GridDisplay
 from dyadlearn.plots.holdout import HoldoutDisplay
@@ -12,6 +13,7 @@ from dyadlearn.plots.reliability import ReliabilityDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
 
 __all__ = [
+    "ComparisonDisplay",
     "ExplanationDisplay",
     "GridDisplay",
     "HoldoutDisplay",

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_share, check_whole
@@ -28,11 +27,12 @@ from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
-from dyadlearn.metrics import Scorer, scorer
-from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.cells import as_average, read_stack
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.baselines import scored_means
+from dyadlearn.selection.resampling import resampled_scores, score_or_nan
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -214,7 +214,7 @@ def nested_score(
         score=score,
         setting=setting.value,
         fold_scores=np.array(
-            [_score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
+            [score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
         ),
         alphas=np.array(alphas),
         task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
@@ -278,8 +278,7 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
-    check_whole(n_resamples, "n_resamples")
-    level = check_share(level, "level")
+    n_resamples, level = check_whole(n_resamples, "n_resamples"), check_share(level, "level")
     grid, where = read_labels(Y), as_average(average, setting)
     stack, shape = read_stack(F, grid)
     if shape:
@@ -289,30 +288,14 @@ def bootstrap_interval(
         if over != spared and count < 2:
             raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
     judge = scorer(scoring)
-    prepared = judge.prepare(labels, average=where, tie_tolerance=None)
-    score, by_row = float(prepared(predicted)), None
-    if (where, over) in (("instance", "instances"), ("task", "tasks")):
-        # Where the score of a row does not depend on the other rows, it is computed once.
-        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
-    each = np.full(m if over == "instances" else q, np.nan)
-    if by_row is not None:
-        each[by_row.rows] = to_numpy(by_row.each(predicted))
-    random, scores = check_random_state(random_state), np.empty(int(n_resamples))
-    for resample in range(len(scores)):
-        rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
-        columns = np.arange(q) if over == "instances" else random.randint(q, size=q)
-        if by_row is None:
-            drawn = take_block(labels, rows, columns), take_block(predicted, rows, columns)
-            scores[resample] = _score_or_nan(judge, *drawn, average=where)
-        else:
-            own = each[rows if over == "instances" else columns]
-            defined = own[~np.isnan(own)]
-            scores[resample] = by_row.combined(defined) if defined.size else np.nan
+    score = float(judge(labels, predicted, average=where, tie_tolerance=None))
+    options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
+    scores = resampled_scores(labels, stack, judge, **options)[:, 0]
     scores = scores[~np.isnan(scores)]
     if not scores.size:
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(score, float(low), float(high), float(level), scores.size, int(n_resamples) - scores.size)
+    return Interval(score, float(low), float(high), level, scores.size, n_resamples - scores.size)
 
 
 def _check_square(rows: Array, spec: KernelSpec, name: str) -> None:
@@ -337,14 +320,6 @@ def _tested(Y: Array, F: Array, test: np.ndarray, setting: Setting) -> tuple[Arr
     if setting is Setting.A:
         return _hidden(Y, test), F
     return take_block(Y, *_axes(test)), take_block(F, *_axes(test))
-
-
-def _score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> float:
-    """Return the score of a part of a grid, NaN where it is undefined; the whole grid is known to have one."""
-    try:
-        return float(judge(Y, F, tie_tolerance=None, **average))
-    except ValueError:
-        return float("nan")
 
 
 def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> None:

@@ -1,0 +1,526 @@
+r"""Whether one model is really better than another: differences of their scores, and how far these may be off.
+
+All models are scored on the same held-out cells, and on the same draws of instances and of tasks, so that what makes
+a draw easy for all of them cancels. Let :math:`d_p` be the difference of the p-th pair of models, :math:`d_p^{(r)}`
+that of resample r, and :math:`s_p` the standard deviation of the latter. With the largest deviation of any pair,
+
+.. math:: M^{(r)} = \max_p \bigl| d_p^{(r)} - d_p \bigr| / s_p ,
+
+the interval of each pair is :math:`d_p \pm c\, s_p` with c the quantile of :math:`M^{(r)}` at the level wanted: all
+intervals hold together, however many models are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_share, check_whole
+from dyadlearn._tables import Ids, Table, read_table, write_rows
+from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.sides import SideNames, side_names
+from dyadlearn.holdout import Units
+from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics.cells import as_average
+from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.selection.nested import NestedScore
+from dyadlearn.selection.resampling import resampled_scores
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Comparison", "Difference", "compare", "compared"]
+
+# Fewer resamples have no tails to speak of.
+_FEWEST = 10
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one model is than another.
+
+    Attributes
+    ----------
+    better, other : str
+        The names of two models; the first has the higher score, or one as high.
+    difference : float
+        Of their scores, at least 0.
+    low, high : float
+        Ends of its interval. Those of all pairs hold together.
+    p_value : float
+        Two-sided: how often some pair is as many of its standard deviations away from its difference, in a resample,
+        as zero is from this one. Where it is small, other instances and tasks would hardly have turned the order.
+    """
+
+    better: str
+    other: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0
+
+    def in_words(self, scoring: str, level: float) -> str:
+        """Return what the interval says, in a sentence without its stop."""
+        figures = f"{scoring} {self.difference:+.3g}, {100 * level:g} % interval {self.low:.3g} to {self.high:.3g}"
+        if self.is_told:
+            return f"{self.better} is better than {self.other}: {figures}"
+        return f"no difference can be told between {self.better} and {self.other}: {figures}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Models that were scored on the same held-out cells, the best one first, as `compare` found them.
+
+    Attributes
+    ----------
+    setting : str
+        What was left out for each prediction.
+    scoring : str
+        What they are scored by; greater is better.
+    scores : dict of str to float
+        The score of each model, best first.
+    differences : tuple of Difference
+        Of all pairs: those with the best model first.
+    best_shares : dict of str to float
+        The share of resamples in which each has the highest score; equals share it.
+    methods : dict of str to str
+        How the predictions of each were held out.
+    level : float
+        Of the intervals.
+    n_cells : int
+        Labels that all models predict, on which they are scored.
+    n_resamples, n_undefined : int
+        Resamples that have a score, and those that have none and were left out.
+    drawn : str
+        What was drawn again for each resample, in words.
+    notes : tuple of str
+        What is to be known before this is believed.
+    """
+
+    setting: str
+    scoring: str
+    scores: dict[str, float]
+    differences: tuple[Difference, ...]
+    best_shares: dict[str, float]
+    methods: dict[str, str]
+    level: float
+    n_cells: int
+    n_resamples: int
+    n_undefined: int
+    drawn: str
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{name!r} {score:.4g}" for name, score in self.scores.items())
+        return f"Comparison({self.scoring} in setting {self.setting}: {found})"
+
+    def __str__(self) -> str:
+        return self.verdict
+
+    @property
+    def best(self) -> str:
+        """The name of the model with the highest score."""
+        return next(iter(self.scores))
+
+    @property
+    def to_best(self) -> tuple[Difference, ...]:
+        """How much better the best model is than each of the others."""
+        return self.differences[: len(self.scores) - 1]
+
+    @property
+    def verdict(self) -> str:
+        """What can be told of the best model and each of the others, in a sentence for each."""
+        said = (each.in_words(self.scoring, self.level) for each in self.to_best)
+        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in said)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return a row for each model as named columns; differences are those of the best model to it."""
+        lines = [None, *self.to_best]
+        return {
+            "model": list(self.scores),
+            self.scoring: list(self.scores.values()),
+            "behind": [None if line is None else line.difference for line in lines],
+            "low": [None if line is None else line.low for line in lines],
+            "high": [None if line is None else line.high for line in lines],
+            "p_value": [None if line is None else line.p_value for line in lines],
+            "best_share": list(self.best_shares.values()),
+        }
+
+    def frame(self) -> Any:
+        """Return the rows of `columns` as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(), None)
+
+
+def compare(
+    models: Mapping[str, Any],
+    setting: str | Setting,
+    *,
+    scoring: str | Callable[[Any, Any], float] | None = None,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    random_state: Any = None,
+    sides: Any = None,
+) -> Comparison:
+    """Tell whether one model is really better than another, on the same held-out labels.
+
+    Each model predicts every label without what the setting leaves out, as `dyadlearn.evaluate` does. Scores are those
+    of the labels that all models predict. How far their differences may be off is told by a bootstrap: instances and
+    tasks, both, are drawn with replacement and all models are scored on what was drawn. Cells are never drawn one by
+    one, since those of an instance or of a task go together. The intervals of all pairs hold together: the more models,
+    the wider they are.
+
+    What is drawn again is what is scored, not what was learnt from: the verdict is about these fitted models and other
+    instances and tasks, not about what the same methods would learn from other labels.
+
+    Parameters
+    ----------
+    models : dict of str to fitted estimator or NestedScore
+        At least two, fitted on the same labels: with the same ids, in any order, or without ids in the same order. What
+        `dyadlearn.nested_score` found of the same grid, in this setting, may stand for a search.
+    setting : {"A", "B", "C", "D"} or an alias
+        What is left out for each prediction.
+    scoring : str or callable, default=None
+        See `dyadlearn.metrics.scorer`; greater is better. None is what all of them were chosen by, else what suits the
+        labels, as in `dyadlearn.evaluate`.
+    n_resamples : int, default=1000
+    level : float, default=0.95
+        Of the intervals.
+    random_state : int, RandomState or None, default=None
+        Draws the resamples.
+    sides : (str, str), default=None
+        What an instance and a task are called, for words and tables.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If there are not two models, if their labels differ, or if one of them cannot be held out in the setting.
+
+    See Also
+    --------
+    dyadlearn.evaluate : one model in several settings.
+    dyadlearn.bootstrap_interval : how far one score may be off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import IndependentTaskRidge, TwoStepRidge, compare
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(40, 8)), rng.normal(size=(25, 2))
+    >>> Y = X @ rng.normal(size=(8, 2)) @ T.T + 5 * rng.normal(size=(40, 25))
+    >>> models = {"tasks told": TwoStepRidge().fit(X, Y, tasks=T), "each by itself": IndependentTaskRidge().fit(X, Y)}
+    >>> found = compare(models, "B", n_resamples=200, random_state=0)
+    >>> found.best, found.to_best[0].is_told
+    ('tasks told', True)
+    >>> print(found)
+    tasks told is better than each by itself: neg_mean_squared_error +..., 95 % interval ...
+    """
+    chosen, level = as_setting(setting), check_share(level, "level")
+    check_whole(n_resamples, "n_resamples", _FEWEST)
+    _check_names(models)
+    owners = {name: model for name, model in models.items() if not isinstance(model, NestedScore)}
+    fitted = {name: _of(name, labelled_model, model) for name, model in owners.items()}
+    if not fitted:
+        raise ValueError("Nested scores keep no labels: compare them with at least one fitted model.")
+    networks = {name: is_network(model) for name, model in fitted.items()}
+    network = any(networks.values())
+    if len(set(networks.values())) > 1:
+        one, other = (next(name for name, is_one in networks.items() if is_one is kind) for kind in (True, False))
+        raise ValueError(
+            f"{one!r} leaves out an edge in both directions and {other!r} does not know that they are one: compare "
+            "networks with networks."
+        )
+    names, first = side_names(sides, network=network), next(iter(fitted))
+    labels, found = labels_of(owners[first]), {}
+    for name, model in models.items():
+        held_out = _nested(name, model, chosen) if name not in fitted else None
+        table = labels_of(model) if held_out is None else held_out.table
+        rows, columns = _order(table, name, labels, first, names)
+        if held_out is None:
+            _check_same(table.values[np.ix_(rows, columns)], name, labels, first, names)
+            made = _of(name, model_holdout, fitted[name], chosen)
+            held_out = _HeldOut(Table(to_numpy(made.predictions)), made.method, made.units)
+        found[name] = held_out.taken(rows, columns)
+    judge = scorer(_scoring(list(fitted.values()), scoring))
+    result = compared(
+        labels.values,
+        {name: each.table.values for name, each in found.items()},
+        chosen,
+        judge,
+        network=network,
+        names=names,
+        n_resamples=n_resamples,
+        level=level,
+        random_state=random_state,
+    )
+    notes = [*_notes(found, fitted), *result.notes]
+    methods = {name: found[name].method for name in result.scores}
+    return Comparison(**{**vars(result), "methods": methods, "notes": tuple(notes)})
+
+
+def compared(
+    Y: np.ndarray,
+    predictions: Mapping[str, np.ndarray],
+    setting: Setting,
+    judge: Scorer,
+    *,
+    network: bool = False,
+    names: SideNames | None = None,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> Comparison:
+    """Compare held-out predictions, whatever made them.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    predictions : dict of str to array of shape (m, q)
+        NaN where there is none.
+    setting : Setting
+        Chooses the average: micro in A and D, per instance in B, per task in C.
+    judge : Scorer
+    network : bool, default=False
+        Whether both sides are the same nodes, to be drawn once for both.
+    names : SideNames, default=None
+    n_resamples, level, random_state
+        As in `compare`.
+
+    Returns
+    -------
+    Comparison
+        Without methods.
+    """
+    names = names or side_names(network=network)
+    stack = np.stack([np.asarray(F, dtype=np.float64) for F in predictions.values()])
+    common = ~np.isnan(Y) & ~np.isnan(stack).any(axis=0)
+    notes, n_labels, n_cells = [], int(np.count_nonzero(~np.isnan(Y))), int(np.count_nonzero(common))
+    if not n_cells:
+        raise ValueError(f"No label is predicted by all models in setting {setting.value}: there is nothing to score.")
+    if n_cells < n_labels:
+        notes.append(f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not scored.")
+    labels, average = np.where(common, Y, np.nan), as_average(None, setting)
+    over, drawn = _drawn(Y.shape, network, names)
+    observed = np.asarray(judge(labels, stack, average=average, tie_tolerance=None), dtype=np.float64)
+    options: dict[str, Any] = {"average": average, "over": over}
+    scores = resampled_scores(labels, stack, judge, n_resamples=n_resamples, random_state=random_state, **options)
+    scores = scores[~np.isnan(scores).any(axis=1)]
+    if len(scores) < _FEWEST:
+        raise ValueError(
+            f"{judge.name} is undefined in {n_resamples - len(scores)} of {n_resamples} resamples: there are too few "
+            "labels for it."
+        )
+    order = np.argsort(-observed, kind="stable")
+    words = [list(predictions)[place] for place in order]
+    observed, scores = observed[order], scores[:, order]
+    ahead = scores == scores.max(axis=1, keepdims=True)
+    shares = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)
+    pairs = list(combinations(range(len(words)), 2))
+    differences = [
+        Difference(words[one], words[other], *map(float, line))
+        for (one, other), line in zip(pairs, zip(*_intervals(observed, scores, pairs, level), strict=True), strict=True)
+    ]
+    return Comparison(
+        setting=setting.value,
+        scoring=judge.name,
+        scores=dict(zip(words, observed.tolist(), strict=True)),
+        differences=tuple(differences),
+        best_shares=dict(zip(words, shares.tolist(), strict=True)),
+        methods={},
+        level=level,
+        n_cells=n_cells,
+        n_resamples=len(scores),
+        n_undefined=n_resamples - len(scores),
+        drawn=drawn,
+        notes=tuple(notes),
+    )
+
+
+def _intervals(
+    observed: np.ndarray, scores: np.ndarray, pairs: list[tuple[int, int]], level: float
+) -> tuple[np.ndarray, ...]:
+    """Return the differences of all pairs, both ends of their intervals, and p-values, each of shape (p,).
+
+    Parameters
+    ----------
+    observed : array of shape (s,)
+        Scores of the grid itself.
+    scores : array of shape (n, s)
+        Of the resamples.
+    pairs : list of (int, int), of length p
+    level : float
+    """
+    first, second = np.array(pairs).T
+    differences, drawn = observed[first] - observed[second], scores[:, first] - scores[:, second]
+    spread = drawn.std(axis=0, ddof=1)
+    # Models that predict the same differ by rounding alone.
+    rounding = 1e3 * np.finfo(np.float64).eps * np.abs(scores).max()
+    varies = spread > rounding
+    largest = np.zeros(len(drawn))
+    if varies.any():
+        largest = (np.abs(drawn - differences)[:, varies] / spread[varies]).max(axis=1)
+    half = np.where(varies, np.quantile(largest, level) * spread, 0.0)
+    away = np.divide(differences, spread, out=np.where(differences > rounding, np.inf, 0.0), where=varies)
+    p_values = (1 + (largest[:, None] >= away).sum(axis=0)) / (1 + len(drawn))
+    return differences, differences - half, differences + half, p_values
+
+
+# What is compared -------------------------------------------------------------------------------------
+
+
+class _HeldOut(NamedTuple):
+    """Predictions with the ids that they came with, how they were made, and what left together; None if unknown."""
+
+    table: Table
+    method: str
+    units: Units | None
+
+    def taken(self, rows: np.ndarray, columns: np.ndarray) -> _HeldOut:
+        """Return the same in another order."""
+        units = self.units
+        if units is not None:
+            instances = None if units.instances is None else units.instances[rows]
+            tasks = None if units.tasks is None else units.tasks[columns]
+            units = Units(instances, tasks, None if units.cells is None else units.cells[np.ix_(rows, columns)])
+        return _HeldOut(Table(self.table.values[np.ix_(rows, columns)]), self.method, units)
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...] | None, ...]:
+        """What left together, alike for units that differ in their numbers only."""
+        codes = () if self.units is None else (self.units.instances, self.units.tasks, self.units.cells)
+        return tuple(None if code is None else _renumbered(code) for code in codes)
+
+
+def _renumbered(codes: np.ndarray) -> tuple[int, ...]:
+    """Return codes numbered in the order in which they first occur."""
+    numbers: dict[int, int] = {}
+    return tuple(numbers.setdefault(code, len(numbers)) for code in codes.ravel().tolist())
+
+
+def _check_names(models: Any) -> None:
+    """Refuse anything but two or more models with names."""
+    if not isinstance(models, Mapping):
+        raise TypeError(f"models must be a dict of names to fitted models, found {type(models).__name__}.")
+    for name in models:
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(f"models must have names that are text, found {name!r}.")
+    if len(models) < 2:
+        found = f"only {next(iter(models))!r}" if models else "none"
+        raise ValueError(f"models must be at least two to be compared, found {found}.")
+
+
+def _of(name: str, ask: Callable[..., Any], *asked: Any) -> Any:
+    """Ask something of a model, and say which one it was if that is refused."""
+    try:
+        return ask(*asked)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name!r} cannot be compared: {error}") from error
+
+
+def _nested(name: str, found: NestedScore, setting: Setting) -> _HeldOut:
+    """Return the predictions of nested folds."""
+    if found.setting != setting.value:
+        raise ValueError(f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}.")
+    table = read_table(found.predictions, name)
+    values = to_numpy(table.values) if table.kind is None else np.asarray(table.values, dtype=np.float64)
+    values = values.reshape(-1, 1) if values.ndim == 1 else values
+    return _HeldOut(Table(values, table.row_ids, table.column_ids), "nested folds", None)
+
+
+def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and columns that bring a table into the order of the first model's labels."""
+    ids = ((table.row_ids, labels.row_ids, names.instances), (table.column_ids, labels.column_ids, names.tasks))
+    places = []
+    for axis, (own, other, side) in enumerate(ids):
+        count, expected = table.values.shape[axis], labels.values.shape[axis]
+        if count != expected:
+            raise ValueError(
+                f"{first!r} was fitted on {expected} {side} and {name!r} on {count}: compare models of the same labels."
+            )
+        own, other = _counted(own, other, count), _counted(other, own, count)
+        place = None
+        if own is not None and other is not None:
+            place = own.order_as(other, f"the {side} of {name!r}", f"those of {first!r}")
+        places.append(np.arange(count) if place is None else place)
+    return places[0], places[1]
+
+
+def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
+    """Return ids, which are positions where there are none and the others are the same numbers, in any order."""
+    if own is None and other is not None and set(other.labels) == set(range(count)):
+        return Ids(tuple(range(count)))
+    return own
+
+
+def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: SideNames) -> None:
+    """Refuse labels that are not those of the first model."""
+    values = labels.values
+    # Some were fitted in single precision, and know no more digits.
+    dtype = np.float32 if np.float32 in (Y.dtype, values.dtype) else np.float64
+    own, other = Y.astype(dtype), values.astype(dtype)
+    differ = ~((own == other) | (np.isnan(own) & np.isnan(other)))
+    if not differ.any():
+        return
+    i, j = (int(place) for place in np.argwhere(differ)[0])
+    where = [
+        position if ids is None else repr(ids.labels[position])
+        for position, ids in ((i, labels.row_ids), (j, labels.column_ids))
+    ]
+    one, two = ("none" if np.isnan(value) else f"{value:g}" for value in (values[i, j], Y[i, j]))
+    raise ValueError(
+        f"{first!r} and {name!r} were fitted on different labels, {np.count_nonzero(differ)} of {differ.size}: that of "
+        f"{names.instance} {where[0]} and {names.task} {where[1]} is {one} in the one and {two} in the other."
+    )
+
+
+def _scoring(models: list[Any], scoring: Any) -> Any:
+    """Return what models are compared by: what is given, what all were chosen by, or what suits the labels."""
+    if scoring is not None:
+        return scoring
+    own = [getattr(model, "scoring", None) for model in models]
+    is_shared = own[0] is not None and all(each == own[0] for each in own)
+    return own[0] if is_shared else usual_scoring(models[0]._problem().Y)
+
+
+def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
+    """Return what is drawn again, as it is called for resamples and in words."""
+    if network:
+        return "nodes", names.instances
+    several = [count > 1 for count in shape]
+    if not any(several):
+        raise ValueError("There is only one label, of which nothing can be drawn again: give more.")
+    if all(several):
+        return "both", f"{names.instances} and {names.tasks}"
+    return ("instances", names.instances) if several[0] else ("tasks", names.tasks)
+
+
+def _notes(found: Mapping[str, _HeldOut], fitted: Mapping[str, Any]) -> list[str]:
+    """Say what is to be known of how the models were held out."""
+    notes = []
+    if len({(each.method, each.parts) for each in found.values()}) > 1:
+        methods = {each.method for each in found.values()}
+        how = "; ".join(f"{name} by {each.method}" for name, each in found.items())
+        what = f"in different ways ({how})" if len(methods) > 1 else f"in different groups or folds ({methods.pop()})"
+        notes.append(
+            f"The models were held out {what}: part of a difference may come from how much was left to learn from."
+        )
+    chosen = [name for name, model in fitted.items() if model.searches]
+    if chosen:
+        notes.append(
+            f"{', '.join(chosen)} chose the regularisation with the labels that are scored here, which flatters a "
+            "little: nested_score does not, and its result can be compared in its place."
+        )
+    return notes
