@@ -22,6 +22,7 @@ def test_the_list_beside_the_api_has_every_name_under_its_heading(extension):
     groups = dict(extension("api_sidebar").groups_of((_DOCS / "api.md").read_text(encoding="utf-8")))
     assert groups["Models"][0] == ("IndependentTaskRidge", "generated/dyadlearn.IndependentTaskRidge")
     assert ("report.write_report", "generated/dyadlearn.report.write_report") in groups["Report"]
+    assert ("OnlineTwoStepRidge", "api#dyadlearn.OnlineTwoStepRidge") in groups["Models that learn batch by batch"]
     pages = [page for entries in groups.values() for _, page in entries]
     assert len(pages) > 100
     assert len(set(pages)) == len(pages)
