@@ -310,3 +310,21 @@ def test_what_is_not_told_is_said(binary, holes):
     X, Y, T = binary
     notes = few(TwoStepRidge().fit(X, Y, tasks=T)).notes
     assert not any("permuted labels reach" in text for text in notes)
+
+
+def test_models_that_lack_something_still_have_a_report(real, binary, each):
+    X, Y, T = real
+    network = (Y[:16] + Y[:16].T > 1).astype(float)
+    network[2, 5] = network[5, 2] = np.nan
+    cases = [
+        (KroneckerRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
+        (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
+        (IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, binary[1]), "AB", 0),
+        (TwoStepRidge().fit(X[:2], binary[1][:2, :2], tasks=T[:2]), "ABCD", 0),
+        (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
+    ]
+    for model, shown, n_lacking in each(cases):
+        report = summary_of(model)
+        assert "".join(result.setting.value for result in report.results) == shown
+        assert sum("one member only" in text for text in report.warnings) == n_lacking
+        assert len(report.likeliest) >= 3

@@ -202,6 +202,10 @@ class Evaluation:
         return found
 
     def _result(self, setting: Setting) -> Result:
+        m, q = self.labels.shape
+        if (setting.new_instance and m < 2) or (setting.new_task and q < 2):
+            trouble = "A side has one member only, and without it nothing is left to learn from."
+            return Result(setting, None, float("nan"), {}, 0, "none", trouble)
         try:
             if self.is_as_searched:
                 found = model_holdout(self.model, setting)

@@ -211,8 +211,14 @@ def _likeliest(
             "for each. dyadlearn.explain does it."
         )
         return found, []
-    first = list(zip(found.instances, found.tasks, strict=True))[:_EXPLAINED]
-    return found, [explain(model, instance, task, top=5, sides=sides) for instance, task in first]
+    explanations = []
+    for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
+        try:
+            explanations.append(explain(model, instance, task, top=5, sides=sides))
+        except ValueError as error:
+            said.append(f"Where the predictions for the likeliest pairs come from is not told. {error}")
+            break
+    return found, explanations
 
 
 def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
@@ -325,7 +331,7 @@ def _remarks(
     if any(math.isnan(each.null) and not math.isnan(each.score) for each in results):
         names = joined([each.setting.value for each in results if math.isnan(each.null) and not math.isnan(each.score)])
         found.append(
-            f"What permuted labels reach in setting {names} is not told: they would be solved for again. "
+            f"What permuted labels reach in setting {names} is not told, for that would take long: "
             "dyadlearn.permutation_test does it."
         )
     if any(each.interval is None and not math.isnan(each.score) for each in results):
