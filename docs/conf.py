@@ -51,7 +51,7 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 # Only the pages of the API have others beside them to list.
-html_sidebars = {"*": [], "gallery/*": [], "api": ["api_sidebar"], "generated/*": ["api_sidebar"]}
+html_sidebars = {"*": [], "api": ["api_sidebar"], "generated/*": ["api_sidebar"]}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,

@@ -33,7 +33,7 @@ search.fit(pairs, y)
 print(search.best_params_)
 
 # %%
-# The same model in the four settings, with the error of each of three folds:
+# The same model in the four settings, with the error of each fold:
 errors = {}
 for setting in "ABCD":
     folds = SettingKFold(setting, n_splits=3, random_state=0)
@@ -45,7 +45,7 @@ ax.bar(list(errors), [each.mean() for each in errors.values()], color="#1668b0",
 for setting, each in errors.items():
     ax.plot([setting] * len(each), each, "o", color="black", markersize=4)
 ax.set(xlabel="setting", ylabel="mean squared error")
-_ = ax.set_title("Three folds in each setting")
+_ = ax.set_title("The error of each fold, and their mean")
 
 # %%
 # Predictions are asked for by id:
