@@ -204,8 +204,8 @@ class Evaluation:
     def _result(self, setting: Setting) -> Result:
         m, q = self.labels.shape
         if (setting.new_instance and m < 2) or (setting.new_task and q < 2):
-            trouble = "A side has one member only, and without it nothing is left to learn from."
-            return Result(setting, None, float("nan"), {}, 0, "none", trouble)
+            said = "A side has one member only, and without it nothing is left to learn from."
+            return Result(setting, None, float("nan"), {}, 0, "none", said)
         try:
             if self.is_as_searched:
                 found = model_holdout(self.model, setting)
