@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib
 
 import dyadlearn
+
+sys.path.insert(0, str(Path(__file__).parent))  # our own extensions
 
 project = "dyadlearn"
 author = "the dyadlearn developers"
@@ -20,9 +23,10 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "api_sidebar",
+    "mathml",
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -43,12 +47,15 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = "dyadlearn"
 html_show_sourcelink = False
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 # Only the pages of the API have others beside them to list.
-html_sidebars = {"*": [], "api": ["sidebar-nav-bs"], "generated/*": ["sidebar-nav-bs"]}
+html_sidebars = {"*": [], "api": ["api_sidebar"], "generated/*": ["api_sidebar"]}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
 }
 
 # The gallery: examples whose data or packages are not here are shown and not run.

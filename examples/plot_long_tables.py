@@ -6,6 +6,7 @@ One row for each observation: an instance, a task, a value. ``PairRegressor`` ma
 such rows, which scikit-learn can split, search and score.
 """
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -32,11 +33,19 @@ search.fit(pairs, y)
 print(search.best_params_)
 
 # %%
-# The same model in the four settings:
+# The same model in the four settings, with the error of each fold:
+errors = {}
 for setting in "ABCD":
     folds = SettingKFold(setting, n_splits=3, random_state=0)
-    scores = cross_val_score(search.best_estimator_, pairs, y, cv=folds, scoring="neg_mean_squared_error")
-    print(setting, f"{-scores.mean():.2f}")
+    errors[setting] = -cross_val_score(search.best_estimator_, pairs, y, cv=folds, scoring="neg_mean_squared_error")
+    print(setting, f"{errors[setting].mean():.2f}")
+
+figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+ax.bar(list(errors), [each.mean() for each in errors.values()], color="#1668b0", alpha=0.7)
+for setting, each in errors.items():
+    ax.plot([setting] * len(each), each, "o", color="black", markersize=4)
+ax.set(xlabel="setting", ylabel="mean squared error")
+_ = ax.set_title("The error of each fold, and their mean")
 
 # %%
 # Predictions are asked for by id:

@@ -14,6 +14,7 @@ import numpy as np
 from dyadlearn import TwoStepRidgeCV, load, save
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.plots import LandscapeDisplay
 
 data = make_dyads(50, 30, noise=0.3, random_state=0)
 model = TwoStepRidgeCV(setting="D", kernel="rbf", task_kernel="rbf").fit(data.X, data.Y, tasks=data.tasks)
@@ -30,6 +31,10 @@ np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
 np.testing.assert_allclose(again.predict(data.X), model.predict(data.X))
 np.testing.assert_allclose(again.holdout("D"), model.holdout("D"))
 print(type(again).__name__, again.alpha_, again.task_alpha_)
+
+# %%
+# The landscape that was searched is in the file too:
+LandscapeDisplay.from_estimator(again)
 
 # %%
 # Half a file is no model:

@@ -81,6 +81,8 @@ def test_report(tables, model, run):
     assert "Users &amp; items" in page
     assert run("report", model, "-o", path).code == 2
     assert path.read_text(encoding="utf-8") == page
+    assert run("report", model, "-o", path, "-f", "--sides", "user,item").code == 0
+    assert "12 users × 8 items" in path.read_text(encoding="utf-8")
 
 
 def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):

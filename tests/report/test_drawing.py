@@ -12,14 +12,17 @@ from dyadlearn.report.drawing import Chart, linear_axis, path, power_axis
 from dyadlearn.views.words import number, power
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.7, 12.2), (1e-6, 3e-6), (-5e8, 2e9), (0.99, 1.0), (2, 2)])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, 1), (-3.7, 12.2), (1e-6, 3e-6), (-5e8, 2e9), (0.99, 1.0), (2, 2), (-3e-14, 5e-14), (100.001, 100.003)],
+)
 def test_linear_ticks_lie_on_the_axis(low, high):
     axis = linear_axis(low, high, "x")
     places = [place for place, _ in axis.ticks]
     assert 3 <= len(places) <= 11
     assert min(places) >= axis.low - 1e-9 * abs(axis.low)
     assert max(places) <= axis.high + 1e-9 * abs(axis.high)
-    assert len({text for _, text in axis.ticks}) == len(places)
+    assert len({text for _, text in axis.ticks}) == len(set(places)) == len(places)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-7, 6), (-0.4, 1.4), (0, 2.8), (-20, 3), (0, 3.7), (2, 2)])

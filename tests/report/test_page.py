@@ -19,7 +19,7 @@ from dyadlearn.views.landscape import landscape_of_scores, loss_levels
 from dyadlearn.views.summary import summary_of
 from dyadlearn.views.words import number, power
 
-_VOID = {"meta", "link", "img", "input", "br", "hr"}
+_VOID = {"wbr", "meta", "link", "img", "input", "br", "hr"}
 
 
 class Page(HTMLParser):
@@ -75,12 +75,13 @@ def test_a_page_is_whole(page):
         "Landscape",
         "Held-out predictions",
         "Contradicting labels",
+        "Likeliest unobserved pairs",
         "Notes",
     ]
     names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(set(names)) == len(names)
     targets = [attributes["href"][1:] for attributes, _ in found.all("a")]
-    assert len(targets) == 6
+    assert len(targets) == 7
     assert set(targets) <= set(names)
 
 
@@ -110,6 +111,7 @@ def test_the_table_of_settings(page, searched):
         assert number(each.score) in text
         assert number(each.others["average_precision"]) in text
         assert all(number(score) in text for score in each.baselines.values())
+        assert number(each.null) in text
         assert len(each.baselines) == 4
     assert "instance means" in text
     assert text.count("chosen here") == 1
@@ -167,12 +169,22 @@ def test_the_table_of_cells(page, searched):
     _, found = page
     report = summary_of(searched)
     heads = [attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes]
-    assert [head["data-kind"] for head in heads] == ["text", "text", "number", "number", "number"]
-    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending"]
+    assert [head["data-kind"] for head in heads] == [
+        "text",
+        "text",
+        "number",
+        "number",
+        "number",
+        "text",
+        "text",
+        "number",
+    ]
+    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending", None, None, "descending"]
     values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
     columns = report.contradicting.columns()
     expected = np.column_stack([columns[name] for name in ("label", "prediction", "contradiction")])
-    assert_allclose(np.reshape(values, (-1, 3)), expected)
+    assert_allclose(np.reshape(values[: expected.size], (-1, 3)), expected)
+    assert_allclose(values[expected.size :], report.likeliest.scores)
 
 
 def test_ids_are_text_whatever_they_are(binary):
@@ -262,6 +274,7 @@ def test_a_large_grid_makes_a_small_page():
 def test_what_means_reach_is_beside_every_score(page, searched):
     _, found = page
     tiles = [text for _, text in found.all("span", **{"class": "means"})]
+    assert len(tiles) == 4
     notes = [text for _, text in found.all("span", **{"class": "note"}) if " at λ" in text]
     for each, tile, note in zip(summary_of(searched).results, tiles, notes, strict=True):
         name, score = max(each.baselines.items(), key=lambda mean: mean[1])
@@ -273,6 +286,97 @@ def test_means_are_drawn_across_a_line_where_they_are_in_sight():
     view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1.0, 10.0], setting="B", scoring="roc_auc")
     for reached, is_drawn in ((0.61, True), (0.2, False), (0.9, False), (float("nan"), False)):
         text = figures.landscape(view, [], {"grand_mean": 0.1, "task_means": reached})
-        assert ('class="line chance"' in text) is is_drawn
+        assert ('class="line beside"' in text) is is_drawn
         assert (">task means</text>" in text) is is_drawn
     assert "reach" not in figures.landscape(view, [])
+
+
+def words_of(text):
+    """Return all that a reader sees or is told, without scripts and styles."""
+    found = Page(re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL))
+    told = [value for _, each in found.elements for key, value in each.items() if key in ("aria-label", "alt", "title")]
+    return "\n".join([found.all("body")[0][1], *told])
+
+
+def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
+    X, Y, T = real
+    network = Y[:16] + Y[:16].T
+    constant = binary[1].copy()
+    constant[3], constant[:, 5] = 1, 0
+    cases = [
+        TwoStepRidge().fit(X, constant, tasks=T),
+        TwoStepRidge().fit(X, holes[1], tasks=T),
+        KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T),
+        IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y),
+        TwoStepRidge(symmetry="symmetric").fit(X[:16], network),
+        TwoStepRidge(symmetry="symmetric").fit(X[:16], (network > 0).astype(float)),
+    ]
+    for model in each(cases):
+        is_network = getattr(model, "symmetry", None) is not None
+        sides = ("protein", "protein") if is_network else ("host", "parasite")
+        text = words_of(read(model, sides=sides)[0])
+        usual = words_of(read(model)[0])
+        assert re.findall(r".*\b(?:instance|task|node)s?\b.*", text) == []
+        wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
+        assert all(re.search(rf"\b{word}\b", text) for word in wanted)
+        assert not re.search(r"\b(?:host|parasite|protein)s?\b", usual)
+
+
+def test_sides_that_are_no_two_words_are_refused(real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    for sides in (("<b>host", "parasite"), ("host", "host"), "host"):
+        with pytest.raises(ValueError, match="sides must be two"):
+            summary_of(model, sides=sides)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</details></table><img src=x onerror=alert(2)>",
+    '" onmouseover="alert(3)',
+    "' style='display:none",
+    "\u05e9\u05dc\u05d5\u05dd \u202eabc",
+    "x" * 300,
+    "two\nlines\r\tand a tab",
+    "\U0001f469\u200d\U0001f52c \U0001f9ec",
+    "=cmd()",
+    "&lt;b&gt;",
+    "--></style>",
+    "${title} $$ %s {0}",
+]
+
+
+def test_hostile_ids_stay_text_everywhere(binary, each):
+    pd = pytest.importorskip("pandas")
+    X, Y, T = binary
+    rows = [*HOSTILE, *HOSTILE[::-1]]
+    rows[12:] = [f"{name} again" for name in rows[12:]]
+    columns = [f"{name} {j}" for j, name in enumerate([*HOSTILE, *HOSTILE][:16])]
+    network = np.maximum(Y[:16], Y[:16].T)
+    cases = [
+        TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T),
+        TwoStepRidge().fit(X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T),
+        TwoStepRidge(symmetry="symmetric").fit(pd.DataFrame(X[:16], columns), pd.DataFrame(network, columns, columns)),
+    ]
+    for model in each(cases):
+        text, found = read(model, alphas=[1.0, 2.0])
+        shown = [text for _, text in found.all("bdi")]
+        assert set(shown) <= {*rows, *columns}
+        assert len(set(shown)) > 12
+        # A pair is in both lists, and five times in explanations of two or three kinds.
+        assert len(found.all("details")) == 5
+        assert [tag for tag, _ in found.elements if tag in ("img", "b", "i")] == ["img", *("b" * len(found.all("b")))]
+        assert "alert(1)</script>" not in text
+        assert not [name for _, given in found.elements for name in given if name.startswith("on")]
+        assert [given["class"] for given, name in found.all("bdi") if name == "x" * 300][:1] in ([], ["long"])
+
+
+def test_explanations_sum_to_what_the_model_predicts(page, searched):
+    _, found = page
+    report = summary_of(searched)
+    texts = [text for _, text in found.all("details")]
+    assert len(texts) == 5
+    for each, text in zip(report.explanations, texts, strict=True):
+        assert text.count(number(each.prediction)) >= 4  # above, and below each of three lists
+        assert number(each.pairs.contributions[0], 3) in text
+        assert f"{each.pairs.n_rest:,} others together" in text

@@ -13,6 +13,7 @@ from dyadlearn import (
     KroneckerRidgeCV,
     TwoStepRidge,
     TwoStepRidgeCV,
+    bootstrap_interval,
     evaluate,
     landscape,
 )
@@ -21,7 +22,8 @@ from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import Evaluation, summary_of
+from dyadlearn.views.evaluation import Evaluation
+from dyadlearn.views.summary import summary_of
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -39,6 +41,7 @@ def agrees(model, evaluation, scoring):
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
     assert [each.method for each in results] == list(table["method"])
+    assert_allclose([each.null for each in results], table["null"])
     for name in BASELINES:
         assert_allclose([each.baselines[name] for each in results], table[name])
 
@@ -142,19 +145,33 @@ def test_folds_are_left_out_together(binary):
     assert again[1].method == model.holdout_method_ == "exact leave-fold-out"
 
 
-def test_missing_labels_show_what_is_affordable(holes):
+def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     X, Y, T = holes
     model = TwoStepRidgeCV([0.5, 1], [0.5, 1], setting="C")
     model.fit(X, Y, tasks=T)
     evaluation = Evaluation(model)
-    assert letters(evaluation.settings) == "AC"  # few cells: A has a shortcut
-    assert letters(evaluation.not_shown) == "BD"
+    assert letters(evaluation.settings) == "ABCD"
+    assert evaluation.not_shown == []
     results = evaluation.results()
-    assert_allclose(results[1].held_out, model.holdout_)
-    assert results[1].method == "5 folds, solved again"
+    assert [each.method for each in results] == [
+        "exact leave-one-out",  # few cells: A has a shortcut
+        "5 folds, solved again",
+        "5 folds, solved again",
+        "5×5 folds, solved again",
+    ]
+    assert_allclose(results[2].held_out, model.holdout_)
+    agrees(model, evaluation, "neg_mean_squared_error")
     found, said = evaluation.landscapes(evaluation.settings)
     assert letters(each.setting for each in found) == "C"
-    assert "no landscape of setting A" in said[0]
+    assert "no landscape of setting A, B and D" in said[0]
+    # What each is allowed to cost decides, and the model's own is there in any case.
+    steps = (10 + model._completion.solution.n_iter) * 24 * 16 * 40
+    for most, shown in ((25 * steps, "ABCD"), (25 * steps - 1, "ABC"), (5 * steps, "ABC"), (5 * steps - 1, "AC")):
+        monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", most)
+        evaluation = Evaluation(model)
+        assert letters(evaluation.settings) == shown
+        assert letters(evaluation.not_shown) == "".join(sorted(set("ABCD") - set(shown)))
+    assert letters(Evaluation(model, wanted="BD").settings) == "BD"
 
 
 def test_missing_labels_in_a_setting_that_is_asked_for(holes):
@@ -273,3 +290,36 @@ def test_a_model_that_means_outdo_is_warned_of():
     assert said[1].endswith("task means.")
     learnt = summary_of(TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T))
     assert not [text for text in learnt.warnings if "no more than" in text]
+
+
+def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
+    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    for each in Evaluation(model, wanted="AC").results():
+        again = bootstrap_interval(Y, each.held_out, "roc_auc", setting=each.setting, n_resamples=100, random_state=0)
+        assert each.interval == again
+        assert again.low < each.score < again.high
+    network = TwoStepRidge(symmetry="symmetric").fit(real[0][:16], real[1][:16] + real[1][:16].T)
+    assert Evaluation(network, wanted="A").results()[0].interval is None
+    assert Evaluation(model, wanted="A", scoring=lambda Y, F: -abs(Y - F).max()).results()[0].interval is None
+    assert Evaluation(IndependentTaskRidge().fit(X, Y[:, 0]), wanted="A").results()[0].interval is None
+
+
+def test_large_grids_have_no_interval(monkeypatch, real):
+    X, Y, T = real
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 200)
+    for most, n_draws in ((100 * Y.size, 100), (100 * Y.size - 1, None)):
+        monkeypatch.setattr("dyadlearn.views.evaluation._MOST_DRAWN", most)
+        found = Evaluation(model, wanted="A").results()[0].interval
+        assert (found and found.n_resamples) == n_draws
+
+
+def test_how_far_from_their_predictions_labels_lie(holes, binary):
+    X, Y, T = holes
+    for each in Evaluation(TwoStepRidge().fit(X, Y, tasks=T), wanted="AB").results():
+        apart = np.sort(np.abs(Y - each.held_out)[~np.isnan(Y)])
+        assert each.within == apart[int(np.ceil(0.9 * apart.size)) - 1]
+    X, Y, T = binary
+    assert np.isnan(Evaluation(TwoStepRidge().fit(X, Y, tasks=T), wanted="A").results()[0].within)

@@ -18,6 +18,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
     screen,
+    top_pairs,
 )
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import SpectralCutoff
@@ -219,10 +220,15 @@ def test_notes_that_are_given_come_first(real):
     assert few(TwoStepRidge().fit(X, Y, tasks=T), notes=["first", "first"]).warnings == ["first"]
 
 
-def test_what_is_not_shown_is_said(holes, real, binary):
+def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     X, Y, T = holes
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
-    assert any("setting C and D would be solved again" in text for text in notes)
+    assert not any("would be solved again for every fold" in text for text in notes)
+    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    (said,) = [text for text in notes if "would be solved again for every fold" in text]
+    assert "setting C and D" in said
+    assert said.endswith('settings="ABCD" asks for them.')
     X, Y, T = real
     notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
     assert any("filters other than Tikhonov" in text for text in notes)
@@ -259,3 +265,66 @@ def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
         assert_allclose(one.scores, other.scores)
     assert (after.facts, after.warnings) == (before.facts, before.warnings)
     assert after.contradicting.columns() == before.contradicting.columns()
+
+
+def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monkeypatch):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    report = few(model, sides=("host", "parasite"))
+    again = top_pairs(model, k=50)
+    assert report.likeliest.instances == again.instances
+    assert_allclose(report.likeliest.scores, again.scores)
+    first = zip(again.instances[:5], again.tasks[:5], strict=True)
+    assert [(each.instance, each.task) for each in report.explanations] == list(first)
+    predicted = model.predict(X)
+    assert_allclose(
+        [each.prediction for each in report.explanations],
+        [predicted[each.instance, each.task] for each in report.explanations],
+    )
+    assert tuple(report.explanations[0].names) == ("host", "parasite")
+    assert len(few(model, n_cells=3).likeliest) == 3
+    X, Y, T = real
+    report = few(TwoStepRidge().fit(X, Y, tasks=T))  # every pair is observed
+    assert (report.likeliest, report.explanations) == (None, [])
+
+
+def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch):
+    X, Y, T = holes
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert len(summary_of(model).explanations) == 5
+    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    report = summary_of(model)
+    assert report.likeliest.instances == top_pairs(model, k=50).instances  # by what was completed when it was fitted
+    assert report.explanations == []
+    assert any("dyadlearn.explain does it" in text for text in report.notes)
+    monkeypatch.setattr("dyadlearn.views.evaluation.Evaluation.has_pairs", lambda _: False)
+    report = summary_of(model)
+    assert report.likeliest is None
+    assert any("dyadlearn.top_pairs names them" in text for text in report.notes)
+
+
+def test_what_is_not_told_is_said(binary, holes):
+    X, Y, T = holes
+    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    assert any("permuted labels reach in setting A, B, C and D is not told" in text for text in notes)
+    X, Y, T = binary
+    notes = few(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    assert not any("permuted labels reach" in text for text in notes)
+
+
+def test_models_that_lack_something_still_have_a_report(real, binary, each):
+    X, Y, T = real
+    network = (Y[:16] + Y[:16].T > 1).astype(float)
+    network[2, 5] = network[5, 2] = np.nan
+    cases = [
+        (KroneckerRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
+        (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
+        (IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, binary[1]), "AB", 0),
+        (TwoStepRidge().fit(X[:2], binary[1][:2, :2], tasks=T[:2]), "ABCD", 0),
+        (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
+    ]
+    for model, shown, n_lacking in each(cases):
+        report = summary_of(model)
+        assert "".join(result.setting.value for result in report.results) == shown
+        assert sum("one member only" in text for text in report.warnings) == n_lacking
+        assert len(report.likeliest) >= 3

@@ -148,7 +148,6 @@ def _write_report(model: TwoStepRidge, path: Path, terminal: Terminal) -> None:
 
     title, grid = "Debian packages and their tags", _ALPHAS
     with writing(path):
-        write_report(
-            model, path, title=title, scoring="roc_auc", alphas=grid, task_alphas=grid, progress=terminal.progress
-        )
+        shown: dict[str, Any] = {"title": title, "sides": ("package", "tag"), "scoring": "roc_auc"}
+        write_report(model, path, **shown, alphas=grid, task_alphas=grid, progress=terminal.progress)
     terminal.say(f"Wrote {path}: open it in a browser.")

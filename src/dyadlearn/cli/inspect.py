@@ -131,6 +131,7 @@ def report(
         from dyadlearn.report import write_report
 
         with writing(output):
-            write_report(found.model, output, title=title, settings=wanted, scoring=scoring, progress=terminal.progress)
+            shown: dict[str, Any] = {"title": title, "settings": wanted, "scoring": scoring, "sides": found.sides}
+            write_report(found.model, output, **shown, progress=terminal.progress)
         terminal.result({"output": str(output)})
         terminal.say(f"Wrote {output}: open it in a browser.")

@@ -10,15 +10,20 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from dyadlearn.views.words import number, power, superscript
 
-__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis"]
+__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "shortened", "text_width"]
 
 _WIDTH = 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
+_TICK = 12.0  # size of the letters
+_WIDE = frozenset("mwMW@%—…−")
+_SMALL = frozenset("⁻⁰¹²³⁴⁵⁶⁷⁸⁹.,·| ")
 # An index is lowered, and an empty letter lifts what follows again.
 _LOWERED = r'<tspan dy="3" font-size="9">\1</tspan><tspan dy="-3">&#8203;</tspan>'
 
@@ -33,6 +38,37 @@ def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
     'λ<sub>d</sub> &lt; 1'
     """
     return re.sub(r"(?<=λ)_([dt])", lowered, escape(text))
+
+
+def text_width(text: str, size: float = _TICK) -> float:
+    """Return about how wide a text is drawn, rather too wide than too narrow: nobody here knows the letters.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import text_width
+    >>> text_width("10⁻⁶"), text_width("1000", size=10.0)
+    (26.4, 26.0)
+    """
+    widths = (
+        1.0 if letter in _WIDE or east_asian_width(letter) in "WF" else 0.45 if letter in _SMALL else 0.65
+        for letter in text
+    )
+    return round(size * sum(widths), 6)
+
+
+def shortened(text: str, room: float, size: float = _TICK) -> str:
+    """Return a text that is drawn no wider than there is room, with an ellipsis where it was cut.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import shortened
+    >>> shortened("parasites", 100.0), shortened("parasites", 50.0)
+    ('parasites', 'para…')
+    """
+    if text_width(text, size) <= room:
+        return text
+    kept = next((k for k in range(len(text), 0, -1) if text_width(text[:k] + "…", size) <= room), 0)
+    return text[:kept].rstrip() + "…"
 
 
 @dataclass(frozen=True)
@@ -71,7 +107,11 @@ def linear_axis(low: float, high: float, label: str) -> Axis:
     size = 10.0 ** math.floor(math.log10(rough))
     step = size * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / size))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return Axis(low, high, label, [(round(k * step, 12), number(round(k * step, 12))) for k in range(first, last + 1)])
+    # As many digits as tell one tick from the next, however small they are or far from zero.
+    places = 1 - math.floor(math.log10(step))
+    values = [round(k * step, places) + 0.0 for k in range(first, last + 1)]
+    digits = max(4, places + math.floor(math.log10(max(map(abs, values), default=0.0) or 1.0)))
+    return Axis(low, high, label, [(value, number(value, digits)) for value in values])
 
 
 def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()) -> Axis:
@@ -140,10 +180,17 @@ class Chart:
     height: float = 300.0
     _inside: list[str] = field(default_factory=list)
     _over: list[str] = field(default_factory=list)
+    _marked: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        """Where the frame begins: the numbers beside it need room, and so does what is written beside these."""
+        widest = max((text_width(text) for _, text in self.y.ticks), default=0.0)
+        return max(_LEFT, widest + 7 + (1.8 * _TICK if self.y.label else 4))
 
     def across(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return where values lie from left to right."""
-        return _LEFT + self.x.share(np.asarray(values, dtype=np.float64)) * (_WIDTH - _LEFT - _RIGHT)
+        return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * (_WIDTH - self.left - _RIGHT)
 
     def up(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return where values lie from top to bottom, which counts downwards."""
@@ -188,7 +235,7 @@ class Chart:
     def star(self, x: float, y: float) -> None:
         """Mark a point with a star, on the edge of the chart if it lies beyond."""
         ((left, top),) = self.points([x], [y])
-        left, top = np.clip((left, top), (_LEFT, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM))
+        left, top = np.clip((left, top), (self.left, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM))
         turns = [-math.pi / 2 + k * math.pi / 5 for k in range(10)]
         sizes = [8.5 if k % 2 == 0 else 3.8 for k in range(10)]
         corners = [
@@ -202,10 +249,16 @@ class Chart:
         self._over.append(f'<circle class="ring" cx="{left:.1f}" cy="{top:.1f}" r="4.5"/>')
 
     def mark(self, x: float, y: float, text: str, kind: str) -> None:
-        """Write a word at a point, right-aligned and a little above it."""
-        ((left, top),) = self.points([x], [y])
+        """Write a word at a point, right-aligned and a little above it, beside those that are there already."""
+        ((right, top),) = self.points([x], [y])
+        width, height = text_width(text.replace("_", "")), 1.25 * _TICK
+        # Above the frame there is no room.
+        foot = top - 6 if top - 6 - height > 0 else top + 4 + _TICK
+        while any(right - width < end and start < right and abs(foot - at) < h for start, end, at, h in self._marked):
+            right = min(start for start, *_ in self._marked) - 5
+        self._marked.append((right - width, right, foot, height))
         self._over.append(
-            f'<text class="mark {kind}" x="{left:.1f}" y="{top - 6:.1f}" text-anchor="end">'
+            f'<text class="mark {kind}" x="{right:.1f}" y="{foot:.1f}" text-anchor="end">'
             f"{marked_up(text, _LOWERED)}</text>"
         )
 
@@ -221,29 +274,50 @@ class Chart:
         grid : bool, default=True
             Whether faint lines go through it.
         """
-        foot, right = self.height - _BOTTOM, _WIDTH - _RIGHT
+        left, foot, right = self.left, self.height - _BOTTOM, _WIDTH - _RIGHT
         lines, texts = [], []
-        for place, (_, text) in zip(self.across([at for at, _ in self.x.ticks]), self.x.ticks, strict=True):
+        ticks = self._far_apart()
+        for place, (_, text) in zip(self.across([at for at, _ in ticks]), ticks, strict=True):
+            # At the ends numbers must not leave the picture.
+            half = text_width(text) / 2
+            at = min(max(float(place), half), _WIDTH - half)
             lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
-            texts.append(f'<text x="{place:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>')
+            texts.append(f'<text x="{at:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>')
         for place, (_, text) in zip(self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True):
-            lines.append(f"M{_LEFT:g} {place:.1f}H{right:g}")
-            texts.append(f'<text x="{_LEFT - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
-        middle, centre = (_LEFT + right) / 2, (_TOP + foot) / 2
-        across, up = (marked_up(axis.label, _LOWERED) for axis in (self.x, self.y))
+            lines.append(f"M{left:g} {place:.1f}H{right:g}")
+            texts.append(f'<text x="{left - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
+        middle, centre = (left + right) / 2, (_TOP + foot) / 2
+        across, up = (
+            marked_up(shortened(axis.label, room), _LOWERED)
+            for axis, room in ((self.x, 2 * (_WIDTH - middle)), (self.y, 2 * centre))
+        )
         texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
         texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
-        box = f'x="{_LEFT:g}" y="{_TOP:g}" width="{right - _LEFT:g}" height="{foot - _TOP:g}"'
+        box = f'x="{left:g}" y="{_TOP:g}" width="{right - left:g}" height="{foot - _TOP:g}"'
         role = 'role="application" tabindex="0"' if interactive else 'role="img"'
         marker = '<circle class="here" r="5" hidden=""/>' if interactive else ""
         return (
             f'<svg viewBox="0 0 {_WIDTH:g} {self.height:g}" {role} aria-label="{escape(self.label)}">'
             f'<clipPath id="{name}"><rect {box}/></clipPath>{behind}'
             f'<g clip-path="url(#{name})">{"".join(self._inside)}</g>'
-            f'<path class="frame" d="M{_LEFT:g} {_TOP:g}V{foot:g}H{right:g}"/>'
+            f'<path class="frame" d="M{left:g} {_TOP:g}V{foot:g}H{right:g}"/>'
             f"<g class='ticks'>{''.join(texts)}</g>{''.join(self._over)}{marker}</svg>"
         )
+
+    def _far_apart(self) -> list[tuple[float, str]]:
+        """Return as many of the numbers below the frame as there is room for, every second, every third and so on."""
+        every, ticks = 1, self.x.ticks
+        while len(ticks) > 2:
+            places = self.across([at for at, _ in ticks]).tolist()
+            ends = [(place, text_width(text) / 2) for place, (_, text) in zip(places, ticks, strict=True)]
+            if all(a + half + 6 <= b - other for (a, half), (b, other) in pairwise(ends)):
+                break
+            every += 1
+            # A zero stays where there is one.
+            first = next((k for k, (_, text) in enumerate(self.x.ticks) if text == "0"), 0) % every
+            ticks = self.x.ticks[first::every]
+        return ticks
 
 
 def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
 from dyadlearn.selection.baselines import best_baseline
-from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import in_words
 from dyadlearn.views.curves import some_of
 from dyadlearn.views.grid import GridView
@@ -79,7 +79,7 @@ def grid(labels: GridView) -> str:
     if not labels.is_complete:
         keys.append(("missing" if labels.is_binary else "blank", "not observed"))
     swatches = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
-    words = f"{m:,} {labels.side_names[0]} (down) × {q:,} {labels.side_names[1]} (across)"
+    words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
     # Very long grids are stretched rather than drawn as a thread.
     look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
     look += f'{min(max(q / m, 0.6), 2.2):.3f}"'
@@ -132,7 +132,7 @@ def values(labels: GridView) -> str:
     return figure(chart.render("values"), "Labels")
 
 
-def spectrum(sides: Mapping[str, SideSpectrum]) -> str:
+def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     """Draw the eigenvalues of both sides, and the regularisation they are compared with."""
     drawn = [(name, side, side.values[: side.rank]) for name, side in sides.items() if name != "pairs" and side.rank]
     if not drawn:
@@ -152,13 +152,18 @@ def spectrum(sides: Mapping[str, SideSpectrum]) -> str:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
             chart.mark(chart.x.high, level, "λ" if len(drawn) == 1 else ("λ_d", "λ_t")[index], f"side-{index}")
-    entries = [(f"side-{index}", name) for index, (name, *_) in enumerate(drawn)]
+    entries = [(f"side-{index}", _side(name, names)) for index, (name, *_) in enumerate(drawn)]
     kept = any(side.alpha is not None for _, side, _ in drawn)
     note = "Directions above their λ are kept, those below it fade." if kept else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
-def kernels(sides: Mapping[str, SideSpectrum]) -> str:
+def _side(name: str, names: SideNames) -> str:
+    """Return what a side is called whose spectrum a model knows by a name of its own."""
+    return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(name, name)
+
+
+def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     """Return a table of both kernels, and of the pairs that a model filters together."""
     dimensions = [side.effective_dimension for side in sides.values()]
     rows = {
@@ -168,7 +173,7 @@ def kernels(sides: Mapping[str, SideSpectrum]) -> str:
         "effective dimension": ["–" if math.isnan(kept) else f"{kept:,.1f}" for kept in dimensions],
         "kernel": [escape(side.kernel) for side in sides.values()],
     }
-    head = "".join(f"<th scope='col'>{name}</th>" for name in sides)
+    head = "".join(f"<th scope='col'>{escape(_side(name, names))}</th>" for name in sides)
     body = "".join(
         f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
         for name, texts in rows.items()
@@ -187,14 +192,21 @@ def curves(kind: str, summary: Summary) -> str:
     name, short = ("ROC curves", "area") if is_roc else ("Precision–recall curves", "average precision")
     chart = Chart(linear_axis(0, 1, labels[0]), linear_axis(0, 1, labels[1]), f"{name} of the settings", height=356)
     share = summary.grid.share_positive
-    chart.line([0, 1], [0, 1] if is_roc else [share, share], "chance")
+    chart.line([0, 1], [0, 1] if is_roc else [share, share], "beside")
+    # What means reach is known by the score of the page alone.
+    is_judged = summary.scoring == ("roc_auc" if is_roc else "average_precision")
+    means = {each.setting: each.baselines for each in summary.results if is_judged}
     entries = []
     for setting, curve in summary.points(kind).items():
         x, y = curve.thinned()
         chart.line(*((x, y) if is_roc else _steps(x, y)), f"setting-{setting.value}")
-        mean = "" if curve.average == "micro" else f", mean per {curve.average}"
-        entries.append((f"setting-{setting.value}", f"{setting.in_words}, {short} {curve.score:.3f}{mean}"))
-    entries.append(("chance", "chance" if is_roc else f"share of positive labels, {share:.3g}"))
+        words = f"{summary.apart.in_words(setting)}, {short} {curve.score:.3f}"
+        if curve.average != "micro":
+            words += f", mean per {getattr(summary.apart, curve.average)}"
+        if (reached := best_baseline(means.get(setting, {}))) is not None:
+            words += f"; {in_words(reached[0], summary.apart)} {reached[1]:.3f}"
+        entries.append((f"setting-{setting.value}", words))
+    entries.append(("beside", "any order at random" if is_roc else f"share of positive labels, {share:.3g}"))
     return figure(chart.render(kind) + legend(entries), name)
 
 
@@ -209,18 +221,21 @@ def points(summary: Summary) -> str:
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
     kept = some_of(labels.size, _MOST_POINTS)
+    within = {each.setting: each.within for each in summary.results}
     panels = []
     for setting, cloud in clouds.items():
         chart = Chart(
             linear_axis(ends[0] - margin, ends[1] + margin, "observed label"),
             linear_axis(ends[0] - margin, ends[1] + margin, "held-out prediction"),
-            f"Held-out predictions against observed labels, setting {setting.in_words}",
+            f"Held-out predictions against observed labels, setting {summary.apart.in_words(setting)}",
             height=356,
         )
-        chart.line(ends, ends, "chance")
+        chart.line(ends, ends, "beside")
         chart.dots(cloud.x[kept], cloud.y[kept], f"setting-{setting.value}")
-        note = f"R² of all labels {number(cloud.score, 3)}"
-        panels.append(figure(chart.render(f"points-{setting.value}"), escape(setting.in_words), note=note))
+        note = f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± {number(within[setting], 3)}"
+        panels.append(
+            figure(chart.render(f"points-{setting.value}"), escape(summary.apart.in_words(setting)), note=note)
+        )
     return "".join(panels)
 
 
@@ -232,7 +247,12 @@ def points_note(n_observed: int) -> str:
 
 
 def landscape(
-    view: LandscapeView, levels: Sequence[float], means: Mapping[str, float] | None = None, *, is_own: bool = False
+    view: LandscapeView,
+    levels: Sequence[float],
+    means: Mapping[str, float] | None = None,
+    names: SideNames | None = None,
+    *,
+    is_own: bool = False,
 ) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one.
 
@@ -243,36 +263,39 @@ def landscape(
     drawn, setting = view.drawn, view.setting
     if drawn is None or setting is None:
         return ""
+    names = SideNames() if names is None else names
     letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
     score, *best = view.best
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
     note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
     reached = best_baseline(means or {})
     if reached is not None:
-        note += f"; {in_words(reached[0])} reach {number(reached[1])}"
-    names = [letters[name] for name in drawn.names]
-    if len(names) == 2:
-        chart, places = _map(view, drawn, setting, levels)
+        note += f"; {in_words(reached[0], names)} reach {number(reached[1])}"
+    shown = [letters[name] for name in drawn.names]
+    title = names.in_words(setting)
+    if len(shown) == 2:
+        chart, places = _map(view, drawn, title, levels, names)
     else:
-        chart, places = _line(view, drawn, setting, names[0], reached)
-    data = {"names": [view.scoring, *names], "points": places}
+        line = None if reached is None else (in_words(reached[0], names), reached[1])
+        chart, places = _line(view, drawn, title, shown[0], line)
+    data = {"names": [view.scoring, *shown], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
     body = (
         f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
         f'<script type="application/json">{script}</script>'
     )
-    return figure(body, escape(setting.in_words) + own, kind="landscape", note=note)
+    return figure(body, escape(title) + own, kind="landscape", note=note)
 
 
 def _map(
-    view: LandscapeView, drawn: DrawnLandscape, setting: Setting, levels: Sequence[float]
+    view: LandscapeView, drawn: DrawnLandscape, title: str, levels: Sequence[float], names: SideNames
 ) -> tuple[str, list[list[Any]]]:
     (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
     chart = Chart(
-        power_axis(across[0], across[-1], "λ_t, of the tasks", task_alphas),
-        power_axis(up[0], up[-1], "λ_d, of the instances", alphas),
-        f"Map of {view.scoring} in setting {setting.in_words}. Arrow keys move over its points.",
+        power_axis(across[0], across[-1], f"λ_t, of the {names.tasks}", task_alphas),
+        power_axis(up[0], up[-1], f"λ_d, of the {names.instances}", alphas),
+        f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.",
         height=356,
     )
     steps = np.asarray(levels[1:])
@@ -287,11 +310,11 @@ def _map(
         for i, top in enumerate(chart.up(y).tolist())
         for j, left in enumerate(chart.across(x).tolist())
     ]
-    return chart.render(f"map-{setting.value}", interactive=True, grid=False), places
+    return chart.render(f"map-{title[0]}", interactive=True, grid=False), places
 
 
 def _line(
-    view: LandscapeView, drawn: DrawnLandscape, setting: Setting, name: str, reached: tuple[str, float] | None
+    view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, reached: tuple[str, float] | None
 ) -> tuple[str, list[list[Any]]]:
     (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
     highest = float(np.nanmax(scores))
@@ -301,13 +324,13 @@ def _line(
     chart = Chart(
         power_axis(x[0], x[-1], name, alphas),
         linear_axis(lowest - margin, highest + margin, ""),
-        f"{view.scoring} over {name} in setting {setting.in_words}. Arrow keys move over its points.",
+        f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.",
     )
     if reached is not None and chart.y.low < reached[1] < chart.y.high:
-        chart.line([chart.x.low, chart.x.high], [reached[1]] * 2, "chance")
-        chart.mark(chart.x.high, reached[1], in_words(reached[0]), "")
+        chart.line([chart.x.low, chart.x.high], [reached[1]] * 2, "beside")
+        chart.mark(chart.x.high, reached[1], reached[0], "")
     known = ~np.isnan(scores)
-    chart.line(x[known], scores[known], f"setting-{setting.value}")
+    chart.line(x[known], scores[known], f"setting-{title[0]}")
     for chosen in power_of(np.unique(getattr(view, drawn.names[0]))):
         if not np.isnan(chosen):
             chart.star(float(chosen), float(np.interp(chosen, x[known], scores[known])))
@@ -316,7 +339,7 @@ def _line(
         for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
         if not np.isnan(score)
     ]
-    return chart.render(f"line-{setting.value}", interactive=True), places
+    return chart.render(f"line-{title[0]}", interactive=True), places
 
 
 def _band(loss: float, steps: np.ndarray) -> str | None:

@@ -77,38 +77,39 @@
     });
   }
 
-  const table = document.getElementById("cell-table");
-  if (table === null) return;
-  const body = table.tBodies[0];
-  const rows = Array.from(body.rows);
-  const heads = Array.from(table.tHead.rows[0].cells);
-  heads.forEach((head, column) => {
-    head.querySelector("button").addEventListener("click", () => {
-      const isNumber = head.dataset.kind === "number";
-      const was = head.getAttribute("aria-sort");
-      // Numbers begin with the largest, names with the first.
-      const order = was === null ? (isNumber ? "descending" : "ascending")
-        : was === "ascending" ? "descending" : "ascending";
-      heads.forEach((other) => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", order);
-      const sign = order === "ascending" ? 1 : -1;
-      const names = new Intl.Collator(undefined, { numeric: true });
-      rows.sort((a, b) => sign * (isNumber
-        ? Number(a.cells[column].dataset.value) - Number(b.cells[column].dataset.value)
-        : names.compare(a.cells[column].textContent, b.cells[column].textContent)));
-      body.append(...rows);
+  for (const listing of document.querySelectorAll(".listing")) {
+    const table = listing.querySelector("table");
+    const body = table.tBodies[0];
+    const rows = Array.from(body.rows);
+    const heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach((head, column) => {
+      head.querySelector("button").addEventListener("click", () => {
+        const isNumber = head.dataset.kind === "number";
+        const was = head.getAttribute("aria-sort");
+        // Numbers begin with the largest, names with the first.
+        const order = was === null ? (isNumber ? "descending" : "ascending")
+          : was === "ascending" ? "descending" : "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", order);
+        const sign = order === "ascending" ? 1 : -1;
+        const names = new Intl.Collator(undefined, { numeric: true });
+        rows.sort((a, b) => sign * (isNumber
+          ? Number(a.cells[column].dataset.value) - Number(b.cells[column].dataset.value)
+          : names.compare(a.cells[column].textContent, b.cells[column].textContent)));
+        body.append(...rows);
+      });
     });
-  });
-  const find = document.getElementById("find");
-  const count = document.getElementById("count");
-  find.addEventListener("input", () => {
-    const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const row of rows) {
-      const text = `${row.cells[0].textContent}\n${row.cells[1].textContent}`.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-      shown += row.hidden ? 0 : 1;
-    }
-    count.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
-  });
+    const find = listing.querySelector("input");
+    const count = listing.querySelector("output");
+    find.addEventListener("input", () => {
+      const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const row of rows) {
+        const text = `${row.cells[0].textContent}\n${row.cells[1].textContent}`.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        shown += row.hidden ? 0 : 1;
+      }
+      count.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
+    });
+  }
 })();

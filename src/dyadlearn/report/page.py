@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
@@ -18,22 +19,17 @@ import numpy as np
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
-from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.report import figures
+from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
+from dyadlearn.report.explaining import explanations
+from dyadlearn.report.tables import in_between
 from dyadlearn.settings import Setting
-from dyadlearn.views.baselines import best_in_words, in_words
-from dyadlearn.views.summary import Result, Summary, summary_of
+from dyadlearn.views.baselines import best_in_words
+from dyadlearn.views.evaluation import Result
+from dyadlearn.views.summary import Summary, summary_of
 from dyadlearn.views.words import number
 
 __all__ = ["render", "write_report"]
-
-_SAID = {
-    "A": "A pair that is missing, of an instance and a task that are both known.",
-    "B": "A new instance, with the known tasks.",
-    "C": "A new task, with the known instances.",
-    "D": "A new instance with a new task: zero-shot.",
-}
 
 
 def write_report(
@@ -50,14 +46,16 @@ def write_report(
     cv: Any = None,
     n_cells: int = 200,
     notes: Iterable[str] = (),
+    sides: tuple[str, str] | None = None,
     progress: bool | None = None,
 ) -> Path:
     """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
 
     The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
-    both kernels; the score in each setting, and what simple means reach there; the score at every regularisation, to
-    point at; ROC and precision–recall curves, or predictions against labels; the labels that contradict their held-out
-    prediction most; and warnings.
+    both kernels; the score in each setting, how far it may be off, and what simple means and permuted labels reach
+    there; the score at every regularisation, to point at; ROC and precision–recall curves, or predictions against
+    labels; the labels that contradict their held-out prediction most; the likeliest pairs that are not observed, and
+    where the first of these predictions come from; and warnings.
 
     Parameters
     ----------
@@ -68,9 +66,9 @@ def write_report(
     title : str, default=None
         None makes one of the model and the size of the grid.
     settings : iterable of settings, default=None
-        Letters or aliases. None is all that the model can be shown in. Where labels are missing, only those that have
-        a shortcut and the model's own (without search B, for a network A): the others are solved again for
-        every fold.
+        Letters or aliases. None is all that the model can be shown in. Where labels are missing, settings without a
+        shortcut are solved again for every fold: they are left out where that takes more than about half a minute,
+        but for the model's own (without search B, for a network A).
     scoring : str or callable, default=None
         A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
         shape (m, q); greater is better. None is the score the model was chosen by, else ``"roc_auc"`` for labels of
@@ -86,6 +84,8 @@ def write_report(
         How many contradicting labels to list.
     notes : iterable of str, default=()
         Warnings to show beside those that are found, such as those that fitting gave.
+    sides : (str, str), default=None
+        What one instance and one task are called, as ``("host", "parasite")``; the page uses these words throughout.
     progress : bool, default=None
         Whether to show progress bars; None shows them on a terminal.
 
@@ -117,7 +117,7 @@ def write_report(
     check_count(n_cells, "n_cells")
     asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv, "progress": progress}
-    summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, **asked)
+    summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, sides=sides, **asked)
     # An id may hold half a character, which no file can.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -135,10 +135,11 @@ def render(summary: Summary) -> str:
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
-        ("settings", "Settings", _settings(summary)),
+        ("settings", "Settings", tables.settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
-        ("cells", "Contradicting labels", _cells(summary)),
+        ("cells", "Contradicting labels", tables.contradicting(summary)),
+        ("pairs", "Likeliest unobserved pairs", tables.likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
@@ -166,15 +167,26 @@ def _tiles(summary: Summary) -> str:
     tiles = "".join(
         f'<li class="{"own" if each.setting is summary.own else ""}"><span class="letter">{each.setting.value}</span>'
         f'<span class="value">{number(each.score)}</span>'
-        f'<span class="new">{escape(each.setting.in_words[3:])}</span>{_means(each)}</li>'
+        f'<span class="new">{escape(summary.apart.in_words(each.setting)[3:])}</span>{_beside(each, summary)}</li>'
         for each in summary.results
     )
-    words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what simple means reach there"
+    words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what it is to be compared with"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
-def _means(each: Result) -> str:
-    return f'<span class="means">{escape(best_in_words(each.baselines))}</span>' if each.baselines else ""
+def _beside(each: Result, summary: Summary) -> str:
+    """Return what a score is to be compared with."""
+    lines = []
+    if each.interval is not None:
+        lines.append(("interval", f"{100 * each.interval.level:g} %", in_between(each.interval)))
+    if each.baselines:
+        lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
+    if not math.isnan(each.null):
+        lines.append(("null", "permuted", number(each.null)))
+    return "".join(
+        f'<span class="beside"><small>{name}</small> <span class="{kind}">{escape(text)}</span></span>'
+        for kind, name, text in lines
+    )
 
 
 def _warnings(warnings: Sequence[str]) -> str:
@@ -196,55 +208,15 @@ def _data(summary: Summary) -> str:
         panels.append(figures.degrees(grid))
     if not grid.is_binary:
         panels.append(figures.values(grid))
-    panels += [figures.spectrum(summary.sides), figures.kernels(summary.sides)]
+    panels += [figures.spectrum(summary.sides, summary.names), figures.kernels(summary.sides, summary.names)]
     return f'<div class="panels">{"".join(panels)}</div>'
-
-
-def _settings(summary: Summary) -> str:
-    names = list(dict.fromkeys(name for each in summary.results for name in each.others))
-    head = "".join(
-        f'<th scope="col">{escape(word)}</th>'
-        for word in (
-            "setting",
-            "new",
-            summary.scoring,
-            *map(in_words, BASELINES),
-            *names,
-            "undefined",
-            "how it was held out",
-        )
-    )
-    rows = "".join(_setting_row(each, names, each.setting is summary.own) for each in summary.results)
-    said = "".join(f"<li><b>{each.setting.value}</b> {_SAID[each.setting.value]}</li>" for each in summary.results)
-    return (
-        "<p>Every label was predicted as if the model had never seen what the setting calls new. Greater scores are "
-        "better; those that rank are averaged over all cells in A and D, per instance in B and per task in C. Beside "
-        f"{escape(summary.scoring)} stands what simple means reach, which know no features and are held out alike: "
-        "those of all labels, of the instance, of the task, and an effect of each (additive). Where a side is new, "
-        "nothing is left of its own mean.</p>"
-        "<div class='scroll' tabindex='0' role='region' aria-label='Scores of the settings'>"
-        f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<ul class='said'>{said}</ul>"
-    )
-
-
-def _setting_row(each: Result, names: Sequence[str], is_own: bool) -> str:
-    own = ' <span class="own">chosen here</span>' if is_own else ""
-    new = "both" if each.setting is Setting.D else f"the {each.setting.description}"
-    means = "".join(f"<td>{number(each.baselines.get(name, float('nan')))}</td>" for name in BASELINES)
-    others = "".join(f"<td>{number(each.others.get(name, float('nan')))}</td>" for name in names)
-    return (
-        f"<tr><th scope='row'>{each.setting.value}{own}</th><td>{new}</td>"
-        f"<td class='main'>{number(each.score)}</td>{means}{others}<td>{each.n_undefined:,}</td>"
-        f"<td>{escape(each.method)}</td></tr>"
-    )
 
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
     means = {each.setting: each.baselines for each in summary.results}
     panels = "".join(
-        figures.landscape(each, levels, means[setting], is_own=setting is summary.own)
+        figures.landscape(each, levels, means[setting], summary.apart, is_own=setting is summary.own)
         for each in summary.landscapes
         if (setting := each.setting) is not None
     )
@@ -253,7 +225,8 @@ def _landscapes(summary: Summary) -> str:
     marks = "The star is the regularisation of this model"
     marks += ", the ring the best point of each map; a cell is one point of the grid." if levels else "."
     if np.unique(summary.landscapes[0].alpha).size > 1:
-        marks = "The line has one regularisation for all tasks, the stars are those of single tasks."
+        tasks = escape(summary.names.tasks)
+        marks = f"The line has one regularisation for all {tasks}, the stars are those of single {tasks}."
     return (
         f"<p>{escape(summary.scoring)} at every regularisation, by held-out predictions. {marks} Point at a figure, or "
         f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
@@ -270,42 +243,3 @@ def _held_out(summary: Summary) -> str:
     else:
         panels, note = figures.points(summary), figures.points_note(summary.grid.n_observed)
     return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{panels}</div>'
-
-
-def _cells(summary: Summary) -> str:
-    found, grid = summary.contradicting, summary.grid
-    if found is None or not len(found):
-        return ""
-    if grid.is_binary:
-        meaning = (
-            "The contradiction of a positive label is the share of negative ones that are predicted higher, that of a "
-            "negative label the share of positive ones that are predicted lower."
-        )
-    else:
-        meaning = "The contradiction is the distance between label and prediction."
-    words = ("first node", "second node") if grid.is_network else ("instance", "task")
-    # The rows come in the order of the last column.
-    heads = [(word, "data-kind='text'") for word in words]
-    heads += [("label", "data-kind='number'"), ("held out", "data-kind='number'")]
-    heads += [("contradiction", "data-kind='number' aria-sort='descending'")]
-    head = "".join(f"<th scope='col' {kind}><button type='button'>{name}</button></th>" for name, kind in heads)
-    body = "".join(
-        f"<tr><td><bdi>{escape(str(instance))}</bdi></td><td><bdi>{escape(str(task))}</bdi></td>"
-        f"{_number(label, 3)}{_number(prediction, 3)}{_number(worst, 4)}</tr>"
-        for instance, task, label, prediction, worst in zip(*found.columns().values(), strict=True)
-    )
-    shown = f"{len(found):,}"
-    return (
-        f"<p>The {shown} of {grid.n_observed:,} labels that contradict most what the model predicts for them "
-        f"without them: the first places to look for wrong labels. The predictions are those of setting "
-        f"{escape(Setting(found.setting).in_words)}, the best ones over all cells. {meaning}</p>"
-        '<div class="search"><label for="find">Search ids</label><input id="find" type="search" autocomplete="off" '
-        f'spellcheck="false"><output id="count" aria-live="polite">{shown} of {shown}</output></div>'
-        '<div class="scroll tall" tabindex="0" role="region" aria-label="Contradicting labels"><table id="cell-table">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        '<p class="printed">Of a long table only the first forty rows are printed.</p>'
-    )
-
-
-def _number(value: float, digits: int) -> str:
-    return f'<td data-value="{float(value)!r}">{number(value, digits)}</td>'

@@ -92,7 +92,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
         return {name: _smoothed(side, kernel) for name, side, kernel in sides}
     # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
-    whole = zip(pairing.side_names, pairing.spectra, kernels, strict=True)
+    whole = zip(pairing.side_names, pairing.spectra, kernels, strict=False)  # a network has one side twice
     found = {name: _unfiltered(spectrum, kernel) for name, spectrum, kernel in whole}
     values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
     order = np.argsort(values)[::-1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["joined", "number", "power", "superscript"]
+from dyadlearn.diagnostics.sides import SideNames
+
+__all__ = ["joined", "number", "power", "superscript", "told_apart"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -66,3 +68,16 @@ def joined(names: Sequence[str]) -> str:
     'A, C and D'
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def told_apart(names: SideNames) -> SideNames:
+    """Return names of two sides that differ, as those of a network do not.
+
+    Examples
+    --------
+    >>> from dyadlearn.diagnostics.sides import SideNames
+    >>> from dyadlearn.views.words import told_apart
+    >>> tuple(told_apart(SideNames("node", "node"))), tuple(told_apart(SideNames("host", "parasite")))
+    (('first node', 'second node'), ('host', 'parasite'))
+    """
+    return SideNames(f"first {names.instance}", f"second {names.task}") if names.instance == names.task else names

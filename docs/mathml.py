@@ -1,0 +1,69 @@
+"""Formulas as MathML, which browsers draw themselves: the pages ask nothing of the network."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from html import escape, unescape
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+_log = logging.getLogger(__name__)
+_SPACE = "http://www.w3.org/1998/Math/MathML"
+ET.register_namespace("", _SPACE)
+# What the converter knows under another name.
+_OTHERS = {r"\\dots(?![a-zA-Z])": r"\\ldots", r"\\Big(?![a-zA-Z])": r"\\Bigl"}
+
+
+# Signs that stand over a letter: what is below it then is an index, which the converter puts below as well.
+_ACCENTS = frozenset("~ˉˆ_˜¯^")
+
+
+def mathml(code: str, *, block: bool) -> str:
+    """Return a formula in LaTeX as an element of a page."""
+    for pattern, known in _OTHERS.items():
+        code = re.sub(pattern, known, code)
+    text = str(tex2mathml(code, as_block=block))
+    # Characters that only a page knows by their names.
+    text = re.sub(r"&(?!lt;|gt;|amp;|quot;|#)\w+;", lambda found: unescape(found[0]), text)
+    tree = ET.fromstring(text)
+    for node in list(tree.iter(f"{{{_SPACE}}}munderover")):
+        base, below, above = node
+        if (above.text or "").strip() in _ACCENTS:
+            node.tag = f"{{{_SPACE}}}msub"
+            for child in (base, below, above):
+                node.remove(child)
+            over = ET.SubElement(node, f"{{{_SPACE}}}mover", accent="true")
+            over.extend([base, above])
+            node.append(below)
+    return ET.tostring(tree, encoding="unicode")
+
+
+def _converted(node: nodes.Element, *, block: bool) -> str:
+    """Return a formula as an element of a page, or as it was written where there is no other way."""
+    code = node.astext().strip()
+    try:
+        return mathml(code, block=block)
+    except (MathError, SyntaxError) as error:
+        _log.warning("No MathML for %r: %s", code, error, location=node)
+        return f"<code>{escape(code)}</code>"
+
+
+def _inline(writer: Any, node: nodes.Element) -> None:
+    writer.body.append(f'<span class="math">{_converted(node, block=False)}</span>')
+    raise nodes.SkipNode
+
+
+def _display(writer: Any, node: nodes.Element) -> None:
+    writer.body.append(f'<div class="math">{_converted(node, block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Offer the renderer to `html_math_renderer`."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

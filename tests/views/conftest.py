@@ -1,0 +1,11 @@
+"""Views without what takes long, where that is not what is tested."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_draws(monkeypatch):
+    """Draw no intervals, which take longer than all the rest; a test of them asks for some."""
+    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 0)
