@@ -122,7 +122,9 @@ class Intervals:
             models = jackknife.predictions(block)
             low, high = _plus(models, scores, self._local(block), unit, coverage)
             lower[here, :], upper[here, :] = low, high
-        return lower, upper
+        # What is not predicted has no bounds either, not even infinite ones.
+        xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
+        return xp.where(missing, predicted, lower), xp.where(missing, predicted, upper)
 
     @cached_property
     def _jackknife(self) -> Jackknife | None:
@@ -232,7 +234,9 @@ class Intervals:
     def _cell_widths(self) -> Array:
         slack = self.problem.pairing.cell_slack()
         xp = namespace(slack)
-        far = 1.0 / xp.clip(slack, 1e-6, max(1.0, float(xp.max(slack))))
+        # Beside the largest one: as the regularisation vanishes, all of them do.
+        top = float(xp.max(slack)) or 1.0
+        far = 1.0 / xp.clip(slack, 1e-6 * top, top)
         return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
 
 
@@ -258,8 +262,11 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
     centres = xp.permute_dims(models, (0, 2, 1))
     if unit.size != models.shape[1] or not np.array_equal(unit, np.arange(unit.size)):
         centres = xp.take(centres, as_array_of(unit, centres), axis=2)
-    lower = _order_statistic(centres - reach, coverage, 0)
-    return lower, _order_statistic(centres + reach, coverage, 1)
+    lower, upper = (_order_statistic(centres + side * reach, coverage, end) for end, side in ((0, -1.0), (1, 1.0)))
+    # Below one half, the ends may pass each other where models differ by more than they are off.
+    crossed = lower > upper
+    middle = lower / 2 + xp.where(crossed, upper, lower) / 2
+    return xp.where(crossed, middle, lower), xp.where(crossed, middle, upper)
 
 
 def _order_statistic(values: Array, coverage: float, end: int) -> Array:
@@ -268,11 +275,11 @@ def _order_statistic(values: Array, coverage: float, end: int) -> Array:
     missing = xp.isnan(values)
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
-    # Before the first and after the last there is no bound, and of nothing at all nothing is said.
+    # Before the first and after the last there is no bound.
     names, each = np.unique(counts, return_inverse=True)
     rank = np.array([ranks(int(n), coverage)[end] for n in names])[each]
     flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(rank - 1, 0, m - 1))
-    none = np.where(counts == 0, np.nan, np.where(rank < 1, -np.inf, np.where(rank > counts, np.inf, 0.0)))
+    none = np.where(rank < 1, -np.inf, np.where(rank > counts, np.inf, 0.0))
     return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
 
 
