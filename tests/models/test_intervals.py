@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -493,3 +496,17 @@ def test_ends_do_not_cross(coverage):
         TwoStepRidge(1e-6, 1e-6, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=coverage)
     )
     assert (lower <= upper).all()
+
+
+@over(every(model=["two-step", "Kronecker"], holes=[True, False]))
+def test_models_travel_after_they_were_asked(model, holes):
+    X, T, Y = data(24)
+    Y = Y[:M, :Q].copy()
+    if holes:
+        Y[3, 4] = np.nan
+    fitted = MODELS[model](0.3, **RBF).fit(X[:M], Y, tasks=T[:Q])
+    asked = [(X[M:], None), (None, T[Q:]), (X[M:], T[Q:]), (None, None)]
+    wanted = [fitted.predict_interval(*each, coverage=0.8) for each in asked]
+    for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted), copy.copy(fitted)):
+        for each, bounds in zip(asked, wanted, strict=True):
+            assert_allclose(again.predict_interval(*each, coverage=0.8), bounds, rtol=1e-12)
