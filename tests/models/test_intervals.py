@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
+    KroneckerRidgeCV,
     OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
@@ -510,3 +511,31 @@ def test_models_travel_after_they_were_asked(model, holes):
     for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted), copy.copy(fitted)):
         for each, bounds in zip(asked, wanted, strict=True):
             assert_allclose(again.predict_interval(*each, coverage=0.8), bounds, rtol=1e-12)
+
+
+def test_groups_of_a_pair_kernel_leave_together():
+    X, T, Y = data(25)
+    groups = np.arange(M) // 3
+    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups)
+    found = search._intervals()._jackknife.predictions(search._instance_rows(X[M:])[1])
+    for group in range(groups.max() + 1):
+        kept = groups != group
+        other = KroneckerRidge(0.3, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
+        assert_allclose(found[:, group], other.predict(X[M:]), rtol=1e-9, atol=1e-9)
+
+
+def test_groups_of_tasks_leave_together():
+    X, T, Y = data(26)
+    groups = np.arange(Q) // 2
+    search = TwoStepRidgeCV([0.3], [0.5], setting="C", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], task_groups=groups)
+    turned = TwoStepRidgeCV([0.5], [0.3], setting="B", **RBF).fit(T[:Q], Y[:M, :Q].T, tasks=X[:M], groups=groups)
+    bounds = turned.predict_interval(T[Q:], coverage=0.8)
+    assert_allclose(search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10)
+    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    assert np.abs(alone.predict_interval(None, T[Q:], coverage=0.8)[0] - bounds[0].T).max() > 1e-3
+
+
+@over(lines("n coverage", (29, 0.7), (99, 0.9), (199, 0.95), (9, 0.9), (999, 0.99)))
+def test_ranks_of_round_shares_are_whole_numbers(n, coverage):
+    low, high = ranks(n, coverage)
+    assert (low, high) == (round((1 - coverage) * (n + 1)), round(coverage * (n + 1)))
