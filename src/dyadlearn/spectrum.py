@@ -303,6 +303,13 @@ class Spectrum(Stored):
         along = rows[:, :-1] @ self.vectors[:, :-1]
         return namespace(rows).concat([along, math.sqrt(self.n_rows) * rows[:, -1:]], axis=1)
 
+    @property
+    def means(self) -> Array | None:
+        """Means (d,) of features beside a free constant that were not centred, as sparse ones are not; else None."""
+        if self._features is None or not self.has_free_constant:
+            return None
+        return np.asarray(self._features.mean(axis=0), dtype=self.values.dtype).reshape(-1)[:-1]
+
     def rotate(self, labels: Array) -> Array:
         r"""Return :math:`\mathbf{U}^\top\mathbf{Y}` of shape (k, q) for labels of shape (n, q)."""
         if not self.has_vectors:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
+    KroneckerRidgeCV,
     OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from sweeps import covering, every, lines, over
@@ -203,7 +208,7 @@ def test_pairs_that_are_new_on_both_sides(model, intercept):
     assert_allclose(upper, F + reach * widths, rtol=1e-9)
 
 
-@over(lines("holes", (False,), (True,)))
+@over(every(holes=[False, True]))
 def test_known_pairs_lie_around_what_was_predicted_without_them(holes):
     X, T, Y = data(7)
     Y = Y[:M, :Q]
@@ -439,3 +444,98 @@ def test_long_tables_have_intervals_of_their_pairs():
     again = same.predict_interval([[0, 3], [1, 2], [2, 1], [3, 0]], coverage=0.8)
     first = pd.DataFrame([("i0", "t3"), ("i1", "t2"), ("i2", "t1"), ("i3", "t0")])
     assert_allclose(again, model.predict_interval(first, coverage=0.8), rtol=1e-9)
+
+
+# --- at the edges --------------------------------------------------------------------------------------------
+
+
+@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
+def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
+    X, T, Y = data(20)
+    X[:, 2] = X[:, 2] > 0.5
+    X = np.column_stack([X + 3.0, np.zeros(len(X))])
+    X[M, 3] = 5.0
+    fitted = MODELS[model](0.5, kernel="linear", task_kernel="linear", fit_intercept=intercept)
+    wanted = fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    for train in (np.asarray, csr_array):
+        fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
+        for ask in (np.asarray, csr_array):
+            assert_allclose(fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9)
+
+
+@over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
+def test_known_pairs_have_the_widths_of_a_vanishing_regularisation_in_the_limit(model, intercept):
+    X, T, Y = data(21)
+    bounds = []
+    for alpha in (0.0, 1e-11):
+        fitted = MODELS[model](alpha, **RBF, fit_intercept=intercept)
+        if model == "two-step":
+            fitted.set_params(task_alpha=alpha)
+        bounds.append(fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(coverage=0.8))
+    assert_allclose(*bounds, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_is_promised_where_no_label_is_known():
+    X, T, Y = data(22)
+    Y = Y[:M, :Q].copy()
+    Y[:, 3] = np.nan
+    lower, upper = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    assert_array_equal(np.isinf(lower), np.isinf(upper))
+    assert_array_equal(np.isneginf(lower).all(axis=0), np.arange(Q) == 3)
+    with pytest.warns(NoLabelWarning):
+        alone = IndependentTaskRidge().fit(X[:M], Y)
+    for end in alone.predict_interval(X[M:], coverage=0.8):
+        assert_array_equal(np.isnan(end), np.isnan(alone.predict(X[M:])))
+    for end in IndependentTaskRidge(fit_intercept=False).fit(X[:M], Y).predict_interval(X[M:], coverage=0.8):
+        assert_array_equal(np.isinf(end).all(axis=0), np.arange(Q) == 3)
+
+
+@over(every(coverage=[0.01, 0.2, 0.45]))
+def test_ends_do_not_cross(coverage):
+    X, T, Y = data(23)
+    lower, upper = (
+        TwoStepRidge(1e-6, 1e-6, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=coverage)
+    )
+    assert (lower <= upper).all()
+
+
+@over(every(model=["two-step", "Kronecker"], holes=[True, False]))
+def test_models_travel_after_they_were_asked(model, holes):
+    X, T, Y = data(24)
+    Y = Y[:M, :Q].copy()
+    if holes:
+        Y[3, 4] = np.nan
+    fitted = MODELS[model](0.3, **RBF).fit(X[:M], Y, tasks=T[:Q])
+    asked = [(X[M:], None), (None, T[Q:]), (X[M:], T[Q:]), (None, None)]
+    wanted = [fitted.predict_interval(*each, coverage=0.8) for each in asked]
+    for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted), copy.copy(fitted)):
+        for each, bounds in zip(asked, wanted, strict=True):
+            assert_allclose(again.predict_interval(*each, coverage=0.8), bounds, rtol=1e-12)
+
+
+def test_groups_of_a_pair_kernel_leave_together():
+    X, T, Y = data(25)
+    groups = np.arange(M) // 3
+    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups)
+    found = search._intervals()._jackknife.predictions(search._instance_rows(X[M:])[1])
+    for group in range(groups.max() + 1):
+        kept = groups != group
+        other = KroneckerRidge(0.3, **RBF).fit(X[:M][kept], Y[:M, :Q][kept], tasks=T[:Q])
+        assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-9, atol=1e-9)
+
+
+def test_groups_of_tasks_leave_together():
+    X, T, Y = data(26)
+    groups = np.arange(Q) // 2
+    search = TwoStepRidgeCV([0.3], [0.5], setting="C", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], task_groups=groups)
+    turned = TwoStepRidgeCV([0.5], [0.3], setting="B", **RBF).fit(T[:Q], Y[:M, :Q].T, tasks=X[:M], groups=groups)
+    bounds = turned.predict_interval(T[Q:], coverage=0.8)
+    assert_allclose(search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10)
+    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    assert np.abs(alone.predict_interval(None, T[Q:], coverage=0.8)[0] - bounds[0].T).max() > 1e-3
+
+
+@over(lines("n coverage", (29, 0.7), (99, 0.9), (199, 0.95), (9, 0.9), (999, 0.99)))
+def test_ranks_of_round_shares_are_whole_numbers(n, coverage):
+    low, high = ranks(n, coverage)
+    assert (low, high) == (round((1 - coverage) * (n + 1)), round(coverage * (n + 1)))

@@ -133,7 +133,9 @@ class Intervals:
             models = jackknife.predictions(block)
             low, high = _plus(models, scores, self._local(block), unit, coverage)
             lower[here, :], upper[here, :] = low, high
-        return lower, upper
+        # What is not predicted has no bounds either, not even infinite ones.
+        xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
+        return xp.where(missing, predicted, lower), xp.where(missing, predicted, upper)
 
     @cached_property
     def _jackknife(self) -> Jackknife | None:
@@ -243,7 +245,9 @@ class Intervals:
     def _cell_widths(self) -> Array:
         slack = self.problem.pairing.cell_slack()
         xp = namespace(slack)
-        far = 1.0 / xp.clip(slack, 1e-6, max(1.0, float(xp.max(slack))))
+        # Beside the largest one: as the regularisation vanishes, all of them do.
+        top = float(xp.max(slack)) or 1.0
+        far = 1.0 / xp.clip(slack, 1e-6 * top, top)
         return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
 
 
@@ -268,9 +272,13 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
     reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
     if unit.size != models.shape[2] or not np.array_equal(unit, np.arange(unit.size)):
         models = xp.take(models, as_array_of(unit, models), axis=2)
-    lower = models - reach
+    ends = models - reach
     reach += models
-    return _bound(lower, coverage, 0), _bound(reach, coverage, 1)
+    lower, upper = _bound(ends, coverage, 0), _bound(reach, coverage, 1)
+    # Below one half, the ends may pass each other where models differ by more than they are off.
+    crossed = lower > upper
+    middle = lower / 2 + xp.where(crossed, upper, lower) / 2
+    return xp.where(crossed, middle, lower), xp.where(crossed, middle, upper)
 
 
 def _bound(values: Array, coverage: float, end: int) -> Array:
@@ -286,11 +294,11 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
             return order_statistic(values, rank - 1)
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
-    # Before the first and after the last there is no bound, and of nothing at all nothing is said.
+    # Before the first and after the last there is no bound.
     names, each = np.unique(counts, return_inverse=True)
     places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
     flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1))
-    none = np.where(counts == 0, np.nan, np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0)))
+    none = np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0))
     return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
 
 

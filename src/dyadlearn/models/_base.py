@@ -397,6 +397,11 @@ class PairwiseRidge(PairModel, stored=False):
             self._residuals = Intervals(self._problem(), kept)
         return self._residuals
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is kept of a model, less what intervals have found so far: they find it again."""
+        state = super().__getstate__()
+        return {**state, "_residuals": None} if "_residuals" in state else state
+
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None

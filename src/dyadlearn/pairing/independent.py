@@ -81,7 +81,7 @@ class Independent(Pairing):
 
     def cell_slack(self) -> Array:
         """Return the slack of each instance, shape (m, 1)."""
-        return self.rows.slack[:, None]
+        return self.rows.scaled().slack[:, None]
 
     def holdout_stack(
         self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None

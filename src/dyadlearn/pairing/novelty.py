@@ -20,7 +20,7 @@ from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse, largest, namespace, to_numpy
+from dyadlearn._array import Array, is_sparse, largest, matmul, namespace, to_numpy
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -91,12 +91,9 @@ class Novelty:
             safe = xp.where(values > 0, values, xp.ones_like(values))
             inside = xp.where(values > 0, own**2 / safe, xp.zeros_like(own))
             found = found + xp.sum(inside / (values + ridge), axis=1)
-            if not is_sparse(block):
-                features = block[:, :-1] if spectrum.has_free_constant else block
-                squares = xp.sum(features**2, axis=1)
-                outside = squares - xp.sum(inside, axis=1)
-                level = 1e-9 * squares
-                found = found + xp.where(outside > level, outside, xp.zeros_like(outside)) / ridge
+            squares, size = _squared_lengths(spectrum, block)
+            outside = squares - xp.sum(inside, axis=1)
+            found = found + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
         elif prior is None:
             return None, None
         else:
@@ -104,3 +101,17 @@ class Novelty:
             found = found + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
         increase = self.weights(along) ** 2 * self.left_out[None, :]
         return found / self.typical, increase / self.typical
+
+
+def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
+    """Return those of feature rows (a, d) as they are projected, a free constant apart, and what rounding is beside."""
+    own = rows[:, :-1] if spectrum.has_free_constant else rows
+    if is_sparse(own):
+        size = np.asarray(own.multiply(own).sum(axis=1)).reshape(-1)
+    else:
+        size = namespace(own).sum(own**2, axis=1)
+    means = spectrum.means
+    if means is None:
+        return size, size
+    beside = means @ means
+    return size - 2.0 * matmul(own, means[:, None])[:, 0] + beside, size + beside
