@@ -539,3 +539,19 @@ def test_groups_of_tasks_leave_together():
 def test_ranks_of_round_shares_are_whole_numbers(n, coverage):
     low, high = ranks(n, coverage)
     assert (low, high) == (round((1 - coverage) * (n + 1)), round(coverage * (n + 1)))
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"]))
+def test_vertices_with_ids_are_known_on_both_sides(symmetry):
+    rng = np.random.default_rng(27)
+    names = [f"v{i}" for i in range(M + 2)]
+    X = pd.DataFrame(rng.normal(size=(M + 2, 3)), index=names)
+    Y = rng.normal(size=(M, M))
+    Y = pd.DataFrame(Y + Y.T if symmetry == "symmetric" else Y - Y.T, index=names[:M], columns=names[:M])
+    fitted = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X[:M], Y)
+    mixed = fitted.predict_interval(X, X, coverage=0.8)
+    pieces = [(None, None), (X[M:], None), (None, X[M:]), (X[M:], X[M:])]
+    blocks = [fitted.predict_interval(*each, coverage=0.8) for each in pieces]
+    for end in (0, 1):
+        wanted = np.block([[blocks[0][end], blocks[2][end]], [blocks[1][end], blocks[3][end]]])
+        assert_allclose(mixed[end], wanted, rtol=1e-10, atol=1e-10)
