@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from dyadlearn._checks import (
 from dyadlearn._state import is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, Units, holdout
-from dyadlearn.holdout.intervals import Intervals
+from dyadlearn.holdout.intervals import Intervals, TaskIntervals
 from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import read_labels, symmetric_grid
@@ -394,8 +395,18 @@ class PairwiseRidge(PairModel, stored=False):
                 found = self._kept_holdout(setting)
                 return None if found is None else (found[0], found[2])
 
-            self._residuals = Intervals(self._problem(), kept)
+            whole = Intervals(self._problem(), kept)
+            parts = [
+                (tasks, whole.of_tasks(tasks, part))
+                for tasks, part in self._task_parts(whole.problem)
+                if tasks is not None
+            ]
+            self._residuals = TaskIntervals(whole.problem, kept, parts) if parts else whole
         return self._residuals
+
+    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
+        """Return a problem for each regularisation, with the tasks that have it; None stands for all of them."""
+        return [(None, problem)]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what intervals have found so far: they find it again."""

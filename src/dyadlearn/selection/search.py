@@ -617,21 +617,21 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     def _is_per_task(self) -> bool:
         return isinstance(getattr(self, "alpha_", None), np.ndarray)
 
-    def _by_task(self, solve: Any, problem: Problem) -> Array:
-        """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
+    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
+        if not self._is_per_task():
+            return super()._task_parts(problem)
         weights = problem.weights
-        pieces, members = [], []
+        found: list[tuple[np.ndarray | None, Problem]] = []
         for alpha in np.unique(self.alpha_):
             tasks = np.flatnonzero(self.alpha_ == alpha)
-            part = replace(
-                problem,
-                pairing=problem.pairing.at(float(alpha)),
-                Y=take_rows(problem.Y.T, tasks).T,
-                weights=None if weights is None else take_rows(weights.T, tasks).T,
-            )
-            pieces.append(solve(part).T)
-            members.append(tasks)
-        together = namespace(pieces[0]).concat(pieces, axis=0)
+            given = (take_rows(problem.Y.T, tasks).T, None if weights is None else take_rows(weights.T, tasks).T)
+            found.append((tasks, replace(problem.at(float(alpha)), Y=given[0], weights=given[1])))
+        return found
+
+    def _by_task(self, solve: Any, problem: Problem) -> Array:
+        """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
+        members, parts = zip(*self._task_parts(problem), strict=True)
+        together = namespace(problem.Y).concat([solve(part).T for part in parts], axis=0)
         return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
 
     def _held_out(self, setting: Setting, **labels: Any) -> Array:
