@@ -25,8 +25,11 @@ from dyadlearn import (
     permutation_test,
     save,
 )
+from dyadlearn.holdout import Units
 from dyadlearn.metrics import scorer
 from dyadlearn.selection import permuting
+from dyadlearn.selection.permuting import Permutation, permuted_scores
+from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
 NEW = {"A": "both", "B": "instances", "C": "tasks", "D": "both"}
@@ -369,3 +372,14 @@ def test_bad_input_gets_one_sentence():
         permutation_test(OnlineTwoStepRidge().fit(X, Y, tasks=T), "B")
     with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
         permutation_test("model", "B")
+
+
+def test_groups_of_tasks_leave_permuted_labels_together():
+    rng = np.random.default_rng(32)
+    X, T, Y = rng.normal(size=(9, 3)), rng.normal(size=(8, 2)), rng.normal(size=(9, 8))
+    model, groups = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T), np.arange(8) // 3
+    permutation = Permutation(np.arange(9), rng.permutation(8))
+    score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
+    [found] = permuted_scores(model._problem(), Setting.C, [permutation], score, Units(None, groups))
+    moved = TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
+    assert_allclose(found, score(permutation.back(moved)), rtol=1e-10)

@@ -389,3 +389,16 @@ def test_what_is_no_budget():
             screen(model, fdr=fdr)
     with pytest.raises(ValueError, match="No error can be planted"):
         screen(TwoStepRidge().fit(X, np.ones((6, 5)), tasks=T), fdr=0.5)
+
+
+def test_planted_errors_are_contradicted_as_flipped_labels_are_ties_or_not():
+    rng = np.random.default_rng(31)
+    Y = (rng.random((6, 5)) < 0.4).astype(float)
+    F = rng.integers(0, 3, size=Y.shape) ** 2 + Y  # many ties, and none of it symmetric
+    for errors in plant(Y, F):
+        found = []
+        for cell in zip(*np.nonzero(errors.label != Y), strict=True):
+            flipped = Y.copy()
+            flipped[cell] = errors.label
+            found.append(contradictions(flipped, F)[cell])
+        assert_allclose(errors.contradictions, np.sort(found), rtol=1e-12, atol=1e-12)
