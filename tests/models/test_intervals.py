@@ -580,3 +580,33 @@ def test_tasks_with_regularisations_of_their_own(holes, groups):
     # Pairs of training are calibrated with all tasks that have the same regularisation.
     assert np.isfinite(known[0]).all()
     assert (known[0] < known[1]).all()
+
+
+@over(every(symmetry=["symmetric", "antisymmetric"], model=[TwoStepRidge, KroneckerRidge]))
+def test_an_edge_counts_once(symmetry, model):
+    rng = np.random.default_rng(28)
+    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 7))
+    Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
+    fitted = model(kernel="rbf", symmetry=symmetry).fit(X, Y)
+    widths = fitted._intervals()._cell_widths
+    scores = np.sort((np.abs(Y - fitted.holdout("A")) / widths)[np.triu_indices(7)])
+    reach = scores[ranks(scores.size, 0.8)[1] - 1]
+    lower, upper = fitted.predict_interval(coverage=0.8)
+    assert_allclose((upper - lower) / 2, reach * np.broadcast_to(widths, Y.shape), rtol=1e-9)
+
+
+def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
+    X, T, Y = data(29)
+    given = {"groups": np.arange(M) // 3, "task_groups": np.arange(Q) // 2}
+    search = TwoStepRidgeCV([0.3], [0.5], setting="D", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], **given)
+    plain = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    widths = [(plain.predict_interval(X[M:], T[Q:], coverage=0.8))[1] - plain.predict(X[M:], T[Q:])]
+    widths.append(search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:]))
+    own, across = plain._intervals()._distances
+    local = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
+    reaches = []
+    for held_out in (plain.holdout("D"), search.holdout_):
+        scores = np.sort((np.abs(Y[:M, :Q] - held_out) / local).ravel())
+        reaches.append(scores[ranks(scores.size, 0.8)[1] - 1])
+    assert reaches[0] != reaches[1]
+    assert_allclose(widths[1] / widths[0], reaches[1] / reaches[0], rtol=1e-9)
