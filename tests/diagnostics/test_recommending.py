@@ -430,3 +430,12 @@ def test_sides_have_names_in_lists():
     assert next(iter(recommend(model, task=1, k=2, sides=("host", "parasite")).columns())) == "host"
     with pytest.raises(ValueError, match="outside the hosts"):
         recommend(model, instance=99, sides=("host", "parasite"))
+
+
+def test_positions_that_are_not_there_are_named_by_their_argument():
+    rng = np.random.default_rng(0)
+    model = TwoStepRidge().fit(rng.normal(size=(5, 2)), np.eye(5)[:, :4], tasks=rng.normal(size=(4, 2)))
+    with pytest.raises(ValueError, match="^instance points outside the instances: positions 99 to 99 in 5 rows"):
+        recommend(model, instance=99)
+    with pytest.raises(TypeError, match="^the tasks has no ids, so task must give whole row positions"):
+        recommend(model, task="a")

@@ -436,7 +436,8 @@ def _for_known(
         raise ValueError(f"The list of {names.both[axis]} to recommend for is empty: give at least one.")
     ids = (labels.row_ids, labels.column_ids)
     size = labels.values.shape[axis]
-    places = positions([asked] if subjects is None else subjects, ids[axis], size, f"the {names.both[axis]}")
+    named = (f"the {names.both[axis]}", ("instance", "task")[axis])
+    places = positions([asked] if subjects is None else subjects, ids[axis], size, *named)
     Y = labels.values if axis == 0 else labels.values.T
     zeros = _zeros_are_unobserved(Y, zeros)
     blocks = [places[here] for here in row_blocks(len(places), Y.shape[1], _CELLS)]

@@ -337,14 +337,14 @@ def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarra
     return np.array([where.get(label, -1) for label in wanted], dtype=np.intp)
 
 
-def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str) -> np.ndarray:
-    """Return row positions from ids, or check positions that were given."""
+def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: str = "pairs") -> np.ndarray:
+    """Return row positions from ids, or check positions that were given by an argument of some name."""
     if ids is not None:
         return ids.positions(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted, name)
     is_whole_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu"
     if not is_whole_array and not all(isinstance(position, int | np.integer) for position in wanted):
-        raise TypeError(f"{name} has no ids, so pairs must give whole row positions into it.")
+        raise TypeError(f"{name} has no ids, so {given} must give whole row positions into it.")
     found = np.asarray(wanted, dtype=np.intp)
     if found.size and (found.min() < 0 or found.max() >= n_rows):
-        raise ValueError(f"pairs points outside {name}: positions {found.min()} to {found.max()} in {n_rows} rows.")
+        raise ValueError(f"{given} points outside {name}: positions {found.min()} to {found.max()} in {n_rows} rows.")
     return found

@@ -45,10 +45,14 @@ def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.nd
         Of the rows, and of those of training.
     n_rows : int
     """
-    # A frame without ids counts its rows by itself, from 0, and these numbers are nobody's.
-    if ids is None or training is None or ids.labels == tuple(range(len(ids))):
+    if ids is None or training is None or _counts(ids):
         return np.full(n_rows, -1)
     return among(ids.labels, training.labels)
+
+
+def _counts(ids: Ids) -> bool:
+    """Tell whether a frame without ids has counted its rows by itself, from 0: these numbers are nobody's."""
+    return ids.labels == tuple(range(len(ids)))
 
 
 def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, setting: Any) -> tuple[Table, Table]:
@@ -119,15 +123,15 @@ def _asked(
     if new:
         return _Asked(np.full(rows.size, -1), rows)
     if new is False and (places < 0).any():
-        if ids is None or (places < 0).all():
+        if ids is None or _counts(ids):
             raise ValueError(
-                f"The setting is one of known {what}, but none of {name} has an id of training, and rows without ids "
-                f"count as new: leave {name} out, or give ids to it and to the labels."
+                f"The setting is one of known {what}, but {name} has no ids, and rows without ids count as new: leave "
+                f"{name} out, or give ids to it and to the labels."
             )
         unknown = [ids.labels[place] for place in np.flatnonzero(places < 0)]
         raise IdError(
-            f"The setting is one of known {what}, but {shown(unknown)} of {name} were not in training: leave them out, "
-            "or ask for another setting."
+            f"The setting is one of known {what}, but {shown(unknown)} were not in training: leave them out, or ask "
+            "for another setting."
         )
     return _Asked(places, rows)
 

@@ -142,8 +142,8 @@ class Pairing(ABC):
         """Refuse what a setting or this model has no meaning for."""
         if setting.new_task and not self.knows_tasks:
             raise ValueError(
-                f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit it with tasks=, "
-                "or ask for setting A or B."
+                f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit one that does, "
+                "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
             )
         if groups is not None and not setting.new_instance:
             raise ValueError(f"groups are groups of left-out instances, and setting {setting.value} leaves none out.")
