@@ -98,11 +98,11 @@ def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, n
 def test_differences_equal_a_loop(setting, labels, shape, level):
     X, Y, T = make(*shape, labels=labels)
     models = three(X, Y, T)
-    found = compare(models, setting, n_resamples=14, level=level, random_state=5)
+    found = compare(models, setting, n_resamples=10, level=level, random_state=5)
     metric = "roc_auc" if labels == "binary" else "neg_mean_squared_error"
     average = {"B": "instance", "C": "task"}.get(setting, "micro")
     predictions = {name: model.holdout(setting) for name, model in models.items()}
-    own, ranked, pairs, shares, n_draws = slow_comparison(Y, predictions, metric, average, 14, level, 5)
+    own, ranked, pairs, shares, n_draws = slow_comparison(Y, predictions, metric, average, 10, level, 5)
     assert (found.setting, found.scoring, found.level, found.best) == (setting, metric, level, ranked[0])
     assert list(found.scores) == ranked == list(found.best_shares)
     assert_allclose(list(found.scores.values()), [own[name] for name in ranked], rtol=1e-10)
@@ -110,7 +110,7 @@ def test_differences_equal_a_loop(setting, labels, shape, level):
     lines = [(each.difference, each.low, each.high, each.p_value) for each in found.differences]
     assert_allclose(lines, list(pairs.values()), rtol=1e-8, atol=1e-12)
     assert_allclose(list(found.best_shares.values()), [shares[name] for name in ranked], atol=1e-12)
-    assert (found.n_resamples, found.n_undefined, found.n_cells) == (n_draws, 14 - n_draws, Y.size)
+    assert (found.n_resamples, found.n_undefined, found.n_cells) == (n_draws, 10 - n_draws, Y.size)
     assert found.to_best == found.differences[:2]
 
 

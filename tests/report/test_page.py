@@ -314,9 +314,8 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
     for model in each(cases):
         is_network = getattr(model, "symmetry", None) is not None
         sides = ("protein", "protein") if is_network else ("host", "parasite")
-        text = words_of(read(model, sides=sides)[0])
-        usual = words_of(read(model)[0])
-        assert re.findall(r".*\b(?:instance|task|node)s?\b.*", text) == []
+        text, usual = (words_of(read(model, sides=called)[0]) for called in (sides, None))
+        assert [line for line in text.splitlines() if re.search(r"\b(?:instance|task|node)s?\b", line)] == []
         wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
         assert not re.search(r"\b(?:host|parasite|protein)s?\b", usual)
