@@ -610,3 +610,23 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
         reaches.append(scores[ranks(scores.size, 0.8)[1] - 1])
     assert reaches[0] != reaches[1]
     assert_allclose(widths[1] / widths[0], reaches[1] / reaches[0], rtol=1e-9)
+
+
+@over(covering(model=MODELS, holes=[True, False], intercept=[True, False]))
+def test_in_every_library(model, holes, intercept, library):
+    X, T, Y = data(30)
+    if holes:
+        Y[1, 2] = Y[5, 3] = np.nan
+    fitted = model(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    other = clone(fitted).fit(*map(library.asarray, (X[:M], Y[:M, :Q])), tasks=library.asarray(T[:Q]))
+    asked = [(X[M:], None), (None, None)]
+    if not isinstance(fitted, IndependentTaskRidge):
+        asked += [(None, T[Q:]), (X[M:], T[Q:])]
+    for rows, tasks in asked:
+        given = [None if each is None else library.asarray(each) for each in (rows, tasks)]
+        bounds = fitted.predict_interval(rows, tasks, coverage=0.8)
+        for found, wanted in zip(other.predict_interval(*given, coverage=0.8), bounds, strict=True):
+            assert type(found) is type(library.asarray(X))
+            assert_allclose(
+                library.to_numpy(found), wanted, rtol=(tolerance := max(1e-6, library.rtol)), atol=tolerance
+            )
