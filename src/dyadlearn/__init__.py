@@ -10,6 +10,7 @@ from dyadlearn.models import (
     PairKernelRidge,
     PairRegressor,
     Tasks,
+    TwoStepRegressor,
     TwoStepRidge,
 )
 from dyadlearn.selection import (
@@ -40,6 +41,7 @@ __all__ = [
     "PairRegressor",
     "SettingKFold",
     "Tasks",
+    "TwoStepRegressor",
     "TwoStepRidge",
     "TwoStepRidgeCV",
     "audit",

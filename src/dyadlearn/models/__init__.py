@@ -6,6 +6,7 @@ from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pair_kernel import PairKernelRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.projection import CanonicalProjection
+from dyadlearn.models.two_step_regressor import TwoStepRegressor
 
 __all__ = [
     "CanonicalProjection",
@@ -15,5 +16,6 @@ __all__ = [
     "PairKernelRidge",
     "PairRegressor",
     "Tasks",
+    "TwoStepRegressor",
     "TwoStepRidge",
 ]

@@ -556,7 +556,7 @@ class PairwiseRidge(PairModel, stored=False):
         """Read the instances to predict for; None stands for the training instances."""
         if X is None:
             return self._grid, None
-        table = in_training_order(read_table(X, "X"), self._side, "X")
+        table = in_training_order(read_table(X, "X"), self._side.spec, self._side.ids, "X")
         if table.kind is None and not self._side.spec.is_precomputed:
             check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
         rows = self._validated_instances(table, self._side.spec, reset=False)
@@ -569,7 +569,7 @@ class PairwiseRidge(PairModel, stored=False):
         if self._task_side is None:
             self._refuse_tasks()
         side = self._task_side
-        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side, "tasks")
+        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side.spec, side.ids, "tasks")
         rows = checked_tasks(table, side.spec, side.names, side.n_columns)
         return table, side.new_rows(self._as_fitted(rows, "tasks"))
 

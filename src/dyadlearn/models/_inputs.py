@@ -18,7 +18,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.models._side import KernelSpec, Side, check_rows
+from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.pairing import Pairing
 
 __all__ = [
@@ -102,17 +102,17 @@ def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, ta
     return replace(table, row_ids=target)
 
 
-def in_training_order(table: Table, side: Side, name: str) -> Table:
+def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str) -> Table:
     """Bring the columns of a precomputed kernel block into the order of the training ids."""
-    if not side.spec.is_precomputed or table.column_ids is None or side.ids is None:
+    if not spec.is_precomputed or table.column_ids is None or ids is None:
         return table
-    known = set(side.ids.labels)
+    known = set(ids.labels)
     if table.row_ids is not None and not known & set(table.column_ids.labels) and known <= set(table.row_ids.labels):
         raise IdError(
             f"{name} lies on its side: the ids of training are in its rows, and belong in its columns, with a row for "
             "each that is predicted for. Transpose it."
         )
-    return table.columns_as(side.ids, f"the columns of {name}", "the training data")
+    return table.columns_as(ids, f"the columns of {name}", "the training data")
 
 
 def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:

@@ -34,7 +34,7 @@ from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting
 
-__all__ = ["PairModel", "all_or_nothing"]
+__all__ = ["PairModel", "all_or_nothing", "determination"]
 
 
 @contextmanager
@@ -196,27 +196,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         -------
         float
         """
-        truth, predicted = read_labels(y), self._predicted(X, tasks)
-        check_labels(truth.values)
-        values, F = to_numpy(truth.values), to_numpy(predicted.values)
-        F = F.reshape(len(F), -1)
-        if values.shape != F.shape:
-            raise ValueError(
-                f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
-                "scikit-learn cut the tasks, hand them in a Tasks holder."
-            )
-        truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
-        values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
-        sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
-        # A task that had no label to take its constant from says nothing, as was told when it was fitted.
-        values = np.where(np.isnan(F).all(axis=0), np.nan, values)
-        values, F = in_range(values, F)
-        observed = ~np.isnan(values)
-        if observed.all():
-            return float(r2_score(values, F, sample_weight=sample_weight))
-        if sample_weight is not None:
-            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-        return float(R2(values, average="task")(F))
+        return determination(self._predicted(X, tasks), y, sample_weight)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
@@ -268,3 +248,35 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         raise ValueError(
             f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
         )
+
+
+def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:
+    """Return the coefficient of determination R² of predictions, averaged over tasks.
+
+    Parameters
+    ----------
+    predicted : Table of shape (a, b) or (a,)
+        With the ids that instances and tasks have.
+    y, sample_weight : as in `PairModel.score`
+    """
+    truth = read_labels(y)
+    check_labels(truth.values)
+    values, F = to_numpy(truth.values), to_numpy(predicted.values)
+    F = F.reshape(len(F), -1)
+    if values.shape != F.shape:
+        raise ValueError(
+            f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
+            "scikit-learn cut the tasks, hand them in a Tasks holder."
+        )
+    truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
+    values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
+    sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
+    # A task that had no label to take its constant from says nothing, as was told when it was fitted.
+    values = np.where(np.isnan(F).all(axis=0), np.nan, values)
+    values, F = in_range(values, F)
+    observed = ~np.isnan(values)
+    if observed.all():
+        return float(r2_score(values, F, sample_weight=sample_weight))
+    if sample_weight is not None:
+        raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+    return float(R2(values, average="task")(F))

@@ -1,0 +1,704 @@
+"""The two steps with any regressors: one learns across instances, the other across tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dyadlearn._array import Array, copied, is_foreign, library, refuse_mask, take_rows
+from dyadlearn._checks import check_alpha, check_choice, check_labels, check_not_empty, check_whole, reading_numbers
+from dyadlearn._codes import group_codes, id_columns
+from dyadlearn._tables import Ids, Table, in_order, read_table
+from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.holdout.folds import as_splitter, fold_groups
+from dyadlearn.labels import read_labels
+from dyadlearn.models._inputs import (
+    align_side,
+    check_labels_given,
+    check_names,
+    check_orientation,
+    check_sizes,
+    groups_in_order,
+    in_training_order,
+    positions,
+    unwrap_tasks,
+)
+from dyadlearn.models._model import all_or_nothing, determination
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.pairing.leaving import nothing_left
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["TwoStepRegressor"]
+
+# How many earlier guesses of missing labels the next one is made of.
+_MEMORY = 10
+
+
+class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Any two regressors in a row, one across instances and one across tasks.
+
+    With a regressor :math:`f` of instances and one, :math:`g`, of tasks, each a map from training rows and their
+    targets to a function of new rows, new instances :math:`\mathbf{X}_*` and tasks :math:`\mathbf{T}_*` have
+
+    .. math:: \mathbf{Z} = f[\mathbf{X}, \mathbf{Y}](\mathbf{X}_*), \qquad
+              \mathbf{F} = g[\mathbf{T}, \mathbf{Z}^\top](\mathbf{T}_*)^\top :
+
+    the first step predicts what the new instances would have for the training tasks, and the second learns from that,
+    across tasks, what they have for new ones. With ``first_step="tasks"`` it is the other way round,
+    :math:`\mathbf{Z} = g[\mathbf{T}, \mathbf{Y}^\top](\mathbf{T}_*)` and
+    :math:`\mathbf{F} = f[\mathbf{X}, \mathbf{Z}^\top](\mathbf{X}_*)`.
+
+    If both are linear in their targets the order does not matter: two of scikit-learn's `Ridge`, with an intercept or
+    without, or two `KernelRidge` are `TwoStepRidge` with the same regularisations, which is much faster and has exact
+    hold-out. With trees, boosting, support vectors or a regularisation that a search chooses, each order is a model of
+    its own, and hold-out tells which is better.
+
+    Parameters
+    ----------
+    instance_estimator, task_estimator : regressor, default=None
+        A regressor of scikit-learn for each side, with `fit` and `predict`; they are cloned. None is
+        ``sklearn.linear_model.Ridge()``. One that takes a single target, such as boosting, is fitted for each by
+        itself. One whose input is a precomputed kernel (``KernelRidge(kernel="precomputed")``) gets one, as in
+        `TwoStepRidge`. Whether features may be sparse or missing is up to the estimator.
+    first_step : {"instances", "tasks"}, default="instances"
+        The side that the first step learns across. See the notes for what it costs.
+    tol, max_iter : float and int, default=1e-8 and 0
+        Where labels are missing: with ``max_iter=0`` nothing is imputed. Else missing labels are imputed by what the
+        model itself predicts for them once it has learnt from them, which is what they are in `TwoStepRidge`: both
+        steps are fitted again, up to `max_iter` times, until predictions change by less than `tol`, relative.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        How many times both steps were fitted: 1 where nothing is imputed.
+    n_features_in_ : int
+        Number of features of the instances, or of training instances for a precomputed kernel.
+    feature_names_in_ : array of shape (`n_features_in_`,)
+        Column names; only where `X` was a frame whose names are all strings.
+
+    See Also
+    --------
+    TwoStepRidge : two kernel ridge regressions, in closed form.
+
+    Notes
+    -----
+    **Cost.** `fit` fits each estimator once. What the second step learns from depends on the rows of the first side
+    that are asked for, so that it is fitted again in each call of `predict` with new ones: new instances where the
+    instances are first, new tasks where the tasks are. Predict many rows in one call; and if instances come one by one
+    while the tasks stay, take ``first_step="tasks"``.
+
+    An estimator that shares something between its targets, as a forest does that splits for all of them at once, makes
+    predictions in the second step depend on what is asked for in the same call. Wrap it in scikit-learn's
+    `MultiOutputRegressor` where they must not.
+
+    **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each instance) from its
+    observed labels. A task or an instance without any is left to the second step, which predicts it from its features.
+
+    **Not there**: intervals, model files, and whatever needs a closed form (`evaluate`, `compare`, `explain` …): score
+    what `holdout` returns by `dyadlearn.metrics`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from dyadlearn import TwoStepRegressor, TwoStepRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(5, 2))
+    >>> Y = X @ rng.normal(size=(3, 2)) @ T.T
+    >>> X_new, T_new = rng.normal(size=(2, 3)), rng.normal(size=(4, 2))
+    >>> model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    >>> ridge = TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T)
+    >>> np.testing.assert_allclose(model.predict(X_new, tasks=T_new), ridge.predict(X_new, tasks=T_new))
+    >>> neighbours = TwoStepRegressor(KNeighborsRegressor(3), Ridge(0.1)).fit(X, Y, tasks=T)
+    >>> neighbours.predict(X_new, tasks=T_new).shape
+    (2, 4)
+    >>> neighbours.holdout("D", cv=2).shape
+    (8, 5)
+    """
+
+    n_iter_: int
+    _learnt: _TwoSteps
+    _grid: Table
+    # What the columns of each side were called, for those that have one.
+    _names: tuple[Ids | None, Ids | None]
+
+    def __init__(
+        self,
+        instance_estimator: Any = None,
+        task_estimator: Any = None,
+        *,
+        first_step: str = "instances",
+        tol: float = 1e-8,
+        max_iter: int = 0,
+    ) -> None:
+        self.instance_estimator = instance_estimator
+        self.task_estimator = task_estimator
+        self.first_step = first_step
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
+        """Fit both steps on a grid of labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
+            The instances: features, or the kernel between them.
+        y : array, frame or series of shape (m, q) or (m,)
+            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
+            columns, where it has any, are matched with those of `X` and `tasks`.
+        tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
+            The tasks: features, or the kernel between them. Without it there is no task step: `instance_estimator`
+            learns every task, and nothing is known of new ones.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._check_params()
+            check_labels_given(y, self)
+            estimators = self._estimators()
+            specs = [_spec(estimator) for estimator in estimators]
+            grid, instances = read_labels(y), read_table(X, "X")
+            task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+            _refuse_foreign(X=instances, Y=grid, tasks=task_table)
+            check_orientation(grid, instances, task_table)
+            instances = align_side(instances, grid.row_ids, specs[0], "X", "the rows of Y")
+            rows, task_rows, names = self._validated(instances, specs[0], reset=True), None, None
+            grid = replace(grid, row_ids=instances.row_ids, values=grid.values.copy())
+            if task_table is not None:
+                task_table = align_side(task_table, grid.column_ids, specs[1], "tasks", "the columns of Y")
+                task_rows, names = _checked_tasks(task_table, specs[1]), task_table.column_ids
+                grid = replace(grid, column_ids=task_table.row_ids)
+            check_sizes(rows, grid.values, task_rows)
+            check_labels(grid.values)
+            steps = (
+                _Step(estimators[0], "instance_estimator", specs[0], copied(rows)),
+                None if task_rows is None else _Step(estimators[1], "task_estimator", specs[1], copied(task_rows)),
+            )
+            self._grid, self._names = grid, (instances.column_ids, names)
+            self._learnt = self._learn(steps, grid.values)
+            self.n_iter_ = self._learnt.n_iter
+            _warn_of_lone_tasks(np.isnan(grid.values).all(axis=0) & (task_rows is None), "have no label")
+        return self
+
+    def predict(self, X: Any = None, tasks: Any = None) -> Any:
+        """Predict the labels of every given instance with every given task.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
+            Instances, new or not: features, or their kernel with the training instances. None stands for the training
+            instances.
+        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
+            Tasks, new or not: features, or their kernel with the training tasks. None stands for the training tasks,
+            whose labels both steps have smoothed.
+
+        Returns
+        -------
+        array or frame of shape (a, b)
+            A frame if `X` or `tasks` is one, and with ``X=None`` if the training labels were. With one-dimensional
+            training labels and no `tasks`, shape (a,).
+        """
+        table = self._predicted(X, tasks)
+        return table.restore(table.values)
+
+    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> np.ndarray:
+        """Predict the labels of some pairs only; the whole grid of `X` and `tasks` is computed for them.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        pairs : array-like or frame of shape (n, 2)
+            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
+            None, where the training labels had them), else row positions.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        table = self._predicted(X, tasks)
+        values = table.values.reshape(len(table.values), -1)
+        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
+        rows = positions(first, table.row_ids, values.shape[0], "the training instances" if X is None else "X")
+        name = "the training tasks" if tasks is None else "tasks"
+        found: np.ndarray = values[rows, positions(second, table.column_ids, values.shape[1], name)]
+        return found
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R², averaged over tasks.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        y : array, frame or series of shape (a, b)
+            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
+            NaN do not count, and neither do tasks of fewer than two labels, nor those that have no predictions.
+        sample_weight : array of shape (a,), default=None
+            Weights of the instances.
+
+        Returns
+        -------
+        float
+        """
+        return determination(self._predicted(X, tasks), y, sample_weight)
+
+    def holdout(
+        self,
+        setting: str | Setting,
+        *,
+        groups: Any = None,
+        task_groups: Any = None,
+        cells: Any = None,
+        cv: Any = None,
+    ) -> Any:
+        """Predict every label of the training grid by models that were fitted without it.
+
+        Both steps are fitted again for each fold: of instances (B), of tasks (C), of cells (A), and in D for each
+        fold of instances with each of tasks. In A the first step learns from the labels that are left; with
+        ``max_iter`` those of the fold are imputed as `TwoStepRidge` does it.
+
+        Parameters
+        ----------
+        setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
+            What is left out for a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Labels of instances, for B and D, and of tasks, for C and D, that are left out together.
+        cells : array-like of shape (m, q), default=None
+            Labels of cells that are left out together, for A.
+        cv : int, SettingKFold or list of splits, default=None
+            How many folds to make of what is left out, or which. None makes five, but takes groups or cells that are
+            given as they are; ``groups=range(m)`` leaves out one instance at a time.
+
+        Returns
+        -------
+        array or frame of shape (m, q) or (m,)
+            In the form the labels came in; a label that is missing is predicted too. NaN, with a `NoLabelWarning`,
+            where no task step can help a task of which no label is left.
+        """
+        check_is_fitted(self)
+        setting = as_setting(setting)
+        self._check_request(setting, groups, task_groups, cells)
+        grid = self._grid
+        groups, task_groups = groups_in_order(grid, groups, task_groups)
+        cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
+        if setting is Setting.A:
+            held_out = self._without_cells(cells, cv)
+        else:
+            held_out = self._without_rows(*_units(setting, grid.values.shape, groups, task_groups, cv))
+        _warn_of_lone_tasks((np.isnan(held_out) & ~np.isnan(grid.values)).any(axis=0), "are left without a label")
+        return grid.restore(held_out)
+
+    def _without_cells(self, cells: Any, cv: Any) -> np.ndarray:
+        """Return what is predicted for each cell (m, q) when its fold is hidden."""
+        Y: np.ndarray = self._grid.values
+        held_out = np.full_like(Y, np.nan)
+        if cells is not None and cv is None:
+            codes = group_codes(cells, Y.shape, "cells")
+            hidden: Any = (codes == fold for fold in range(int(codes.max()) + 1))
+        elif cells is not None:
+            raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
+        else:
+            hidden = (test for _, test in as_splitter(cv, Setting.A).split_grid(*Y.shape))
+        for test in hidden:
+            learnt = self._learn(self._learnt.steps, np.where(test, np.nan, Y))
+            held_out[test] = learnt.grid(None, None)[test]
+        return held_out
+
+    def _without_rows(self, units: np.ndarray | None, task_units: np.ndarray | None) -> np.ndarray:
+        """Return what is predicted for each cell (m, q) when its fold of instances, of tasks or of both is not there.
+
+        Parameters
+        ----------
+        units, task_units : integer arrays of shape (m,) and (q,), or None
+            Which instances and which tasks leave together; None for a side of which none leaves.
+        """
+        Y: np.ndarray = self._grid.values
+        instances, tasks = self._learnt.steps
+        held_out = np.full_like(Y, np.nan)
+        for kept, left in _folds(units, Y.shape[0]):
+            for task_kept, task_left in _folds(task_units, Y.shape[1]):
+                steps = (instances.part(kept), None if tasks is None else tasks.part(task_kept))
+                learnt = self._learn(steps, Y[np.ix_(kept, task_kept)])
+                rows = None if units is None else instances.new(left, kept)
+                task_rows = None if task_units is None or tasks is None else tasks.new(task_left, task_kept)
+                held_out[np.ix_(left, task_left)] = learnt.grid(rows, task_rows)
+        return held_out
+
+    def _learn(self, steps: tuple[_Step, _Step | None], Y: np.ndarray) -> _TwoSteps:
+        if np.isnan(Y).all():
+            raise nothing_left()
+        first = int(self.first_step == "tasks" and steps[1] is not None)
+        return _TwoSteps.completing(steps, first, Y, self.tol, self.max_iter)
+
+    def _predicted(self, X: Any, tasks: Any) -> Table:
+        """Return predictions with the ids that instances and tasks have."""
+        check_is_fitted(self)
+        instances, rows = self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
+        values = self._learnt.grid(rows, task_rows)
+        if tasks is None and self._grid.is_vector:
+            values = values.reshape(-1)
+        kind = instances.kind or (task_table.kind if task_table else None)
+        column_ids = self._grid.column_ids if task_table is None else task_table.row_ids
+        return Table(values, instances.row_ids, column_ids, kind)
+
+    def _instance_rows(self, X: Any) -> tuple[Table, Array | None]:
+        """Read the instances to predict for; None stands for the training instances."""
+        if X is None:
+            return self._grid, None
+        spec = self._learnt.steps[0].spec
+        table = in_training_order(read_table(X, "X"), spec, self._grid.row_ids, "X")
+        _refuse_foreign(X=table)
+        if table.kind is None and not spec.is_precomputed:
+            check_names(self._names[0], table.column_ids, "X")  # as scikit-learn does with those of frames
+        return table, self._validated(table, spec, reset=False)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, Array | None]:
+        """Read the tasks to predict for; None stands for the training tasks."""
+        if tasks is None:
+            return None, None
+        step = self._learnt.steps[1]
+        if step is None:
+            raise ValueError(
+                "This TwoStepRegressor knows nothing of tasks and cannot predict for new ones: fit it with tasks=, the "
+                "features or kernel of the training tasks."
+            )
+        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), step.spec, self._grid.column_ids, "tasks")
+        _refuse_foreign(tasks=table)
+        if not step.spec.is_precomputed:
+            check_names(self._names[1], table.column_ids, "tasks")
+        rows, expected = _checked_tasks(table, step.spec), step.rows.shape[1]
+        if rows.shape[1] != expected:
+            what = "kernel values with the training tasks" if step.spec.is_precomputed else "features"
+            raise ValueError(f"tasks has {rows.shape[1]} columns, expected {expected} {what}.")
+        return table, rows
+
+    def _validated(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does; what may be sparse or missing in it is up to the estimator."""
+        # Columns of a kernel are ids and were aligned as such; they are no feature names.
+        values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
+        with reading_numbers(values, "X"):
+            return validate_data(self, values, reset=reset, **_accepted(spec))
+
+    def _check_params(self) -> None:
+        check_choice(self.first_step, "first_step", ("instances", "tasks"))
+        check_alpha(self.tol, "tol")
+        check_whole(self.max_iter, "max_iter", 0)
+        for name, estimator in zip(("instance_estimator", "task_estimator"), self._estimators(), strict=True):
+            if not (_has_tags(estimator) and get_tags(estimator).estimator_type == "regressor"):
+                raise TypeError(f"{name} must be a regressor of scikit-learn's kind, found {estimator!r}.")
+
+    def _check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+        if setting.new_task and self._learnt.steps[1] is None:
+            raise ValueError(
+                f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
+                "with tasks=, the features or kernel of the training tasks."
+            )
+        for labels, name, goes in (
+            (groups, "groups", setting.new_instance),
+            (task_groups, "task_groups", setting.new_task),
+            (cells, "cells", setting is Setting.A),
+        ):
+            if labels is not None and not goes:
+                raise ValueError(f"{name} does not go with setting {setting.value}, which leaves out nothing by it.")
+
+    def _estimators(self) -> tuple[Any, Any]:
+        """Return what the steps are made of, for the instances and for the tasks."""
+        from sklearn.linear_model import Ridge
+
+        instance, task = (Ridge() if each is None else each for each in (self.instance_estimator, self.task_estimator))
+        return instance, task
+
+    def _problem(self) -> NoReturn:
+        """Refuse what works on closed forms, which this model has none of."""
+        raise TypeError(
+            "TwoStepRegressor has no closed form, which this needs: score what its holdout() returns by "
+            "dyadlearn.metrics, or fit TwoStepRidge on the labels."
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learnt")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        found = [get_tags(each) for each in self._estimators() if _has_tags(each)]
+        if len(found) == 2:
+            for name in ("pairwise", "sparse", "allow_nan", "positive_only"):
+                setattr(tags.input_tags, name, getattr(found[0].input_tags, name))
+            tags.input_tags.sparse &= not tags.input_tags.pairwise
+            tags.non_deterministic = any(each.non_deterministic for each in found)
+        return tags
+
+
+# The mathematics: steps that learn grids -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """What one step is: an estimator, and the training rows of its side.
+
+    Attributes
+    ----------
+    estimator : regressor
+        It is cloned.
+    name : str
+        The parameter that it came as, for messages.
+    spec : KernelSpec
+        Whether rows are those of a kernel.
+    rows : array or sparse matrix of shape (n, d), or (n, n) for a kernel
+    """
+
+    estimator: Any
+    name: str
+    spec: KernelSpec
+    rows: Array
+
+    def part(self, kept: np.ndarray) -> _Step:
+        """Return the step with some of its rows only."""
+        return replace(self, rows=self.spec.take(self.rows, kept, kept))
+
+    def new(self, wanted: np.ndarray, kept: np.ndarray) -> Array:
+        """Return some of its rows as new ones for the part that has kept others."""
+        return self.spec.take(self.rows, wanted, kept)
+
+    def learn(self, targets: np.ndarray) -> _Learnt:
+        """Learn targets (n, p), each from the rows in which it is not NaN; those alike in this together."""
+        patterns, which = np.unique(~np.isnan(targets), axis=1, return_inverse=True)
+        parts = []
+        for number, pattern in enumerate(patterns.T):
+            kept, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
+            if kept.size:
+                step = self if kept.size == len(pattern) else self.part(kept)
+                parts.append((step._fitted(targets[np.ix_(kept, columns)]), kept, columns))
+        return _Learnt(self, tuple(parts), targets.shape[1], targets.dtype)
+
+    def _fitted(self, targets: np.ndarray) -> Any:
+        model = clone(self.estimator)
+        takes = get_tags(model).target_tags
+        with _saying_which(self.name):
+            if targets.shape[1] == 1 and takes.single_output:
+                return model.fit(self.rows, targets[:, 0])
+            if not takes.multi_output:
+                from sklearn.multioutput import MultiOutputRegressor
+
+                model = MultiOutputRegressor(model)
+            return model.fit(self.rows, targets)
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """What a step has learnt: fitted estimators, each with the rows it has seen and the targets that it predicts."""
+
+    step: _Step
+    parts: tuple[tuple[Any, np.ndarray, np.ndarray], ...]
+    n_targets: int
+    dtype: Any
+
+    def predict(self, rows: Array | None) -> np.ndarray:
+        """Predict targets (a, p) of rows, None for those of training; NaN for one that had no value anywhere."""
+        rows = self.step.rows if rows is None else rows
+        found = np.full((rows.shape[0], self.n_targets), np.nan, dtype=self.dtype)
+        for model, kept, columns in self.parts:
+            seen = take_rows(rows.T, kept).T if self.step.spec.is_precomputed else rows
+            with _saying_which(self.step.name):
+                found[:, columns] = np.reshape(model.predict(seen), (rows.shape[0], -1))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _TwoSteps:
+    """Both steps, after they have learnt a grid.
+
+    Attributes
+    ----------
+    steps : (_Step, _Step or None)
+        Across instances, and across tasks where they have features.
+    first : int
+        Which of them is first.
+    one : _Learnt
+        The first step, from labels.
+    two : _Learnt or None
+        The second, from what the first says of the rows of training.
+    n_iter : int
+        How many times both have learnt.
+    """
+
+    steps: tuple[_Step, _Step | None]
+    first: int
+    one: _Learnt
+    two: _Learnt | None
+    n_iter: int = 1
+
+    @classmethod
+    def learn(cls, steps: tuple[_Step, _Step | None], first: int, Y: np.ndarray) -> _TwoSteps:
+        """Learn labels (m, q), the first step from those that are observed."""
+        step, other = steps[first], steps[1 - first]
+        assert step is not None
+        one = step.learn(Y.T if first else Y)
+        return cls(steps, first, one, None if other is None else other.learn(one.predict(None).T))
+
+    @classmethod
+    def completing(
+        cls, steps: tuple[_Step, _Step | None], first: int, Y: np.ndarray, tol: float, max_iter: int
+    ) -> _TwoSteps:
+        """Learn labels, those that are missing as they are predicted once they have been learnt from."""
+        found, missing = cls.learn(steps, first, Y), np.isnan(Y)
+        if max_iter == 0 or found.two is None or not missing.any():
+            return found
+
+        def learnt_with(values: np.ndarray) -> _TwoSteps:
+            filled = Y.copy()
+            filled[missing] = values
+            return cls.learn(steps, first, filled)
+
+        def predicted(values: np.ndarray) -> np.ndarray:
+            return np.asarray(learnt_with(values).grid(None, None)[missing])
+
+        values, n_iter = _fixed_point(predicted, found.grid(None, None)[missing], tol, max_iter)
+        return replace(learnt_with(values), n_iter=n_iter + 2)
+
+    def grid(self, rows: Array | None, task_rows: Array | None) -> np.ndarray:
+        """Return predictions (a, b) for rows of each side, None for those of training."""
+        if self.two is None:
+            return self.one.predict(rows)
+        new, two, other = (rows, task_rows), self.two, 1 - self.first
+        if new[self.first] is not None:
+            two = two.step.learn(self.one.predict(new[self.first]).T)
+        found = two.predict(new[other])
+        return found if self.first else found.T
+
+
+def _fixed_point(
+    image: Callable[[np.ndarray], np.ndarray], start: np.ndarray, tol: float, max_iter: int
+) -> tuple[np.ndarray, int]:
+    """Return the point (n,) that is its own image, by Anderson's acceleration of taking images of images.
+
+    The next point is the image of that combination of the last points which, were the map affine, would change least.
+    For affine maps this is the method of generalised minimal residuals, so that a few steps do. The number of images
+    that it took comes with it.
+    """
+    point, changes, images = start, np.empty((start.size, 0)), np.empty((start.size, 0))
+    for taken in range(1, max_iter + 1):
+        found = image(point)
+        changes = np.c_[changes[:, -_MEMORY:], found - point]
+        images = np.c_[images[:, -_MEMORY:], found]
+        if np.linalg.norm(changes[:, -1]) <= tol * np.linalg.norm(found):
+            return found, taken
+        weights = np.linalg.lstsq(np.diff(changes, axis=1), changes[:, -1], rcond=None)[0]
+        point = found - np.diff(images, axis=1) @ weights
+    warnings.warn(
+        f"Missing labels still changed by more than tol={tol:g} after {max_iter} fits: raise max_iter or tol, or take "
+        "max_iter=0, which imputes nothing.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    return found, max_iter
+
+
+# What is read, and what is left out ----------------------------------------------------------------------------------
+
+
+def _units(
+    setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any, cv: Any
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return which instances (m,) and which tasks (q,) leave together, None for a side of which none leaves."""
+    if cv is not None or (groups is None and task_groups is None):
+        units, task_units = fold_groups(cv, setting, shape, groups, task_groups)
+        return units, task_units
+    found: list[np.ndarray | None] = []
+    for axis, (labels, name, of_side, leaves) in enumerate(
+        (
+            (groups, "groups", Setting.B, setting.new_instance),
+            (task_groups, "task_groups", Setting.C, setting.new_task),
+        )
+    ):
+        if not leaves:
+            found.append(None)
+        elif labels is not None:
+            found.append(group_codes(labels, (shape[axis],), name))
+        else:
+            found.append(fold_groups(None, of_side, shape, None, None)[axis])
+    return found[0], found[1]
+
+
+def _folds(units: np.ndarray | None, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the positions that stay and those that leave; where nothing leaves, all of them as both."""
+    if units is None:
+        everything = np.arange(n_rows)
+        yield everything, everything
+        return
+    for unit in np.unique(units):
+        if (units == unit).all():
+            raise nothing_left()
+        yield np.flatnonzero(units != unit), np.flatnonzero(units == unit)
+
+
+def _has_tags(estimator: Any) -> bool:
+    """Tell whether something is an estimator of scikit-learn's kind, and no class of them."""
+    return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
+
+
+def _spec(estimator: Any) -> KernelSpec:
+    """Return what an estimator wants of its side: a kernel, or features."""
+    return KernelSpec("precomputed" if get_tags(estimator).input_tags.pairwise else "linear", None, "error")
+
+
+def _accepted(spec: KernelSpec) -> dict[str, Any]:
+    """Return what rows of a side may be, for scikit-learn's checks."""
+    is_kernel = spec.is_precomputed
+    return {
+        "accept_sparse": False if is_kernel else "csr",
+        "ensure_all_finite": True if is_kernel else "allow-nan",
+        "dtype": [np.float64, np.float32],
+    }
+
+
+def _checked_tasks(table: Table, spec: KernelSpec) -> Array:
+    """Return the rows of tasks as a matrix of numbers."""
+    values = refuse_mask(table.values, "tasks")
+    check_not_empty(values, "tasks")
+    with reading_numbers(values, "tasks"):
+        return check_array(values, input_name="tasks", **_accepted(spec))
+
+
+def _refuse_foreign(**tables: Table | None) -> None:
+    """Refuse arrays that are not numpy's."""
+    for name, table in tables.items():
+        if table is not None and is_foreign(table.values):
+            raise TypeError(
+                f"{name} is an array of {library(table.values)}, and TwoStepRegressor computes by scikit-learn's "
+                "estimators: give arrays of numpy."
+            )
+
+
+@contextmanager
+def _saying_which(name: str) -> Iterator[None]:
+    """Note beneath an error of an estimator which of the two it was: either calls its rows X."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"It was raised by {name}, whose rows are the {name.partition('_')[0]}s.")
+        raise
+
+
+def _warn_of_lone_tasks(tasks: np.ndarray, what: str) -> None:
+    if tasks.any():
+        places = ", ".join(map(str, np.flatnonzero(tasks)[:5])) + (", …" if tasks.sum() > 5 else "")
+        warnings.warn(
+            f"{tasks.sum()} of {tasks.size} tasks (positions {places}) {what} to learn from: their predictions are "
+            "NaN. Leave them out, or give tasks=, the features or kernel of the tasks.",
+            NoLabelWarning,
+            stacklevel=3,
+        )

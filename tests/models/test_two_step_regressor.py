@@ -1,0 +1,494 @@
+"""Any two regressors in two steps: kernel ridges are `TwoStepRidge`, others what two loops over fits say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
+
+from dyadlearn import PairRegressor, SettingKFold, Tasks, TwoStepRegressor, TwoStepRidge, evaluate, save, screen
+from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
+from sweeps import covering, every, lines, over
+
+M, Q = 9, 6
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
+X_NEW, T_NEW = RNG.normal(size=(5, 4)), RNG.normal(size=(2, 3))
+Y = 3 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q))
+GROUPS, TASK_GROUPS = np.arange(M) % 3, np.arange(Q) % 2
+CELLS = RNG.integers(0, 3, size=(M, Q))
+LEFT_OUT = {
+    "A": {"cells": CELLS},
+    "B": {"groups": GROUPS},
+    "C": {"task_groups": TASK_GROUPS},
+    "D": {"groups": GROUPS, "task_groups": TASK_GROUPS},
+}
+ORDERS = ["instances", "tasks"]
+both_orders = {"first": ORDERS}
+
+HOLES = np.zeros((M, Q), dtype=bool)
+HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
+PATTERNS = {"complete": np.zeros_like(HOLES), "some": HOLES, "rows and columns": HOLES.copy()}
+PATTERNS["rows and columns"][2] = PATTERNS["rows and columns"][:, 1] = True
+
+GAMMA, TASK_GAMMA = {"gamma": 0.5}, {"gamma": 0.2}
+RBF = {"kernel": "rbf", "kernel_params": GAMMA, "task_kernel": "rbf", "task_kernel_params": TASK_GAMMA}
+
+
+def tree(**params: Any) -> DecisionTreeRegressor:
+    """Return a learner that is not linear in its targets."""
+    return DecisionTreeRegressor(max_depth=2, random_state=0, **params)
+
+
+def kernel_ridges(kind: str, alpha: float, task_alpha: float, **params: Any) -> tuple[Any, Any, list[Any]]:
+    """Return a pair of models that must agree, and the data that both take: X, tasks, and new ones of each."""
+    if kind == "intercept":
+        ours, theirs = (Ridge(alpha), Ridge(task_alpha)), {"fit_intercept": True}
+    elif kind == "kernels":
+        ours = (
+            KernelRidge(alpha=alpha, kernel="rbf", **GAMMA),
+            KernelRidge(alpha=task_alpha, kernel="rbf", **TASK_GAMMA),
+        )
+        theirs = {"fit_intercept": False, **RBF}
+    else:
+        ours = tuple(KernelRidge(alpha=each, kernel="precomputed") for each in (alpha, task_alpha))
+        theirs = {"fit_intercept": False, "kernel": "precomputed", "task_kernel": "precomputed"}
+    given = [X, T, X_NEW, T_NEW]
+    if kind == "precomputed":
+        given = [
+            rbf_kernel(rows, X, **GAMMA) if rows.shape[1] == 4 else rbf_kernel(rows, T, **TASK_GAMMA) for rows in given
+        ]
+    made = TwoStepRegressor(*ours, tol=1e-13, max_iter=300, **params)
+    return made, TwoStepRidge(alpha, task_alpha, tol=1e-13, **theirs), given
+
+
+KINDS = ["intercept", "kernels", "precomputed"]
+
+
+# --- two ridges are two-step ridge regression ----------------------------------------------------------------
+
+
+@over(covering(kind=KINDS, first=ORDERS, pattern=PATTERNS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
+def test_two_kernel_ridges_are_two_step_ridge(kind, first, pattern, alphas):
+    model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(kind, *alphas, first_step=first)
+    labels = np.where(pattern, np.nan, Y)
+    model.fit(rows, labels, tasks=tasks)
+    ridge.fit(rows, labels, tasks=tasks)
+    for given in (None, new_rows):
+        for task_given in (None, new_tasks):
+            assert_allclose(model.predict(given, task_given), ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
+    assert (model.n_iter_ > 1) == pattern.any()
+
+
+@over(covering(kind=KINDS, first=ORDERS, pattern=PATTERNS, setting="ABCD"))
+def test_two_kernel_ridges_are_held_out_as_two_step_ridge(kind, first, pattern, setting):
+    model, ridge, (rows, tasks, *_) = kernel_ridges(kind, 0.3, 0.7, first_step=first)
+    labels = np.where(pattern, np.nan, Y)
+    found = model.fit(rows, labels, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
+    expected = ridge.fit(rows, labels, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
+    assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+
+
+@over(covering(kind=["intercept", "kernels"], first=ORDERS, setting="ABCD"))
+def test_one_cell_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kind, first, setting):
+    model, ridge, _ = kernel_ridges(kind, 0.3, 0.7, first_step=first)
+    model.fit(X[:5], Y[:5, :4], tasks=T[:4])
+    ridge.fit(X[:5], Y[:5, :4], tasks=T[:4])
+    alone = {
+        "A": {"cells": np.arange(20).reshape(5, 4)},
+        "B": {"groups": range(5)},
+        "C": {"task_groups": range(4)},
+        "D": {"groups": range(5), "task_groups": range(4)},
+    }[setting]
+    assert_allclose(model.holdout(setting, **alone), ridge.holdout(setting), rtol=1e-8, atol=1e-9)
+
+
+def test_the_default_is_the_default_of_two_step_ridge():
+    model, ridge = TwoStepRegressor().fit(X, Y, tasks=T), TwoStepRidge().fit(X, Y, tasks=T)
+    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))
+
+
+# --- others are what two fits in a row say -------------------------------------------------------------------
+
+
+def by_hand(
+    first: str, labels: np.ndarray, given: tuple[Any, Any], new: tuple[Any, Any], estimators: Any
+) -> np.ndarray:
+    """Return predictions for new rows, one target after the other, each learnt from its observed labels."""
+    if first == "tasks":
+        return by_hand("instances", labels.T, given[::-1], new[::-1], estimators[::-1]).T
+    (rows, tasks), (new_rows, new_tasks) = given, new
+    step = np.empty((len(new_rows), labels.shape[1]))
+    for j in range(labels.shape[1]):
+        seen = ~np.isnan(labels[:, j])
+        step[:, j] = clone(estimators[0]).fit(rows[seen], labels[seen, j]).predict(new_rows)
+    found = np.empty((len(new_rows), len(new_tasks)))
+    for i in range(len(new_rows)):
+        found[i] = clone(estimators[1]).fit(tasks, step[i]).predict(new_tasks)
+    return found
+
+
+LEARNERS = {
+    "boosting and trees": (GradientBoostingRegressor(n_estimators=4, random_state=0), MultiOutputRegressor(tree())),
+    "trees and ridge": (MultiOutputRegressor(tree()), Ridge(0.5)),
+    "neighbours and boosting": (KNeighborsRegressor(2), GradientBoostingRegressor(n_estimators=4, random_state=0)),
+}
+
+
+def single(estimator: Any) -> Any:
+    return estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
+
+
+@over(covering(learners=LEARNERS, first=ORDERS, holes=[False, True]))
+def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
+    labels = np.where(HOLES, np.nan, Y) if holes else Y
+    model = TwoStepRegressor(*learners, first_step=first).fit(X, labels, tasks=T)
+    estimators = tuple(map(single, learners))
+    for given in (None, X_NEW):
+        for task_given in (None, T_NEW):
+            new = X if given is None else given, T if task_given is None else task_given
+            expected = by_hand(first, labels, (X, T), new, estimators)
+            assert_allclose(model.predict(given, task_given), expected, rtol=1e-12)
+
+
+@over(every(**both_orders, setting="ABCD"))
+def test_any_learners_are_held_out_by_fitting_again(first, setting):
+    learners = LEARNERS["trees and ridge"]
+    model = TwoStepRegressor(*learners, first_step=first).fit(X, Y, tasks=T)
+    found = model.holdout(setting, **LEFT_OUT[setting])
+    estimators = tuple(map(single, learners))
+    for i, j in [(0, 0), (3, 5), (8, 2)]:
+        kept = GROUPS[i] != GROUPS if setting in "BD" else np.ones(M, dtype=bool)
+        task_kept = TASK_GROUPS[j] != TASK_GROUPS if setting in "CD" else np.ones(Q, dtype=bool)
+        labels = np.where(CELLS[i, j] == CELLS, np.nan, Y) if setting == "A" else Y
+        seen = labels[np.ix_(kept, task_kept)]
+        expected = by_hand(first, seen, (X[kept], T[task_kept]), (X[[i]], T[[j]]), estimators)
+        assert_allclose(found[i, j], expected.item(), rtol=1e-12)
+
+
+def test_the_order_matters_unless_steps_are_linear():
+    def predicted(*estimators):
+        models = [TwoStepRegressor(*estimators, first_step=first).fit(X, Y, tasks=T) for first in ORDERS]
+        return [model.predict(X_NEW, T_NEW) for model in models]
+
+    assert_allclose(*predicted(KNeighborsRegressor(2), Ridge(0.1)))
+    one, other = predicted(MultiOutputRegressor(tree()), Ridge(0.1))
+    assert np.abs(one - other).max() > 1e-3
+
+
+# --- labels that are not there -------------------------------------------------------------------------------
+
+
+def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
+    K, G = rbf_kernel(X, **GAMMA), rbf_kernel(T, **TASK_GAMMA)
+    H, H_tasks = (kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel))) for kernel, a in ((K, 0.3), (G, 0.7)))
+    model, *_ = kernel_ridges("kernels", 0.3, 0.7)
+    model.set_params(max_iter=0).fit(X, Y, tasks=T)
+    # The first step without a cell is its leave-one-out; the second sees fitted values in all other cells of the row.
+    fitted, h = H @ Y, np.diag(H)[:, None]
+    expected = fitted @ H_tasks + ((fitted - h * Y) / (1 - h) - fitted) * np.diag(H_tasks)
+    assert_allclose(model.holdout("A", cells=np.arange(M * Q).reshape(M, Q)), expected, rtol=1e-9)
+
+
+@over(every(**both_orders))
+def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
+    labels = Y.copy()
+    labels[2], labels[:, 1] = np.nan, np.nan
+    kept, task_kept = np.arange(M) != 2, np.arange(Q) != 1
+    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge(0.5), first_step=first).fit(X, labels, tasks=T)
+    part = clone(model).fit(X[kept], Y[np.ix_(kept, task_kept)], tasks=T[task_kept])
+    assert_allclose(model.predict(), part.predict(X, T), rtol=1e-12)
+    assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
+
+
+def test_imputing_that_does_not_come_to_an_end_is_told():
+    model, *_ = kernel_ridges("kernels", 1e-6, 1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"after 2 fits: raise max_iter"):
+        model.set_params(max_iter=2).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
+    assert model.n_iter_ == 4
+
+
+@over(every(**both_orders, setting="ABCD"))
+def test_no_label_has_a_part_in_its_own_prediction(first, setting):
+    # Nearest neighbours reproduce what they have seen, so that any leak would show.
+    model = TwoStepRegressor(KNeighborsRegressor(1), KNeighborsRegressor(1), first_step=first)
+    before = model.fit(X, Y, tasks=T).holdout(setting, **LEFT_OUT[setting])
+    for group, task_group, fold in [(0, 1, 2), (2, 0, 0)]:
+        here = {
+            "A": fold == CELLS,
+            "B": np.broadcast_to((group == GROUPS)[:, None], Y.shape),
+            "C": np.broadcast_to(task_group == TASK_GROUPS, Y.shape),
+            "D": (group == GROUPS)[:, None] | (task_group == TASK_GROUPS),
+        }[setting]
+        tested = (group == GROUPS)[:, None] & (task_group == TASK_GROUPS) if setting == "D" else here
+        after = model.fit(X, np.where(here, 1e6, Y), tasks=T).holdout(setting, **LEFT_OUT[setting])
+        assert_array_equal(after[tested], before[tested])
+        assert (after != before).any()
+
+
+# --- folds ---------------------------------------------------------------------------------------------------
+
+
+@over(every(setting="ABCD"))
+def test_folds_are_those_of_the_splitter(setting):
+    model = TwoStepRegressor(Ridge(0.1), Ridge(0.1)).fit(X, Y, tasks=T)
+    expected = np.full_like(Y, np.nan)
+    for train, test in SettingKFold(setting, 3, random_state=4).split_grid(M, Q):
+        rows, columns = train.any(axis=1), train.any(axis=0)
+        labels = np.where(train, Y, np.nan)[np.ix_(rows, columns)]
+        part = clone(model).fit(X[rows], labels, tasks=T[columns])
+        expected[test] = part.predict(X, T)[test]
+    assert_allclose(model.holdout(setting, cv=SettingKFold(setting, 3, random_state=4)), expected, rtol=1e-10)
+    standard = SettingKFold(setting, 5, random_state=0)
+    assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
+
+
+def test_groups_are_left_out_as_they_are_and_dealt_into_folds_where_asked():
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    two = model.holdout("B", groups=GROUPS, cv=2)
+    folds = SettingKFold("B", 2, random_state=0)
+    assert_allclose(two, model.holdout("B", groups=GROUPS, cv=folds))
+    assert np.abs(two - model.holdout("B", groups=GROUPS)).max() > 1e-6
+    half = model.holdout("D", groups=GROUPS)  # and five folds of the tasks
+    assert_allclose(half, model.holdout("D", groups=GROUPS, task_groups=fives("C", 1)))
+
+
+def fives(setting: str, axis: int) -> np.ndarray:
+    units = np.empty((M, Q), dtype=int)
+    for fold, (_, test) in enumerate(SettingKFold(setting, 5, random_state=0).split_grid(M, Q)):
+        units[test] = fold
+    return units[0] if axis else units[:, 0]
+
+
+# --- what comes in and goes out ------------------------------------------------------------------------------
+
+
+def test_without_tasks_there_is_one_step():
+    model = TwoStepRegressor(tree(), Ridge(), first_step="tasks").fit(X, Y)
+    assert_array_equal(model.predict(X_NEW), tree().fit(X, Y).predict(X_NEW))
+    single_task = TwoStepRegressor(tree()).fit(X, Y[:, 0])
+    assert_array_equal(single_task.predict(X_NEW), tree().fit(X, Y[:, 0]).predict(X_NEW))
+    assert single_task.holdout("B").shape == (M,)
+    with pytest.raises(ValueError, match="knows nothing of tasks and cannot predict for new ones"):
+        model.predict(X_NEW, T_NEW)
+    with pytest.raises(ValueError, match="Setting D predicts new tasks"):
+        model.holdout("D")
+
+
+def test_a_task_without_labels_and_features_is_told():
+    labels = Y.copy()
+    labels[:, 2], labels[1:, 4] = np.nan, np.nan
+    with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to learn from"):
+        model = TwoStepRegressor(Ridge()).fit(X, labels)
+    assert_array_equal(np.isnan(model.predict(X_NEW)).all(axis=0), np.arange(Q) == 2)
+    with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 4\) are left without a label"):
+        found = model.holdout("A", cells=np.arange(M * Q).reshape(M, Q))
+    assert np.isnan(found[0, 4])
+
+
+INSTANCES, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+
+
+@over(every(kind=["features", "kernels"]))
+def test_frames_are_aligned_by_their_ids(kind):
+    names = {"kernels": (INSTANCES, TASKS), "features": (list("abcd"), list("uvw"))}[kind]
+    model, _, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
+        "precomputed" if kind == "kernels" else "kernels", 0.3, 0.7
+    )
+    x, t = pd.DataFrame(rows, INSTANCES, names[0]), pd.DataFrame(tasks, TASKS, names[1])
+    order, task_order = RNG.permutation(M), RNG.permutation(Q)
+    y = pd.DataFrame(Y, INSTANCES, TASKS).iloc[order, task_order]
+    expected = model.fit(rows, Y, tasks=tasks).predict(new_rows, new_tasks)
+    model.fit(x, y, tasks=Tasks(t))
+    x_new, t_new = pd.DataFrame(new_rows, list("vwxyz"), names[0]), pd.DataFrame(new_tasks, ["p", "r"], names[1])
+    if kind == "kernels":
+        x_new = x_new.iloc[:, ::-1]
+    found = model.predict(x_new, t_new)
+    assert_allclose(found.to_numpy(), expected)
+    assert (list(found.index), list(found.columns)) == (list("vwxyz"), ["p", "r"])
+    held_out = model.holdout("B", groups=pd.Series(GROUPS, INSTANCES))
+    again = model.fit(rows, Y, tasks=tasks).holdout("B", groups=GROUPS)
+    assert_allclose(held_out.loc[INSTANCES, TASKS].to_numpy(), again)
+    assert_allclose(
+        model.fit(x, y, tasks=t).predict_pairs(x_new, t_new, [("w", "r"), ("v", "p")]), expected[[1, 0], [1, 0]]
+    )
+    truth = pd.DataFrame(expected, list("vwxyz"), ["p", "r"]).iloc[::-1, ::-1]
+    assert_allclose(model.score(x_new, truth, t_new), 1.0)
+
+
+def test_polars_frames_come_back_as_such():
+    x = pl.DataFrame({"id": INSTANCES, **{f"f{k}": X[:, k] for k in range(4)}})
+    y = pl.DataFrame({"id": INSTANCES[::-1], **{task: Y[::-1, j] for j, task in enumerate(TASKS)}})
+    t = pl.DataFrame({"id": TASKS[::-1], **{f"g{k}": T[::-1, k] for k in range(3)}})
+    model = TwoStepRegressor().fit(x, y, tasks=t)
+    found = model.predict(x)
+    assert isinstance(found, pl.DataFrame)
+    assert_allclose(found.drop("id").to_numpy(), TwoStepRegressor().fit(X, Y, tasks=T).predict(X))
+    assert isinstance(model.holdout("B", cv=3), pl.DataFrame)
+
+
+def test_score_is_that_of_the_predictions():
+    model = TwoStepRegressor(tree(), Ridge()).fit(X, Y, tasks=T)
+    truth = RNG.normal(size=(5, 2))
+    assert_allclose(model.score(X_NEW, truth, T_NEW), r2_score(truth, model.predict(X_NEW, T_NEW)))
+    weights = np.arange(1.0, 6.0)
+    expected = r2_score(truth, model.predict(X_NEW, T_NEW), sample_weight=weights)
+    assert_allclose(model.score(X_NEW, truth, T_NEW, weights), expected)
+
+
+def test_sparse_features_are_as_dense_ones():
+    dense = TwoStepRegressor(Ridge(solver="sparse_cg", tol=1e-12), Ridge()).fit(X, Y, tasks=T)
+    thin = clone(dense).fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
+    assert_allclose(thin.predict(sparse.csr_array(X_NEW), T_NEW), dense.predict(X_NEW, T_NEW), rtol=1e-6)
+    assert_allclose(thin.holdout("D", cv=2), dense.holdout("D", cv=2), rtol=1e-6)
+
+
+def test_missing_features_are_up_to_the_estimator():
+    rows, tasks = X.copy(), T.copy()
+    rows[0, 0] = tasks[1, 1] = np.nan
+    imputing = make_pipeline(SimpleImputer(), Ridge())
+    boosted = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=2)
+    assert np.isfinite(TwoStepRegressor(boosted, imputing).fit(rows, Y, tasks=tasks).holdout("D", cv=2)).all()
+    with pytest.raises(ValueError, match="NaN") as raised:
+        TwoStepRegressor(boosted, Ridge()).fit(rows, Y, tasks=tasks)
+    assert raised.value.__notes__ == ["It was raised by task_estimator, whose rows are the tasks."]
+
+
+def test_float32_labels_have_float32_predictions():
+    model = TwoStepRegressor().fit(X.astype("float32"), Y.astype("float32"), tasks=T.astype("float32"))
+    found = model.predict(X_NEW.astype("float32"), T_NEW.astype("float32"))
+    assert found.dtype == np.float32
+    assert_allclose(found, TwoStepRegressor().fit(X, Y, tasks=T).predict(X_NEW, T_NEW), rtol=1e-4)
+
+
+def test_predictions_do_not_change_with_the_arrays_of_the_caller():
+    rows, tasks, labels = X.copy(), T.copy(), Y.copy()
+    model = TwoStepRegressor(KNeighborsRegressor(2), tree()).fit(rows, labels, tasks=tasks)
+    before = model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()
+    rows[:], tasks[:], labels[:] = 0.0, 0.0, 0.0
+    for found, expected in zip(
+        (model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()), before, strict=True
+    ):
+        assert_array_equal(found, expected)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    model = TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
+    before = model.predict(X_NEW, T_NEW)
+    with pytest.raises(ValueError, match="X has 5 instances, but Y has 9 rows"):
+        model.fit(X_NEW, Y, tasks=T)
+    assert_array_equal(model.predict(X_NEW, T_NEW), before)
+
+
+# --- among scikit-learn's tools ------------------------------------------------------------------------------
+
+
+def test_tasks_are_routed_and_nested_parameters_searched():
+    square = Y[:Q]  # as many tasks as instances: where scikit-learn would cut the tasks with the rows
+    model = TwoStepRegressor(Ridge(), Ridge(0.1))
+    with config_context(enable_metadata_routing=True):
+        model.set_fit_request(tasks=True).set_score_request(tasks=False)
+        found = cross_validate(model, X[:Q], square, cv=KFold(3), params={"tasks": Tasks(T)})["test_score"]
+        expected = [
+            clone(model).fit(X[train], square[train], tasks=T).score(X[test], square[test])
+            for train, test in KFold(3).split(X[:Q])
+        ]
+        assert_allclose(found, expected)
+        search = GridSearchCV(model, {"instance_estimator__alpha": [1e-2, 1e6]}, cv=KFold(3))
+        assert search.fit(X, Y, tasks=Tasks(T)).best_params_ == {"instance_estimator__alpha": 1e-2}
+    assert model.get_params()["task_estimator__alpha"] == 0.1
+
+
+REFUSED = lines(
+    "params given error match",
+    ({"instance_estimator": Ridge}, {}, TypeError, "instance_estimator must be a regressor"),
+    ({"task_estimator": LogisticRegression()}, {}, TypeError, "task_estimator must be a regressor of scikit-learn's"),
+    ({"task_estimator": "ridge"}, {}, TypeError, "found 'ridge'"),
+    ({"first_step": "rows"}, {}, ValueError, "first_step must be one of 'instances', 'tasks'"),
+    ({"max_iter": -1}, {}, ValueError, "max_iter must be a whole number of at least 0"),
+    ({"tol": -1.0}, {}, ValueError, "tol must be a finite number of at least 0"),
+    ({}, {"tasks": T[:4]}, ValueError, "tasks has 4 rows, but Y has 6 columns"),
+    ({}, {"tasks": np.full_like(T, np.inf)}, ValueError, "Input tasks contains infinity"),
+    ({}, {"y": Y.T}, ValueError, "It fits the other way round"),
+    ({}, {"y": np.full_like(Y, np.nan)}, ValueError, "Y is NaN everywhere"),
+    ({}, {"y": None}, ValueError, "requires y to be passed"),
+    ({}, {"y": pd.DataFrame(Y, INSTANCES), "X": pd.DataFrame(X, range(M))}, IdError, "do not match"),
+)
+
+
+@over(REFUSED)
+def test_bad_input_is_refused_in_a_sentence(params, given, error, match):
+    model = TwoStepRegressor(**params)
+    with pytest.raises(error, match=match):
+        model.fit(**{"X": X, "y": Y, "tasks": T, **given})
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@over(
+    lines(
+        "setting given match",
+        ("C", {"groups": GROUPS}, "groups does not go with setting C"),
+        ("B", {"task_groups": TASK_GROUPS}, "task_groups does not go with setting B"),
+        ("D", {"cells": CELLS}, "cells does not go with setting D"),
+        ("A", {"cells": CELLS, "cv": 3}, "leave cv out"),
+        ("B", {"groups": np.zeros(M)}, "leaves no observed label to learn from"),
+        ("C", {"cv": 7}, "n_splits=7 folds need at least as many tasks"),
+        ("B", {"cv": SettingKFold("D")}, "cv makes folds for setting D"),
+    )
+)
+def test_hold_out_that_makes_no_sense_is_refused(setting, given, match):
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=match):
+        model.holdout(setting, **given)
+
+
+def test_new_rows_must_be_described_as_those_of_training():
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="X has 3 features, but TwoStepRegressor is expecting 4"):
+        model.predict(T_NEW)
+    with pytest.raises(ValueError, match="tasks has 4 columns, expected 3 features"):
+        model.predict(X_NEW, X_NEW)
+    model.fit(X, Y, tasks=pd.DataFrame(T, columns=list("uvw")))
+    with pytest.raises(ValueError, match="feature names of tasks should match"):
+        model.predict(X_NEW, pd.DataFrame(T_NEW, columns=list("vuw")))
+
+
+def test_arrays_of_other_libraries_are_refused():
+    xp = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError, match="X is an array of array_api_strict"):
+        TwoStepRegressor().fit(xp.asarray(X), Y)
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match="tasks is an array of array_api_strict"):
+        model.predict(X, xp.asarray(T))
+
+
+def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form"):
+        evaluate(model)
+    with pytest.raises(TypeError, match="found TwoStepRegressor: fit TwoStepRidge on the labels"):
+        screen(model)
+    with pytest.raises(ModelFileError, match="no object of class TwoStepRegressor"):
+        save(model, tmp_path / "model.dyad")
+    with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
+        PairRegressor(model, instances=X, tasks=T).fit([(0, 0), (1, 1)], [1.0, 2.0])
