@@ -220,6 +220,14 @@ def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
     assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
 
 
+def test_learners_that_reproduce_what_they_have_seen_leave_imputed_labels_where_they_start():
+    labels = np.where(HOLES, np.nan, Y)
+    model = TwoStepRegressor(KNeighborsRegressor(1), KNeighborsRegressor(1)).fit(X, labels, tasks=T)
+    imputing = clone(model).set_params(max_iter=5).fit(X, labels, tasks=T)
+    assert imputing.n_iter_ == 3
+    assert_array_equal(imputing.predict(), model.predict())
+
+
 def test_imputing_that_does_not_come_to_an_end_is_told():
     model, *_ = kernel_ridges("kernels", 1e-6, 1e-6)
     with pytest.warns(ConvergenceWarning, match=r"after 2 fits: raise max_iter"):
