@@ -122,6 +122,17 @@ def test_one_cell_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kin
     assert_allclose(model.holdout(setting, **alone), ridge.holdout(setting), rtol=1e-8, atol=1e-9)
 
 
+@over(every(alphas=[(1e-6, 1e6), (1e8, 1e-5), (1e-6, 1e-5)], **both_orders))
+def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, first):
+    model, ridge, _ = kernel_ridges("intercept", *alphas, first_step=first)
+    model.fit(X, Y, tasks=T)
+    ridge.fit(X, Y, tasks=T)
+    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW), rtol=1e-8)
+    for setting in "BCD":
+        expected = ridge.holdout(setting, **LEFT_OUT[setting])
+        assert_allclose(model.holdout(setting, **LEFT_OUT[setting]), expected, rtol=1e-8)
+
+
 def test_the_default_is_the_default_of_two_step_ridge():
     model, ridge = TwoStepRegressor().fit(X, Y, tasks=T), TwoStepRidge().fit(X, Y, tasks=T)
     assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))
@@ -397,6 +408,20 @@ def test_predictions_do_not_change_with_the_arrays_of_the_caller():
         (model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()), before, strict=True
     ):
         assert_array_equal(found, expected)
+
+
+def test_parameters_that_are_set_after_the_fit_are_for_the_next():
+    model = TwoStepRegressor(Ridge(0.1), tree(), max_iter=0).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
+    before = model.predict(X_NEW, T_NEW), model.holdout("A", cells=CELLS)
+    model.set_params(instance_estimator__alpha=1e6, task_estimator__max_depth=1, first_step="tasks", max_iter=3)
+    assert_array_equal(model.predict(X_NEW, T_NEW), before[0])
+    assert_array_equal(model.holdout("A", cells=CELLS), before[1])
+
+
+def test_labels_of_less_precision_are_imputed_as_far_as_it_goes():
+    labels = np.where(HOLES, np.nan, Y)
+    model = TwoStepRegressor(max_iter=100).fit(X, labels.astype("float32"), tasks=T)
+    assert_allclose(model.predict(), TwoStepRidge().fit(X, labels, tasks=T).predict(), rtol=1e-4)
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was():

@@ -103,8 +103,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each instance) from its
     observed labels. A task or an instance without any is left to the second step, which predicts it from its features.
 
-    **Not there**: intervals, model files, and whatever needs a closed form (`evaluate`, `compare`, `explain` …): score
-    what `holdout` returns by `dyadlearn.metrics`.
+    **Not there**: weights of labels, intervals, model files, and whatever needs a closed form (`evaluate`, `compare`,
+    `explain` …): score what `holdout` returns by `dyadlearn.metrics`.
 
     Examples
     --------
@@ -129,6 +129,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     n_iter_: int
     _learnt: _TwoSteps
     _grid: Table
+    # The order of the steps and when imputing stops, as they were when it was fitted: others may be set after that.
+    _how: tuple[int, float, int]
     # What the columns of each side were called, for those that have one.
     _names: tuple[Ids | None, Ids | None]
 
@@ -168,7 +170,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         with all_or_nothing(self):
             self._check_params()
             check_labels_given(y, self)
-            estimators = self._estimators()
+            # Parameters of theirs that are set later are for the next fit.
+            estimators = [clone(estimator) for estimator in self._estimators()]
             specs = [_spec(estimator) for estimator in estimators]
             grid, instances = read_labels(y), read_table(X, "X")
             task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
@@ -188,6 +191,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
                 None if task_rows is None else _Step(estimators[1], "task_estimator", specs[1], copied(task_rows)),
             )
             self._grid, self._names = grid, (instances.column_ids, names)
+            first = int(self.first_step == "tasks" and task_rows is not None)
+            self._how = first, float(self.tol), int(self.max_iter)
             self._learnt = self._learn(steps, grid.values)
             self.n_iter_ = self._learnt.n_iter
             _warn_of_lone_tasks(np.isnan(grid.values).all(axis=0) & (task_rows is None), "have no label")
@@ -339,8 +344,7 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     def _learn(self, steps: tuple[_Step, _Step | None], Y: np.ndarray) -> _TwoSteps:
         if np.isnan(Y).all():
             raise nothing_left()
-        first = int(self.first_step == "tasks" and steps[1] is not None)
-        return _TwoSteps.completing(steps, first, Y, self.tol, self.max_iter)
+        return _TwoSteps.completing(steps, Y, *self._how)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
@@ -475,7 +479,10 @@ class _Step:
 
     def learn(self, targets: np.ndarray) -> _Learnt:
         """Learn targets (n, p), each from the rows in which it is not NaN; those alike in this together."""
-        patterns, which = np.unique(~np.isnan(targets), axis=1, return_inverse=True)
+        observed = ~np.isnan(targets)
+        patterns, which = observed[:, :1], np.zeros(targets.shape[1], dtype=np.intp)
+        if not observed.all():
+            patterns, which = np.unique(observed, axis=1, return_inverse=True)
         parts = []
         for number, pattern in enumerate(patterns.T):
             kept, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
@@ -542,7 +549,7 @@ class _TwoSteps:
     n_iter: int = 1
 
     @classmethod
-    def learn(cls, steps: tuple[_Step, _Step | None], first: int, Y: np.ndarray) -> _TwoSteps:
+    def learn(cls, steps: tuple[_Step, _Step | None], Y: np.ndarray, first: int) -> _TwoSteps:
         """Learn labels (m, q), the first step from those that are observed."""
         step, other = steps[first], steps[1 - first]
         assert step is not None
@@ -551,21 +558,22 @@ class _TwoSteps:
 
     @classmethod
     def completing(
-        cls, steps: tuple[_Step, _Step | None], first: int, Y: np.ndarray, tol: float, max_iter: int
+        cls, steps: tuple[_Step, _Step | None], Y: np.ndarray, first: int, tol: float, max_iter: int
     ) -> _TwoSteps:
         """Learn labels, those that are missing as they are predicted once they have been learnt from."""
-        found, missing = cls.learn(steps, first, Y), np.isnan(Y)
+        found, missing = cls.learn(steps, Y, first), np.isnan(Y)
         if max_iter == 0 or found.two is None or not missing.any():
             return found
 
         def learnt_with(values: np.ndarray) -> _TwoSteps:
             filled = Y.copy()
             filled[missing] = values
-            return cls.learn(steps, first, filled)
+            return cls.learn(steps, filled, first)
 
         def predicted(values: np.ndarray) -> np.ndarray:
             return np.asarray(learnt_with(values).grid(None, None)[missing])
 
+        tol = max(tol, 10 * float(np.finfo(Y.dtype).eps))
         values, n_iter = _fixed_point(predicted, found.grid(None, None)[missing], tol, max_iter)
         return replace(learnt_with(values), n_iter=n_iter + 2)
 
@@ -617,20 +625,16 @@ def _units(
     if cv is not None or (groups is None and task_groups is None):
         units, task_units = fold_groups(cv, setting, shape, groups, task_groups)
         return units, task_units
-    found: list[np.ndarray | None] = []
-    for axis, (labels, name, of_side, leaves) in enumerate(
-        (
-            (groups, "groups", Setting.B, setting.new_instance),
-            (task_groups, "task_groups", Setting.C, setting.new_task),
-        )
-    ):
-        if not leaves:
-            found.append(None)
-        elif labels is not None:
-            found.append(group_codes(labels, (shape[axis],), name))
-        else:
-            found.append(fold_groups(None, of_side, shape, None, None)[axis])
-    return found[0], found[1]
+    units = task_units = None
+    if setting.new_instance and groups is None:
+        units = fold_groups(None, Setting.B, shape, None, None)[0]
+    elif setting.new_instance:
+        units = group_codes(groups, shape[:1], "groups")
+    if setting.new_task and task_groups is None:
+        task_units = fold_groups(None, Setting.C, shape, None, None)[1]
+    elif setting.new_task:
+        task_units = group_codes(task_groups, shape[1:], "task_groups")
+    return units, task_units
 
 
 def _folds(units: np.ndarray | None, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
