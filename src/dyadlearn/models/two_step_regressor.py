@@ -40,7 +40,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["TwoStepRegressor"]
 
 # How many earlier guesses of missing labels the next one is made of.
-_MEMORY = 10
+_MEMORY = 20
 
 
 class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -573,7 +573,7 @@ class _TwoSteps:
         def predicted(values: np.ndarray) -> np.ndarray:
             return np.asarray(learnt_with(values).grid(None, None)[missing])
 
-        tol = max(tol, 10 * float(np.finfo(Y.dtype).eps))
+        tol = max(tol, 100 * float(np.finfo(Y.dtype).eps))
         values, n_iter = _fixed_point(predicted, found.grid(None, None)[missing], tol, max_iter)
         return replace(learnt_with(values), n_iter=n_iter + 2)
 
