@@ -196,6 +196,13 @@ def test_any_learners_are_held_out_by_fitting_again(first, setting):
         assert_allclose(found[i, j], expected.item(), rtol=1e-12)
 
 
+def test_pipelines_are_asked_what_their_last_step_takes():
+    labels = np.where(HOLES, np.nan, Y)  # so that there are tasks by themselves
+    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge()).fit(X, labels, tasks=T)
+    piped = make_pipeline(SimpleImputer(), MultiOutputRegressor(tree())), make_pipeline(SimpleImputer(), Ridge())
+    assert_array_equal(TwoStepRegressor(*piped).fit(X, labels, tasks=T).predict(X_NEW), model.predict(X_NEW))
+
+
 def test_the_order_matters_unless_steps_are_linear():
     def predicted(*estimators):
         models = [TwoStepRegressor(*estimators, first_step=first).fit(X, Y, tasks=T) for first in ORDERS]

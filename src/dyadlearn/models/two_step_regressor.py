@@ -493,11 +493,12 @@ class _Step:
 
     def _fitted(self, targets: np.ndarray) -> Any:
         model = clone(self.estimator)
-        takes = get_tags(model).target_tags
+        # A pipeline tells whether its last step takes many targets, but not whether it takes a single one.
+        last = model.steps[-1][1] if hasattr(model, "steps") else model
         with _saying_which(self.name):
-            if targets.shape[1] == 1 and takes.single_output:
+            if targets.shape[1] == 1 and get_tags(last).target_tags.single_output:
                 return model.fit(self.rows, targets[:, 0])
-            if not takes.multi_output:
+            if not get_tags(model).target_tags.multi_output:
                 from sklearn.multioutput import MultiOutputRegressor
 
                 model = MultiOutputRegressor(model)
