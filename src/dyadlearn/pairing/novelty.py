@@ -27,7 +27,7 @@ from dyadlearn.spectrum import Smoother, Spectrum
 
 __all__ = ["Novelty"]
 
-# A ridge far below the kernel would call every row that has no twin infinitely far.
+# A ridge far below the kernel would call every row that has no twin infinitely far; one far above calls all alike.
 _LEAST = 1e-6
 
 
@@ -46,9 +46,9 @@ class Novelty:
     def of(cls, spectrum: Spectrum, ridge: float) -> Self:
         """Return the novelty of rows beside those of a spectrum."""
         total = float(namespace(spectrum.values).sum(spectrum.values)) / max(spectrum.n_rows, 1)
-        if not math.isfinite(ridge) or ridge < _LEAST * total:
-            ridge = _LEAST * total
-        return cls(Smoother(spectrum, Tikhonov(), ridge if ridge > 0 else 1.0))
+        if total > 0:
+            ridge = min(max(ridge, _LEAST * total), total / _LEAST)
+        return cls(Smoother(spectrum, Tikhonov(), ridge if 0 < ridge < math.inf else 1.0))
 
     @cached_property
     def left_out(self) -> Array:
