@@ -27,6 +27,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
+from dyadlearn.pairing import TwoStep
 from sweeps import covering, every, lines, over
 
 M, Q, NEW = 13, 11, 4
@@ -630,3 +631,27 @@ def test_in_every_library(model, holes, intercept, library):
             assert_allclose(
                 library.to_numpy(found), wanted, rtol=(tolerance := max(1e-6, library.rtol)), atol=tolerance
             )
+
+
+def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
+    X, T, Y = data(31)
+    fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    monkeypatch.setattr(TwoStep, "jackknife", lambda self, Y, members=None: None)
+    lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
+    intervals = fitted._intervals()
+    scores = np.abs(Y[:M, :Q] - fitted.holdout("B")) / (1 + intervals._distances[0])[:, None] ** 0.5
+    far = intervals._local(fitted._instance_rows(X[M:])[1])[0]
+    reach = np.sort(scores, axis=0)[ranks(M, 0.8)[1] - 1] * (1 + far)[:, None] ** 0.5
+    assert_allclose((lower + upper) / 2, fitted.predict(X[M:]), rtol=1e-10)
+    assert_allclose((upper - lower) / 2, reach, rtol=1e-10)
+
+
+def test_new_vertices_beside_missing_edges_are_refused():
+    rng = np.random.default_rng(32)
+    X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 9))
+    Y = Y + Y.T
+    Y[1, 4] = Y[4, 1] = np.nan
+    model = TwoStepRidge(symmetry="symmetric").fit(X, Y)
+    with pytest.raises(ValueError, match="Setting B of a network with missing labels is not supported"):
+        model.predict_interval(X[:2] + 1)
+    assert np.isfinite(np.subtract(*model.predict_interval(coverage=0.8))).all()

@@ -129,12 +129,9 @@ class Intervals:
         jackknife = self._jackknife
         if jackknife is None:
             return self._beside_known(rows, predicted, coverage)
-        (m, q), lower, upper = (
-            self.problem.Y.shape,
-            zeros(predicted.shape, predicted),
-            zeros(predicted.shape, predicted),
-        )
-        scores, unit = self._scores, jackknife.unit_of_rows()
+        (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
+        lower, upper = zeros(size, predicted), zeros(size, predicted)
+        scores, unit = self._of_rows(jackknife.held_out), jackknife.unit_of_rows()
         numbers = jackknife.numbers + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row", "use float32")
         for here in rows.cut(numbers, predicted):
@@ -148,11 +145,9 @@ class Intervals:
 
     @cached_property
     def _jackknife(self) -> Jackknife | None:
-        """Models without each row, or each unit of rows."""
+        """Models without each row, or each unit of rows, of those that have them."""
         problem, kept = self.problem, self.kept(Setting.B)
         codes = None if kept is None else kept[1].instances
-        if problem.pairing.symmetry:
-            return None
         if problem.is_complete:
             return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
         if codes is None:
@@ -164,20 +159,17 @@ class Intervals:
             models.append(problem.pairing.for_new_rows(axes, found.labels))
         return FoldJackknife(held_out, group_members(codes, problem.Y.shape[0], "groups"), models)
 
-    @cached_property
-    def _scores(self) -> Array:
-        """Held-out residuals of new rows, each beside its width, shape (m, q); NaN where there is none."""
-        assert self._jackknife is not None
-        residuals = namespace(self.problem.Y).abs(self.problem.Y - self._jackknife.held_out)
-        return residuals / (1.0 + self._distances[0])[:, None] ** 0.5
+    def _of_rows(self, held_out: Array) -> Array:
+        """Return residuals of rows that were held out, each beside its width, (m, q); NaN where there is none."""
+        return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
-        """Return bounds for a new vertex with each of a network, from how far off the others were with it."""
-        Y, xp = self.problem.Y, namespace(self.problem.Y)
-        scores = xp.abs(Y - self._held_out(Setting.B)) / (1.0 + self._distances[0])[:, None] ** 0.5
-        # No vertex is its own neighbour of old.
-        itself = xp.eye(Y.shape[0], dtype=xp.bool, device=Y.device)
-        scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
+        """Return bounds for new rows from how far off those of training were with each task, or vertex."""
+        scores = self._of_rows(self._held_out(Setting.B))
+        if self.problem.pairing.symmetry:  # no vertex is its own neighbour of old
+            xp = namespace(scores)
+            itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
+            scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
         found, _ = self._local(rows)
         reach = _upper(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5
         return predicted - reach, predicted + reach

@@ -87,12 +87,17 @@ class Scorer(Stored):
     def state(self) -> dict[str, Any]:
         """Return the name and the options of a metric; a function has no state that a file could hold."""
         named = {"name": self.name, "options": self.options}
-        return named if isinstance(self.metric, type) else {**named, "metric": self.metric}
+        return {**named, "metric": self.metric} if self.is_function else named
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Scorer:
         """Return the scorer of a named metric."""
         return scorer(state["name"], **state["options"])
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function of somebody else's, of which nobody knows how long it takes."""
+        return not isinstance(self.metric, type)
 
     @property
     def is_continuous(self) -> bool:

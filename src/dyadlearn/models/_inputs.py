@@ -32,12 +32,14 @@ __all__ = [
     "check_names",
     "check_orientation",
     "check_sizes",
+    "check_task_columns",
     "checked_filter",
     "checked_tasks",
     "groups_in_order",
     "in_range",
     "in_training_order",
     "is_fitted",
+    "knows_no_tasks",
     "mapped",
     "positions",
     "unwrap_tasks",
@@ -133,10 +135,20 @@ def checked_tasks(table: Table, spec: KernelSpec, names: Ids | None, n_columns: 
     if not spec.is_precomputed:
         check_names(names, table.column_ids, "tasks")
     rows = check_rows(table.values, spec, "tasks")
+    check_task_columns(rows, spec, n_columns)
+    return rows
+
+
+def check_task_columns(rows: Array, spec: KernelSpec, n_columns: int) -> None:
+    """Refuse rows of tasks to predict for with more or fewer columns than those of training had."""
     if rows.shape[1] != n_columns:
         what = "kernel values with the training tasks" if spec.is_precomputed else "features"
         raise ValueError(f"tasks has {rows.shape[1]} columns, expected {n_columns} {what}.")
-    return rows
+
+
+def knows_no_tasks(model: Any, remedy: str) -> ValueError:
+    """Return the error of a model that is asked for new tasks and was fitted without any."""
+    return ValueError(f"This {type(model).__name__} knows nothing of tasks and cannot predict for new ones: {remedy}")
 
 
 def check_orientation(grid: Table, instances: Table, tasks: Table | None) -> None:

@@ -28,13 +28,17 @@ from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import (
     check_n_features,
     in_range,
+    knows_no_tasks,
     positions,
 )
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting
 
-__all__ = ["PairModel", "all_or_nothing", "determination"]
+__all__ = ["WITH_TASKS", "PairModel", "all_or_nothing", "determination"]
+
+#: Where a model that was fitted without tasks could have had them from.
+WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
 @contextmanager
@@ -63,7 +67,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     searches = False
 
     # Where tasks of its own can come from, for a model that knows of none.
-    _tasks_remedy = "fit it with tasks=, the features or kernel of the training tasks."
+    _tasks_remedy = WITH_TASKS
 
     @property
     @abstractmethod
@@ -245,9 +249,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         return namespace(values).reshape(values, (-1,)) if self._is_vector else values
 
     def _refuse_tasks(self) -> NoReturn:
-        raise ValueError(
-            f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}"
-        )
+        raise knows_no_tasks(self, self._tasks_remedy)
 
 
 def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:

@@ -27,12 +27,14 @@ from dyadlearn.models._inputs import (
     check_names,
     check_orientation,
     check_sizes,
+    check_task_columns,
     groups_in_order,
     in_training_order,
+    knows_no_tasks,
     positions,
     unwrap_tasks,
 )
-from dyadlearn.models._model import all_or_nothing, determination
+from dyadlearn.models._model import WITH_TASKS, all_or_nothing, determination
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting
@@ -375,18 +377,13 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             return None, None
         step = self._learnt.steps[1]
         if step is None:
-            raise ValueError(
-                "This TwoStepRegressor knows nothing of tasks and cannot predict for new ones: fit it with tasks=, the "
-                "features or kernel of the training tasks."
-            )
+            raise knows_no_tasks(self, WITH_TASKS)
         table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), step.spec, self._grid.column_ids, "tasks")
         _refuse_foreign(tasks=table)
         if not step.spec.is_precomputed:
             check_names(self._names[1], table.column_ids, "tasks")
-        rows, expected = _checked_tasks(table, step.spec), step.rows.shape[1]
-        if rows.shape[1] != expected:
-            what = "kernel values with the training tasks" if step.spec.is_precomputed else "features"
-            raise ValueError(f"tasks has {rows.shape[1]} columns, expected {expected} {what}.")
+        rows = _checked_tasks(table, step.spec)
+        check_task_columns(rows, step.spec, step.rows.shape[1])
         return table, rows
 
     def _validated(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:

@@ -247,8 +247,8 @@ class Evaluation:
     def _interval(self, setting: Setting, labels: np.ndarray, held_out: np.ndarray) -> Interval | None:
         """Return how far the score may be off because other instances and tasks could have been drawn."""
         n_resamples = min(_DRAWS, _MOST_DRAWN // labels.size)
-        # Both sides of a network are one, and of a function nobody knows how long it takes.
-        if n_resamples < 100 or is_network(self.model) or not isinstance(self.judge.metric, type):
+        # Both sides of a network are one.
+        if n_resamples < 100 or is_network(self.model) or self.judge.is_function:
             return None
         try:
             return bootstrap_interval(
