@@ -508,3 +508,15 @@ def test_a_score_that_permuted_labels_do_not_have():
     table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", once)
     assert list(table["once"]) == [1.0]
     assert table["null"].isna().all()
+
+
+def test_what_is_new_is_called_as_the_sides_are():
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(8, 2)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    table = evaluate(model, n_permutations=0, sides=("host", "parasite"))
+    assert list(table["new"]) == ["pair", "host", "parasite", "both"]
+    with pytest.raises(ValueError, match="sides must be two"):
+        evaluate(model, sides=("host", "host"))
+    network = TwoStepRidge(symmetry="symmetric").fit(X, Y[:, :2] @ Y[:, :2].T)
+    assert list(evaluate(network, "AB", n_permutations=0)["new"]) == ["pair", "node"]

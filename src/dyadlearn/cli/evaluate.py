@@ -14,13 +14,13 @@ from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, Sides, settings_of, sides_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, side_names
 from dyadlearn.views.baselines import in_words, nothing_learnt
 
 __all__ = ["evaluate"]

@@ -17,8 +17,8 @@ from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.explaining import Explanation
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.exceptions import IdError
+from dyadlearn.sides import SideNames
 
 __all__ = ["explain"]
 

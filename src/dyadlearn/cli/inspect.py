@@ -13,8 +13,8 @@ from dyadlearn._tables import shown
 from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, Sides, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.sides import SideNames
 from dyadlearn.views.baselines import in_words
 from dyadlearn.views.grid import grid_of_model
 

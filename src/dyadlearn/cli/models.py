@@ -28,9 +28,9 @@ from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.entities import Recipe
 from dyadlearn.cli.options import MODELS, sides_of
 from dyadlearn.diagnostics.fitted import is_network
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.metrics import scorer
+from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
 

@@ -11,7 +11,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.models import load_model
 from dyadlearn.cli.options import Json, ModelArgument, Quiet, Sides
 from dyadlearn.cli.terminal import Terminal, make_table, number
-from dyadlearn.diagnostics.sides import SideNames
+from dyadlearn.sides import SideNames
 
 __all__ = ["permute"]
 

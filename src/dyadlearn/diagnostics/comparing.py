@@ -23,7 +23,6 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table, write_rows
 from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.holdout import Units
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_average
@@ -32,6 +31,7 @@ from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.selection.nested import NestedScore
 from dyadlearn.selection.resampling import resampled_scores
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["Comparison", "Difference", "compare", "compared"]
 

@@ -12,11 +12,11 @@ from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count, check_memory
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import Tasks
 from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["Contribution", "Contributions", "Explanation", "explain", "explained"]
 

@@ -14,11 +14,11 @@ from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, free_name, write_rows
 from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
 

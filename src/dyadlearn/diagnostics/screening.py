@@ -13,9 +13,9 @@ import numpy as np
 from dyadlearn._tables import Table, write_rows
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network
 from dyadlearn.diagnostics.planting import contradictions, expected, plant
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.labels import distinct_labels
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["Screening", "screen", "screened"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.diagnostics.fitted import is_network, labelled_model
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = [
     "COLOURS",

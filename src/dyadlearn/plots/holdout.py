@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, axes_of, matplotlib, names_of, tidy
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 from dyadlearn.views.curves import HoldoutView, holdout_of_model, holdout_of_predictions, some_of
 
 __all__ = ["HoldoutDisplay"]

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.plots._canvas import COLOURS, FAINT, Display, matplotlib, names_of, tidy
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 from dyadlearn.views.landscape import (
     DrawnLandscape,
     LandscapeView,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
 from dyadlearn.selection.baselines import best_baseline
+from dyadlearn.sides import SideNames
 from dyadlearn.views.baselines import in_words
 from dyadlearn.views.curves import some_of
 from dyadlearn.views.grid import GridView

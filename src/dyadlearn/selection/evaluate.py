@@ -19,6 +19,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.sides import side_names
 
 __all__ = ["HeldOut", "evaluate", "model_holdout", "planned_holdout", "scoring_of"]
 
@@ -50,6 +51,7 @@ def evaluate(
     *,
     cv: int | None = None,
     n_permutations: int = 10,
+    sides: Any = None,
 ) -> Any:
     """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
 
@@ -74,6 +76,8 @@ def evaluate(
         was chosen by, with the groups and folds that it was given.
     n_permutations : int, default=10
         How many times the labels are permuted for the column ``null``; 0 leaves it empty.
+    sides : (str, str), default=None
+        What an instance and a task are called, for the column ``new``.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def evaluate(
     wanted = [setting for setting in asked if setting in problem.pairing.settings]
     if asked and not wanted:
         problem.pairing.check_request(asked[0], None, None, None)  # which says why not
-    judge = scorer(scoring_of(model, scoring))
+    judge, names = scorer(scoring_of(model, scoring)), side_names(sides, network=problem.pairing.symmetry != 0)
     scores, nulls, means, undefined, methods = [], [], [], [], []
     for setting in wanted:
         found = model_holdout(model, setting, cv)
@@ -127,7 +131,7 @@ def evaluate(
         "setting": [setting.value for setting in wanted],
         "score" if judge.name in _OTHERS else judge.name: scores,
         "undefined": undefined,
-        "new": [setting.description for setting in wanted],
+        "new": [names.new_in(setting) for setting in wanted],
         "method": methods,
         "null": nulls,
         **{name: [each[name] for each in means] for name in BASELINES},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.selection.baselines import best_baseline
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 from dyadlearn.views.words import number
 
 __all__ = ["best_in_words", "in_words", "nothing_learnt"]
@@ -20,7 +20,7 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.diagnostics.sides import SideNames
+    >>> from dyadlearn.sides import SideNames
     >>> from dyadlearn.views.baselines import in_words
     >>> in_words("task_means"), in_words("task_means", SideNames("host", "parasite"))
     ('task means', 'parasite means')

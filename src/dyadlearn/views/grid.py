@@ -13,8 +13,8 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import REMEDY, is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.sides import SideNames, side_names
 from dyadlearn.labels import distinct_labels
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
 

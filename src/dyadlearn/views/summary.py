@@ -20,13 +20,13 @@ from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import labelled_model, labels_of
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
 from dyadlearn.diagnostics.screening import Screening, screened
-from dyadlearn.diagnostics.sides import SideNames
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.found import edges_of
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result

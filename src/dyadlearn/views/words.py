@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dyadlearn.diagnostics.sides import SideNames
+from dyadlearn.sides import SideNames
 
 __all__ = ["joined", "number", "power", "superscript", "told_apart"]
 
@@ -75,7 +75,7 @@ def told_apart(names: SideNames) -> SideNames:
 
     Examples
     --------
-    >>> from dyadlearn.diagnostics.sides import SideNames
+    >>> from dyadlearn.sides import SideNames
     >>> from dyadlearn.views.words import told_apart
     >>> tuple(told_apart(SideNames("node", "node"))), tuple(told_apart(SideNames("host", "parasite")))
     (('first node', 'second node'), ('host', 'parasite'))

@@ -27,7 +27,7 @@ class SideNames(NamedTuple):
 
     Examples
     --------
-    >>> from dyadlearn.diagnostics.sides import SideNames
+    >>> from dyadlearn.sides import SideNames
     >>> names = SideNames("host", "parasite")
     >>> names.instances, names.tasks
     ('hosts', 'parasites')
@@ -56,7 +56,7 @@ class SideNames(NamedTuple):
 
         Examples
         --------
-        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> from dyadlearn.sides import SideNames
         >>> SideNames("document", "label").headings(["score", "label"]), SideNames("node", "node").headings()
         (('document', 'label_'), ('node', 'other node'))
         """
@@ -69,7 +69,7 @@ class SideNames(NamedTuple):
 
         Examples
         --------
-        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> from dyadlearn.sides import SideNames
         >>> from dyadlearn.settings import Setting
         >>> [SideNames("host", "parasite").new_in(setting) for setting in Setting]
         ['pair', 'host', 'parasite', 'both']
@@ -81,7 +81,7 @@ class SideNames(NamedTuple):
 
         Examples
         --------
-        >>> from dyadlearn.diagnostics.sides import SideNames
+        >>> from dyadlearn.sides import SideNames
         >>> from dyadlearn.settings import Setting
         >>> SideNames("host", "parasite").in_words(Setting.C)
         'C: new parasite'
@@ -95,7 +95,7 @@ def plural(word: str) -> str:
 
     Examples
     --------
-    >>> from dyadlearn.diagnostics.sides import plural
+    >>> from dyadlearn.sides import plural
     >>> plural("drug"), plural("assay"), plural("study"), plural("virus")
     ('drugs', 'assays', 'studies', 'viruses')
     >>> plural("species"), plural("analysis"), plural("protein (human)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dyadlearn.diagnostics.sides import SideNames, plural, side_names
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, plural, side_names
 from sweeps import every, over
 
 
