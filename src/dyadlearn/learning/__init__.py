@@ -1,0 +1,1 @@
+"""Kernels that are learned: weights, exponents, shares and regularisation, by the gradient of the hold-out error."""
