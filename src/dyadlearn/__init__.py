@@ -2,6 +2,7 @@
 
 from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
 from dyadlearn.holdout.refit import verify_holdout
+from dyadlearn.kernels import Descriptions
 from dyadlearn.models import (
     CanonicalProjection,
     IndependentTaskRidge,
@@ -31,6 +32,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CanonicalProjection",
+    "Descriptions",
     "IndependentTaskRidge",
     "IndependentTaskRidgeCV",
     "KroneckerRidge",

@@ -8,13 +8,17 @@ here too; `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are fo
 from __future__ import annotations
 
 from dyadlearn.kernels.combine import Product, Sum, normalize, weighted_product, weighted_sum
+from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
 from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
+from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.repair import repair
 from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, tree_distance_kernel
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
 __all__ = [
+    "Descriptions",
+    "LearnedKernel",
     "Product",
     "Sum",
     "Tree",

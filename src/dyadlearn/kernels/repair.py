@@ -21,6 +21,7 @@ __all__ = [
     "average_transpose",
     "definiteness_tolerance",
     "is_finite",
+    "mended",
     "rank_threshold",
     "repair",
     "repaired_values",
@@ -407,7 +408,52 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
     if symmetric is K and gap > 0:
         symmetric = average_transpose(xp.asarray(K, copy=True))
     values, vectors = eigh(symmetric)
-    repaired, smallest = repaired_values(values, psd, n)
+    return _rebuilt(symmetric, values, vectors, repaired_values(values, psd, n)[0], psd)
+
+
+def mended(K: Array, psd: str, name: str) -> Array:
+    """Make a similarity matrix a kernel, as `repair` does, and say in one warning what was amiss with it.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Floating point.
+    psd : {"clip", "shift", "error"}
+        What to do with negative eigenvalues; "error" refuses an asymmetric matrix too.
+    name : str
+        What messages call the matrix.
+
+    Returns
+    -------
+    array of shape (n, n)
+        Exactly symmetric, positive semi-definite up to rounding; `K` itself where there was nothing to mend.
+
+    Raises
+    ------
+    KernelError
+        If `K` is not square, needs a repair that is refused, or clipping leaves nothing of it.
+    ValueError
+        If `K` is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mended(np.array([[1.0, 0.5], [0.5, 1.0]]), "error", "The kernel")
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    symmetric, gap = symmetrized(K, "error" if psd == "error" else "mean", name)
+    if symmetric is K and gap > 0:
+        symmetric = average_transpose(namespace(K).asarray(K, copy=True))
+    values, vectors = eigh(symmetric)
+    told = gap if gap > symmetry_tolerance(K) else 0.0
+    return _rebuilt(symmetric, values, vectors, announced_repair(values, psd, K.shape[0], name, 0.0, told), psd)
+
+
+def _rebuilt(symmetric: Array, values: Array, vectors: Array, repaired: Array, psd: str) -> Array:
+    """Return a symmetric matrix with repaired eigenvalues; the matrix itself where only rounding was amiss."""
+    xp, n = namespace(symmetric), symmetric.shape[0]
+    smallest = float(xp.min(values))
     if smallest >= -definiteness_tolerance(values, n):
         return symmetric
     if psd == "shift":

@@ -1,0 +1,287 @@
+"""Several descriptions of the entities of one side: named tables whose rows are the same entities.
+
+Each table is features or a kernel. Rows are taken from all of them at once, so that whatever cuts a side into training
+and test rows takes several descriptions as it takes one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, to_numpy
+from dyadlearn._state import Stored
+from dyadlearn._tables import Ids, Table, read_table, shown
+from dyadlearn.exceptions import IdError
+
+__all__ = ["Descriptions", "check_description_names", "own_ids", "read_descriptions", "title_of"]
+
+
+class Descriptions(Stored):
+    """Named tables that describe the same entities, those of one side, row by row.
+
+    A model with several kernels a side takes them as ``fit({"ecfp": F, "similarity": K}, Y)`` and makes this holder
+    itself. Made beforehand, it goes through scikit-learn's splitters: it has a length, and rows can be taken from it.
+    A kernel keeps all its columns when rows are taken, and `places` tells which of them are those rows; so a model cuts
+    it on both axes, and knows the columns of its training rows when it predicts for others.
+
+    Parameters
+    ----------
+    tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of these
+        Features (n, d) or a kernel (n, n); for rows to predict for, a kernel has a column for each entity of training.
+        In a sequence they are called "1", "2" and so on. Tables with ids are brought into the order of the first that
+        has some, and so are the columns of a square table that have the ids of its rows.
+    places : array of shape (n,), optional
+        Where the rows stand among those that the tables were first made of. None, as it is for whoever makes a holder:
+        these are the first.
+    n_first : int, optional
+        How many entities the tables were first made of; tables given with it are taken as they are.
+
+    Raises
+    ------
+    TypeError
+        If there is a name that is no text, or what is given holds no tables.
+    ValueError
+        If there is no table, one that has not two dimensions, or tables differ in their number of rows.
+    IdError
+        If tables have ids that are not the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import Descriptions
+    >>> drugs = Descriptions({"bits": np.eye(4)[:, :3], "similarity": np.full((4, 4), 0.5)})
+    >>> drugs
+    Descriptions of 4 entities: bits (3 columns), similarity (4 columns)
+    >>> drugs.names, drugs.shape, len(drugs)
+    (('bits', 'similarity'), (4, 7), 4)
+    >>> drugs[[3, 1]].places
+    array([3, 1])
+
+    scikit-learn's splitters take it as they take an array:
+
+    >>> from sklearn.model_selection import train_test_split
+    >>> train, test = train_test_split(drugs, test_size=1, random_state=0)
+    >>> len(train), len(test)
+    (3, 1)
+    """
+
+    def __init__(self, tables: Any, places: Array | None = None, n_first: int | None = None) -> None:
+        # Rows that were taken out of others are in order, and the columns of their kernels stay where they are.
+        self.tables: dict[str, Table] = _read(tables, "tables") if n_first is None else tables
+        self.places = places
+        self.n_first = len(self) if n_first is None else n_first
+
+    def __repr__(self) -> str:
+        columns = [f"{name} ({table.values.shape[1]} columns)" for name, table in self.tables.items()]
+        return f"Descriptions of {len(self)} entities: {', '.join(columns)}"
+
+    def __len__(self) -> int:
+        return int(next(iter(self.tables.values())).values.shape[0])
+
+    def __getitem__(self, rows: Any) -> Descriptions:
+        """Return some rows of all tables: by a slice, a mask, or positions in any order.
+
+        Parameters
+        ----------
+        rows : slice, or array or list of truth values or whole numbers
+        """
+        if isinstance(rows, tuple) and len(rows) == 2 and (rows[1] is Ellipsis or rows[1] == slice(None)):
+            rows = rows[0]  # as scikit-learn asks for rows of whatever has a shape
+        if isinstance(rows, str | tuple | Integral):
+            raise TypeError(
+                f"Rows of descriptions are taken by a slice, a mask or a list of positions, found {rows!r}; the tables "
+                "themselves are in tables, by their names."
+            )
+        rows = rows if isinstance(rows, slice) else to_numpy(rows)
+        if not isinstance(rows, slice) and rows.size == 0:
+            rows = rows.astype(np.intp)
+        taken = np.arange(len(self))[rows]
+        tables = {name: table.take(taken) for name, table in self.tables.items()}
+        return Descriptions(tables, taken if self.places is None else self.places[taken], self.n_first)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the descriptions are called, in order."""
+        return tuple(self.tables)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of entities, and that of all columns together."""
+        return len(self), sum(int(table.values.shape[1]) for table in self.tables.values())
+
+    @property
+    def row_ids(self) -> Ids | None:
+        """The ids of the entities; None where no table has any."""
+        return next((table.row_ids for table in self.tables.values() if table.row_ids is not None), None)
+
+    @property
+    def kind(self) -> str | None:
+        """The library of the first table that came in a frame; None where none did."""
+        return next((table.kind for table in self.tables.values() if table.kind is not None), None)
+
+    def rows_as(self, target: Ids | None, own: str, other: str) -> Descriptions:
+        """Return these in the order of `target`, the ids of the labels, and with those ids where there are none.
+
+        Parameters
+        ----------
+        target : Ids or None
+            None leaves everything as it is.
+        own, other : str
+            What messages call these and what they are matched with.
+
+        Raises
+        ------
+        IdError
+            If both have ids, as many, and these are not the same.
+        """
+        if target is None or len(target) != len(self):
+            return self
+        ids = self.row_ids
+        order = None if ids is None else ids.order_as(target, own, other)
+        found = self if order is None else self[order]
+        tables = {name: replace(table, row_ids=target) for name, table in found.tables.items()}
+        return Descriptions(tables, found.places, found.n_first)
+
+    def _fits(self) -> bool:
+        return (
+            isinstance(self.tables, dict)
+            and bool(self.tables)
+            and all(isinstance(table, Table) and len(table.values.shape) == 2 for table in self.tables.values())
+            and all(table.values.shape[0] == len(self) for table in self.tables.values())
+            and (self.places is None or _are_places(self.places, len(self), self.n_first))
+        )
+
+
+def read_descriptions(X: Any, name: str) -> Descriptions | None:
+    """Return the descriptions that somebody gave for one side; None for a single plain table.
+
+    Parameters
+    ----------
+    X : anything
+        A mapping of names to tables, a sequence of which an item has two dimensions, or `Descriptions` are several;
+        an array, a frame, a sparse matrix, a `Table` or a sequence of rows is one.
+    name : str
+        What messages call the side.
+
+    Returns
+    -------
+    Descriptions or None
+
+    Raises
+    ------
+    TypeError, ValueError, IdError
+        As `Descriptions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_descriptions([np.eye(3), np.ones((3, 2))], "X")
+    Descriptions of 3 entities: 1 (3 columns), 2 (2 columns)
+    >>> read_descriptions([[0.0, 1.0], [1.0, 0.0]], "X") is None
+    True
+    """
+    if isinstance(X, Descriptions):
+        return X
+    is_several = isinstance(X, Mapping) or (
+        isinstance(X, list | tuple) and not isinstance(X, Table) and any(_dimensions(item) == 2 for item in X)
+    )
+    return Descriptions(_read(X, name)) if is_several else None
+
+
+def check_description_names(names: Sequence[Any], owner: str) -> None:
+    """Refuse names of descriptions that are no text, empty or repeated; messages call the side `owner`."""
+    for position, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")
+        if not name.strip():
+            raise ValueError(f"The descriptions in {owner} must have names, found {name!r}.")
+        if name in names[:position]:
+            raise ValueError(f"The descriptions in {owner} must have different names, found {name!r} twice.")
+
+
+def own_ids(ids: Ids | None) -> Ids | None:
+    """Return ids that somebody gave; None for the numbers that a frame has of its own."""
+    return None if ids is None or ids.labels == tuple(range(len(ids))) else ids
+
+
+def _dimensions(item: Any) -> int | None:
+    """Return how many dimensions a table has; None for what is none."""
+    shape = getattr(item.values if isinstance(item, Table) else item, "shape", None)
+    return None if shape is None else len(shape)
+
+
+def _are_places(places: Any, n: int, n_first: int) -> bool:
+    return (
+        isinstance(places, np.ndarray)
+        and places.dtype.kind == "i"
+        and places.shape == (n,)
+        and bool(((places >= 0) & (places < n_first)).all())
+    )
+
+
+def _read(tables: Any, owner: str) -> dict[str, Table]:
+    """Return tables by their names, all in the order of the first that has ids."""
+    if isinstance(tables, Descriptions):
+        tables = tables.tables
+    if isinstance(tables, list | tuple):
+        tables = {str(position): table for position, table in enumerate(tables, 1)}
+    if not isinstance(tables, Mapping):
+        raise TypeError(
+            f"The descriptions in {owner} must be a mapping of names to tables, or a list of tables, found "
+            f"{type(tables).__name__}."
+        )
+    if not tables:
+        raise ValueError(f"There is no description in {owner}: give at least one table.")
+    check_description_names(list(tables), owner)
+    read: dict[str, Table] = {}
+    for name, given in tables.items():
+        title = title_of(name, owner)
+        table = read_table(given, title)
+        if isinstance(table.values, list | tuple):
+            table = replace(table, values=np.asarray(table.values))
+        if _dimensions(table) != 2:
+            raise ValueError(f"{title} must have two dimensions, found {_dimensions(table) or 'none'}.")
+        read[name] = table
+    _check_lengths(read, owner)
+    first = next((name for name, table in read.items() if table.row_ids is not None), None)
+    target = None if first is None else read[first].row_ids
+    return {
+        name: _in_order(table, target, title_of(name, owner), title_of(first or "", owner))
+        for name, table in read.items()
+    }
+
+
+def title_of(name: str, owner: str) -> str:
+    """Return what messages call one description of a side."""
+    return f"{owner}[{name!r}]"
+
+
+def _check_lengths(tables: Mapping[str, Table], owner: str) -> None:
+    lengths = {name: int(table.values.shape[0]) for name, table in tables.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
+
+
+def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
+    """Return a table with its rows, and the columns that have the ids of its rows, in the order of `target`."""
+    if table.row_ids is None or target is None:
+        return table
+    rows, columns = table.row_ids, table.column_ids
+    order = rows.order_as(target, own, other)
+    is_square = len(rows) == table.values.shape[1]
+    if is_square and columns is not None and set(columns.labels) == set(rows.labels):
+        return table.take(order, columns.order_as(target, own, other))
+    if order is not None and is_square and own_ids(columns) is None:
+        # As a kernel it would have its columns in another order than its rows, and as features it must not.
+        raise IdError(
+            f"The rows of {own} stand in another order than those of {other}, and whether its columns should follow "
+            f"cannot be told, as they have no ids: name its columns, or give its rows in the order "
+            f"{shown(target.labels, 3)}."
+        )
+    return table.take(order)

@@ -1,0 +1,658 @@
+r"""A kernel with parameters that are learnt: a sum of powers of the kernels of several descriptions.
+
+.. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
+
+Each :math:`k_i` is scaled: to a unit diagonal, or by the mean of its diagonal. The entities have one wide table, in
+which each description has columns of its own. Features are their own columns. Of a kernel that was computed beforehand
+they are the *place* of the row among the n entities of training, -1 for a new one, and then its n values with them; so
+any rows of the table, training or new, tell what their kernel with any rows of training is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    dense,
+    float_dtype,
+    is_sparse,
+    itemsize,
+    namespace,
+    take_rows,
+    zeros,
+)
+from dyadlearn._checks import check_choice, check_matrix, check_memory, check_same_library
+from dyadlearn._state import Stored
+from dyadlearn._tables import Ids, Table, is_whole, shown
+from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.kernels.combine import normalize as normalized_block
+from dyadlearn.kernels.descriptions import Descriptions, check_description_names, own_ids, title_of
+from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
+from dyadlearn.kernels.repair import mended
+
+__all__ = ["Description", "LearnedKernel", "describe", "widen"]
+
+# What entries of a diagonal may differ by, relative, and be one number: files hold kernels in a few digits.
+_SAME = 1e-6
+# How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
+_ROUNDING = 0.01
+# From so many rows, evenly spread, it is told whether powers of a kernel function make sense.
+_LOOKED_AT = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Description(Stored):
+    """One description within a `LearnedKernel`: its kernel, its columns, and what was learnt of it.
+
+    Attributes
+    ----------
+    name : str
+    kernel : str or callable
+        As `dyadlearn.kernels.gram` takes it, or "precomputed".
+    params : mapping or None
+        Parameters of the kernel by name.
+    start, stop : int
+        Its columns in the wide table.
+    weight, exponent : float
+        What was learnt.
+    has_exponent : bool
+        Whether powers of the kernel make sense: it is not negative, and has more than one value beside zero.
+    normalized : bool
+        Whether it is scaled to a unit diagonal.
+    scale : float
+        What it is divided by where it is not: the mean of its diagonal in training.
+    diagonal : array of shape (n,) or None
+        Of a precomputed kernel: that of each entity of training with itself.
+    new_diagonal : float or None
+        Of a precomputed kernel: that of a new entity with itself; None where nobody knows.
+    columns : Ids or None
+        What its features were called or, of a precomputed kernel, the ids of the entities of training.
+    """
+
+    name: str
+    kernel: str | Callable[..., Any]
+    params: Mapping[str, Any] | None
+    start: int
+    stop: int
+    weight: float = 1.0
+    exponent: float = 1.0
+    has_exponent: bool = True
+    normalized: bool = True
+    scale: float = 1.0
+    diagonal: Array | None = None
+    new_diagonal: float | None = None
+    columns: Ids | None = None
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether its columns are a place and kernel values."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns a table of it has: features, or kernel values with the entities of training."""
+        return self.stop - self.start - self.is_precomputed
+
+    def block(self, a: Array, b: Array | None = None) -> Array:
+        """Return the scaled kernel (n_a, n_b) between rows of its columns, without weight and exponent."""
+        raw = self._raw(a, b)
+        if not self.normalized:
+            block = raw / self.scale
+        else:
+            rows = namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
+            block = normalized_block(raw, rows, rows if b is None else self._own(b))
+        return self._not_negative(cast(block, float_dtype(a)))
+
+    def own(self, a: Array) -> Array:
+        """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
+        found = cast(self._own(a), float_dtype(a))
+        if self.normalized:
+            return namespace(found).astype(found > 0, found.dtype)
+        return self._not_negative(found / self.scale)
+
+    def term(self, block: Array) -> Array:
+        """Return what a block, or a diagonal, adds to the whole kernel."""
+        return self.weight * (block**self.exponent if self.has_exponent and self.exponent != 1 else block)
+
+    def _not_negative(self, block: Array) -> Array:
+        xp = namespace(block)
+        return xp.where(block < 0, xp.zeros_like(block), block) if self.has_exponent else block
+
+    def _raw(self, a: Array, b: Array | None) -> Array:
+        if not self.is_precomputed:
+            return gram(a, b, kernel=self.kernel, params=self.params)
+        a = dense(a)
+        places = _places(a if b is None else b)
+        if int(namespace(places).min(places)) >= 0:
+            return take_rows(a[:, 1:].T, places).T
+        if b is None and a.shape[0] == 1:
+            return self._own(a)[:, None]
+        raise KernelError(
+            f"The kernel of description {self.name!r} was computed beforehand, so that it is not known between new "
+            "entities: give those of training as the second argument."
+        )
+
+    def _own(self, a: Array) -> Array:
+        """Return k(x, x) of every row, as it is before scaling."""
+        if not self.is_precomputed:
+            return gram_diagonal(a, kernel=self.kernel, params=self.params)
+        places = _places(a)
+        xp, diagonal = namespace(places), as_array_of(self.diagonal, dense(a), dtype=a.dtype)
+        is_new = places < 0
+        found = take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
+        if not bool(xp.any(is_new)):
+            return found
+        if self.new_diagonal is None:
+            raise KernelError(
+                f"The kernel of description {self.name!r} was computed beforehand and differs on its diagonal, so that "
+                "the similarity of a new entity to itself is not known: scale the kernel with "
+                "dyadlearn.kernels.normalize before it is given, for training and for new entities."
+            )
+        return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
+
+    def _fits(self) -> bool:
+        if not 0 <= self.start <= self.stop:
+            return False
+        if not self.is_precomputed:
+            return self.diagonal is None and check_kernel(self.kernel, self.params) is not None
+        return self.diagonal is not None and tuple(self.diagonal.shape) == (self.n_columns,)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedKernel(Stored):
+    r"""A weighted sum of powers of the kernels of several descriptions, itself a kernel that a model can use.
+
+    .. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
+
+    Its rows are those of a wide table with the columns of all descriptions.
+
+    Parameters
+    ----------
+    members : tuple of Description
+        One for each description, in the order of their columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import Descriptions
+    >>> from dyadlearn.kernels.learned import describe
+    >>> K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.3], [0.2, 0.3, 1.0]])
+    >>> given = Descriptions({"size": np.array([[1.0], [2.0], [4.0]]), "similarity": K})
+    >>> kernel, wide = describe(given, ["linear", "precomputed"], normalize=True, repair="clip", name="X")
+    >>> kernel.names
+    ('size', 'similarity')
+    >>> kernel.with_parameters([0.1, 0.9], [1.0, 2.0])(wide.values).round(3)
+    array([[1.   , 0.325, 0.136],
+           [0.325, 1.   , 0.181],
+           [0.136, 0.181, 1.   ]])
+    """
+
+    members: tuple[Description, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the descriptions are called."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns the wide table has."""
+        return self.members[-1].stop
+
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        """Return the block (n_a, n_b) between rows of the wide table; those of `B` are of training."""
+        # One block after the other, so that they need not all be held at once; what weighs nothing is not computed.
+        terms = (member.term(member.block(a, b)) for member, a, b in self._parts(A, B) if member.weight != 0)
+        total = next(terms, None)
+        if total is None:
+            shape = (A.shape[0], A.shape[0] if B is None else B.shape[0])
+            return zeros(shape, cast(dense(A[:1, :]), float_dtype(A)))
+        for term in terms:
+            total += term
+        return total
+
+    def diagonal(self, A: Array) -> Array:
+        """Return k(a, a) of every row, shape (n,)."""
+        terms = (member.term(member.own(a)) for member, a, _ in self._parts(A, None))
+        total = next(terms)
+        for term in terms:
+            total = total + term
+        return total
+
+    def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
+        """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""
+        return [member.block(a, b) for member, a, b in self._parts(A, B)]
+
+    def with_parameters(self, weights: Sequence[float], exponents: Sequence[float]) -> LearnedKernel:
+        """Return the kernel with other weights and exponents; a description without exponent keeps its own.
+
+        Parameters
+        ----------
+        weights : sequence of float
+            Non-negative, one for each description.
+        exponents : sequence of float
+            Positive, one for each description.
+        """
+        for name, values, least in (("weights", weights, 0.0), ("exponents", exponents, math.ulp(0.0))):
+            if len(values) != len(self.members):
+                raise ValueError(
+                    f"{name} must hold one number for each of {len(self.members)} descriptions, found {len(values)}."
+                )
+            wrong = [value for value in map(float, values) if not least <= value < math.inf]
+            if wrong:
+                word = "non-negative" if least == 0 else "positive"
+                raise ValueError(f"{name} must be {word} finite numbers, found {wrong[0]}.")
+        return LearnedKernel(
+            tuple(
+                replace(member, weight=float(weight), exponent=float(exponent) if member.has_exponent else 1.0)
+                for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
+            )
+        )
+
+    def joined(self, names: Sequence[str], grams: Sequence[Array], wide: Table) -> tuple[LearnedKernel, Table]:
+        """Return the kernel with more descriptions, by kernels of the entities of training, and their wider table.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Different from those that are there.
+        grams : sequence of arrays of shape (n, n)
+            Symmetric and positive semi-definite, in the order of the rows of `wide`.
+        wide : Table
+            All rows of training.
+        """
+        check_description_names([*self.names, *names], "the kernel")
+        members, parts, start = list(self.members), [wide.values], self.n_columns
+        places = np.arange(wide.values.shape[0])
+        for name, K in zip(names, grams, strict=True):
+            parts.append(_with_places(cast(K, wide.values.dtype), places))
+            found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=self.members[0].normalized)
+            found = _with_diagonal(found, namespace(K).linalg.diagonal(K), wide.row_ids)
+            members.append(_placed(found, parts[-1], start, f"The kernel {name!r}"))
+            start = members[-1].stop
+        values = _side_by_side(parts, is_sparse(wide.values), f"Joining {len(grams)} kernels")
+        return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
+
+    def _parts(self, A: Array, B: Array | None) -> Iterator[tuple[Description, Array, Array | None]]:
+        """Yield each description with its columns of `A` and `B`."""
+        for name, rows in (("A", A), ("B", B)):
+            if rows is not None and rows.shape[1] != self.n_columns:
+                raise ValueError(
+                    f"{name} has {rows.shape[1]} columns, expected the {self.n_columns} of the wide table."
+                )
+        for member in self.members:
+            columns = slice(member.start, member.stop)
+            yield member, A[:, columns], None if B is None or B is A else B[:, columns]
+
+    def _fits(self) -> bool:
+        ends = (0, *(member.stop for member in self.members))
+        return bool(self.members) and all(
+            member.start == end for member, end in zip(self.members, ends[:-1], strict=True)
+        )
+
+
+def describe(
+    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
+) -> tuple[LearnedKernel, Table]:
+    """Return the kernel of the entities of training, with all weights and exponents 1, and their wide table.
+
+    Parameters
+    ----------
+    given : Descriptions
+    kernels : str, callable or pair; mapping of names to these; or sequence of these
+        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. Without gamma, "rbf" has one
+        over the mean squared distance between rows.
+    normalize : bool
+        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
+    repair : {"clip", "shift", "error"}
+        What to do with precomputed kernels that are none, before anything else.
+    name : str
+        What messages call the side.
+
+    Returns
+    -------
+    kernel : LearnedKernel
+    wide : Table
+        Sparse where all descriptions are sparse features.
+
+    Raises
+    ------
+    KernelError
+        If a kernel is unknown, or a precomputed one not square or refused by ``repair="error"``.
+    ValueError
+        If kernels lack a description or name one that is not there, or values are not finite.
+    NotEnoughMemoryError
+        If the wide table is too large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> given = Descriptions({"size": np.array([[1.0], [2.0]]), "similarity": np.array([[1.0, 0.5], [0.5, 1.0]])})
+    >>> kernels = {"size": ("rbf", {"gamma": 1.0}), "similarity": "precomputed"}
+    >>> kernel, wide = describe(given, kernels, normalize=True, repair="clip", name="X")
+    >>> wide.values
+    array([[1. , 0. , 1. , 0.5],
+           [2. , 1. , 0.5, 1. ]])
+    >>> kernel(wide.values).round(3)
+    array([[2.   , 0.868],
+           [0.868, 2.   ]])
+    """
+    check_choice(repair, "repair", ("clip", "shift", "error"))
+    chosen = _chosen(kernels, given.names, name)
+    matrices = _matrices(given, name)
+    members: list[Description] = []
+    parts: list[Array] = []
+    start = 0
+    for label, (kernel, params) in chosen.items():
+        title, values, table = title_of(label, name), matrices[label], given.tables[label]
+        found = Description(
+            label, kernel, params, 0, values.shape[1], normalized=bool(normalize), columns=table.column_ids
+        )
+        if found.is_precomputed:
+            K = _training_kernel(dense(values), table, given, title)
+            diagonal = namespace(K).linalg.diagonal(K)
+            K = mended(K, repair, title)
+            values = _with_places(K, np.arange(K.shape[0]))
+            found = replace(found, stop=values.shape[1])
+            found = _with_diagonal(found, namespace(K).linalg.diagonal(K), given.row_ids, diagonal)
+        elif kernel == "rbf" and "gamma" not in (params or {}):
+            found = replace(found, params={**(params or {}), "gamma": 1.0 / _mean_squared_distance(values)})
+        members.append(_placed(found, values, start, title))
+        parts.append(values)
+        start = members[-1].stop
+    wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
+    return LearnedKernel(tuple(members)), Table(wide, given.row_ids, None, given.kind)
+
+
+def widen(
+    kernel: LearnedKernel,
+    given: Descriptions,
+    trained_places: Array | None,
+    name: str,
+    more: Mapping[str, Array] | None = None,
+) -> Table:
+    """Return the wide table of rows to predict for.
+
+    The columns of a precomputed kernel are found by ids, where training and they have some. Otherwise they are the
+    entities of training or, where `given` and those of training were taken out of one `Descriptions`, all of its
+    entities.
+
+    Parameters
+    ----------
+    kernel : LearnedKernel
+    given : Descriptions
+        With the names of training, in any order, and the columns that each had.
+    trained_places : array of shape (n,) or None
+        The `places` of the descriptions of training.
+    name : str
+        What messages call the side.
+    more : mapping of str to arrays of shape (m, n), optional
+        Kernel values, with the entities of training, of descriptions that `LearnedKernel.joined` added.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        If descriptions are lacking or too many, or have other columns than in training.
+    IdError
+        If the columns of a precomputed kernel lack ids of training.
+    """
+    more = {} if more is None else more
+    wanted, found = [label for label in kernel.names if label not in more], given.names
+    lacking, extra = [n for n in wanted if n not in found], [n for n in found if n not in wanted]
+    if lacking or extra:
+        told = [f"lacks {shown(lacking)}"] * bool(lacking) + [f"has {shown(extra)} too many"] * bool(extra)
+        raise ValueError(
+            f"{name} {' and '.join(told)}: give the descriptions that the model was fitted with, {shown(wanted, 12)}."
+        )
+    matrices = _matrices(given, name)
+    parts = []
+    for member in kernel.members:
+        title = title_of(member.name, name)
+        if member.name in more:
+            values, places = more[member.name], _known_places(member, given, trained_places, False)
+        elif member.is_precomputed:
+            table = replace(given.tables[member.name], values=dense(matrices[member.name]))
+            values, places = _new_kernel(member, table, given, trained_places, title)
+        else:
+            parts.append(_new_features(member, matrices[member.name], given.tables[member.name], title))
+            continue
+        parts.append(_with_places(values, places))
+    kept_sparse = all(is_sparse(matrix) for matrix in matrices.values()) and not any(
+        member.is_precomputed and member.name not in more for member in kernel.members
+    )
+    return Table(_side_by_side(parts, kept_sparse, f"The table of {name}"), given.row_ids, None, given.kind)
+
+
+# What somebody gave, checked -----------------------------------------------------------------------
+
+
+def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[Any, Any]]:
+    """Return the kernel and the parameters of each description."""
+    if _is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping)):
+        kernels = dict.fromkeys(names, kernels)
+    elif isinstance(kernels, list | tuple):
+        if len(kernels) != len(names):
+            raise ValueError(
+                f"There must be one kernel for each of {len(names)} descriptions of {owner} ({shown(list(names))}), "
+                f"found {len(kernels)} kernels."
+            )
+        kernels = dict(zip(names, kernels, strict=True))
+    if not isinstance(kernels, Mapping):
+        raise KernelError(
+            f"The kernels of {owner} must be a kernel, a mapping of descriptions to kernels or a list of kernels, "
+            f"found {type(kernels).__name__}."
+        )
+    lacking, extra = [n for n in names if n not in kernels], [n for n in kernels if n not in names]
+    if lacking or extra:
+        told = [f"lack {shown(lacking)}"] * bool(lacking) + [f"name {shown(extra)}, which is not there"] * bool(extra)
+        raise ValueError(f"The kernels of {owner} {' and '.join(told)}: give one for each of {shown(list(names), 12)}.")
+    chosen = {}
+    for label in names:
+        given = kernels[label]
+        kernel, params = given if _is_pair(given) else (given, None)
+        if not (isinstance(kernel, str) and kernel == "precomputed"):
+            params = check_kernel(kernel, params)
+        elif params:
+            raise KernelError(f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters.")
+        chosen[label] = (kernel, params or None)
+    return chosen
+
+
+def _is_pair(given: Any) -> bool:
+    """Tell whether something is a kernel with its parameters, rather than two kernels."""
+    return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
+
+
+def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
+    """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
+    checked = {
+        name: check_matrix(table.values, title_of(name, owner), accept_sparse=True)
+        for name, table in given.tables.items()
+    }
+    check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
+    floats = [checked[name] for name, table in given.tables.items() if not is_whole(table.values)]
+    dtype = float_dtype(*floats) if floats else namespace(*checked.values()).float64
+    return {name: cast(matrix, dtype) for name, matrix in checked.items()}
+
+
+def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
+    """Return the precomputed kernel (n, n) of the rows of training, out of that of all entities."""
+    rows, columns = table.row_ids, own_ids(table.column_ids)
+    if rows is not None and columns is not None:
+        lacking = columns.lacking(rows.labels)
+        if lacking:
+            raise IdError(
+                f"The kernel {title} has no column for {len(lacking)} of its rows ({shown(lacking)}): give its columns "
+                'the ids of its rows; for features, choose another kernel than "precomputed".'
+            )
+        return _taken_columns(values, columns.positions(rows.labels, title))
+    if values.shape[1] != given.n_first:
+        raise KernelError(
+            f"The precomputed kernel {title} must be a square matrix, found shape ({given.n_first}, "
+            f"{values.shape[1]}). "
+            'For features, choose another kernel than "precomputed".'
+        )
+    return values if given.places is None else _taken_columns(values, given.places)
+
+
+def _new_features(member: Description, values: Array, table: Table, title: str) -> Array:
+    if values.shape[1] != member.n_columns:
+        raise ValueError(
+            f"{title} has {values.shape[1]} columns, expected the {member.n_columns} features of training."
+        )
+    expected, found = own_ids(member.columns), own_ids(table.column_ids)
+    if expected is not None and found is not None and expected.labels != found.labels:
+        raise ValueError(
+            f"The feature names of {title} should match those that were passed during fit, in the same order: expected "
+            f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}."
+        )
+    return values
+
+
+def _new_kernel(
+    member: Description, table: Table, given: Descriptions, trained: Array | None, title: str
+) -> tuple[Array, np.ndarray]:
+    """Return kernel values (m, n) with the entities of training, and the places of the rows among these."""
+    values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
+    (m, width), n = values.shape, member.n_columns
+    if columns is not None and training is not None:
+        lacking = columns.lacking(training.labels)
+        if lacking:
+            raise IdError(
+                f"The kernel {title} has no column for {len(lacking)} entities of training ({shown(lacking)}): give a "
+                "row for each entity that is predicted for, and a column for each of training."
+            )
+        order = columns.positions(training.labels, title)
+        return _taken_columns(values, order), _known_places(member, given, trained, False)
+    # Rows that were taken out of others, as those of training were, have a column for each of these.
+    is_taken = given.places is not None or m == width != n
+    if trained is not None and is_taken and width > int(trained.max()):
+        return _taken_columns(values, trained), _known_places(member, given, trained, True)
+    if width != n:
+        raise ValueError(
+            f"The kernel {title} has {width} columns, expected one for each of {n} entities of training, or rows of "
+            "the descriptions that those of training were taken from."
+        )
+    places = _known_places(member, given, trained, False)
+    if m == n and (places < 0).all() and _is_diagonal_of(member, values):
+        places = np.arange(n)
+    return values, places
+
+
+def _known_places(member: Description, given: Descriptions, trained: Array | None, is_of_first: bool) -> np.ndarray:
+    """Return where rows stand among the entities of training, by their ids or as `places` tell; -1 elsewhere."""
+    rows = own_ids(given.row_ids)
+    own: Sequence[Any]
+    training: Sequence[Any]
+    if rows is not None and member.columns is not None:
+        own, training = rows.labels, member.columns.labels
+    elif trained is not None and (is_of_first or given.places is not None):
+        training = trained.tolist()
+        own = range(len(given)) if given.places is None else given.places.tolist()
+    else:
+        return np.full(len(given), -1)
+    where = {label: place for place, label in enumerate(training)}
+    return np.array([where.get(label, -1) for label in own], dtype=np.intp)
+
+
+def _is_diagonal_of(member: Description, values: Array) -> bool:
+    """Tell whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
+    xp = namespace(values)
+    diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
+    gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
+    return bool(xp.all(gap <= _SAME * xp.abs(diagonal)))
+
+
+# Columns of the wide table -------------------------------------------------------------------------
+
+
+def _places(part: Array) -> Array:
+    """Return the places of rows, out of the first of the columns of a precomputed kernel."""
+    part = dense(part[:, :1])
+    return namespace(part).astype(part[:, 0], namespace(part).int64)
+
+
+def _with_places(values: Array, places: np.ndarray) -> Array:
+    return namespace(values).concat([as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1)
+
+
+def _taken_columns(values: Array, columns: np.ndarray) -> Array:
+    return take_rows(values.T, columns).T
+
+
+def _side_by_side(parts: Sequence[Array], as_sparse: bool, purpose: str) -> Array:
+    """Return parts as one table, sparse or dense."""
+    if as_sparse:
+        return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
+    whole = next(part for part in parts if not is_sparse(part))
+    if len(parts) == 1:
+        return whole
+    columns = sum(part.shape[1] for part in parts)
+    check_memory(2.0 * itemsize(whole) * whole.shape[0] * columns, whole, purpose)
+    return namespace(whole).concat([dense(part) for part in parts], axis=1)
+
+
+def _placed(found: Description, part: Array, start: int, title: str) -> Description:
+    """Return a description at its columns, with its scale and whether it has an exponent, as training tells."""
+    own = found._own(part)
+    xp = namespace(own)
+    if float(xp.min(own)) < 0:
+        raise KernelError(
+            f"The kernel of {title} is negative on its diagonal, down to {float(xp.min(own)):.3g}: no thing is less "
+            "than not similar to itself, so choose another kernel."
+        )
+    mean = float(xp.mean(own))
+    found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
+    n = part.shape[0]
+    if found.is_precomputed or n <= _LOOKED_AT:
+        block = found.block(part)
+    else:
+        block = found.block(take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
+    return replace(found, has_exponent=_bends(block), start=start, stop=start + part.shape[1])
+
+
+def _bends(block: Array) -> bool:
+    """Tell whether powers of a kernel with a mean diagonal of 1 are other kernels than multiples of it."""
+    xp = namespace(block)
+    low, high = float(xp.min(block)), float(xp.max(block))
+    if low < -_ROUNDING or high <= 0:
+        return False
+    # Constant kernels, delta and whatever else has one value beside zero have powers that a weight can make.
+    positive = xp.where(block > _SAME * high, block, xp.full_like(block, high))
+    return high - float(xp.min(positive)) > _SAME * high
+
+
+def _with_diagonal(found: Description, diagonal: Array, ids: Ids | None, given: Array | None = None) -> Description:
+    """Return a precomputed description with its diagonal in training; `given` is what it was before any repair."""
+    given = diagonal if given is None else given
+    xp = namespace(given)
+    low, high = float(xp.min(given)), float(xp.max(given))
+    common = (low + high) / 2 if high - low <= _SAME * abs(high) else None
+    return replace(found, diagonal=xp.asarray(diagonal, copy=True), new_diagonal=common, columns=ids)
+
+
+def _mean_squared_distance(features: Array) -> float:
+    """Return the mean squared distance between two different rows; 1 where there is none."""
+    n = features.shape[0]
+    if is_sparse(features):
+        means = np.asarray(features.mean(axis=0)).ravel()
+        spread = float(features.multiply(features).sum()) / n - float(means @ means)
+    else:
+        xp = namespace(features)
+        centred = features - xp.mean(features, axis=0, keepdims=True)
+        spread = float(xp.sum(centred * centred)) / n
+    distance = 2.0 * spread * n / max(n - 1, 1)
+    return distance if distance > 0 and math.isfinite(distance) else 1.0
