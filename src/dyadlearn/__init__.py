@@ -17,6 +17,7 @@ from dyadlearn.models import (
 from dyadlearn.selection import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
+    LearnedKernelRidge,
     PairKernelRidgeCV,
     SettingKFold,
     TwoStepRidgeCV,
@@ -37,6 +38,7 @@ __all__ = [
     "IndependentTaskRidgeCV",
     "KroneckerRidge",
     "KroneckerRidgeCV",
+    "LearnedKernelRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",
     "PairKernelRidgeCV",

@@ -298,21 +298,27 @@ def _check_something_is_left(
         raise nothing_left()
 
 
-def check_enough_left(problem: Problem, setting: Setting, groups: Any, task_groups: Any) -> None:
+def check_enough_left(
+    Y: Array, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool, is_complete: bool
+) -> None:
     """Refuse labels of which a search has nothing left to learn from where one thing, or one group, is left out.
 
     Parameters
     ----------
-    problem : Problem
+    Y : array of shape (m, q)
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), or None
         What is left out together.
+    knows_tasks : bool
+        Whether tasks say something of each other.
+    is_complete : bool
+        Whether all labels are known to be observed.
     """
-    shape = tuple(problem.Y.shape)
+    shape = tuple(Y.shape)
     # A complete grid is not looked through: a search in steps comes here often.
-    observed = None if problem.is_complete else ~np.isnan(to_numpy(problem.Y))
+    observed = None if is_complete else ~np.isnan(to_numpy(Y))
     # Where tasks say nothing of each other, a pair leaves as its instance does.
-    alone = setting is Setting.A and not problem.pairing.knows_tasks
+    alone = setting is Setting.A and not knows_tasks
     sides = (
         ("instance", "sample", 0, setting.new_instance or alone, groups, "groups"),
         ("task", "task", 1, setting.new_task, task_groups, "task_groups"),

@@ -22,13 +22,16 @@ from dyadlearn._array import (
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-__all__ = ["KERNELS", "check_kernel", "gram", "gram_diagonal", "kernel_names", "named"]
+__all__ = ["DIVISIBLE", "KERNELS", "check_kernel", "gram", "gram_diagonal", "kernel_names", "named"]
 
 # A name, or what computes the whole block kernel(A, B, **params).
 Kernel = str | Callable[..., Any]
 
 #: The kernels that have a name for ``kernel="…"``; each enters when it is declared.
 KERNELS: dict[str, Callable[..., Array]] = {}
+
+#: Those of them all whose powers are kernels, whatever the exponent.
+DIVISIBLE: set[str] = set()
 
 # What gives k(a, a) of each row, for those that have a shorter way to it than a block.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
@@ -39,15 +42,19 @@ _DIAGONAL_ROWS = 16
 _Function = TypeVar("_Function", bound=Callable[..., Array])
 
 
-def named(*names: str, diagonal: Callable[..., Array] | None = None) -> Callable[[_Function], _Function]:
+def named(
+    *names: str, diagonal: Callable[..., Array] | None = None, divisible: bool = False
+) -> Callable[[_Function], _Function]:
     """Return a decorator that gives a kernel its names for ``kernel="…"``.
 
     The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords; ``diagonal(A)``,
-    with the same parameters, returns k(a, a) of every row, for those that can say it at once.
+    with the same parameters, returns k(a, a) of every row, for those that can say it at once. A kernel is divisible if
+    all its powers are kernels.
     """
 
     def declare(kernel: _Function) -> _Function:
         KERNELS.update(dict.fromkeys(names, kernel))
+        DIVISIBLE.update(names if divisible else ())
         if diagonal is not None:
             _DIAGONALS.update(dict.fromkeys(names, diagonal))
         return kernel

@@ -36,7 +36,7 @@ from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import normalize as normalized_block
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, own_ids, title_of
-from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
+from dyadlearn.kernels.gram import DIVISIBLE, check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended
 
 __all__ = ["Description", "LearnedKernel", "describe", "widen"]
@@ -96,6 +96,11 @@ class Description(Stored):
     def is_precomputed(self) -> bool:
         """Whether its columns are a place and kernel values."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether all powers of the kernel are kernels, whatever the exponent, as of RBF kernels."""
+        return isinstance(self.kernel, str) and self.kernel in DIVISIBLE
 
     @property
     def n_columns(self) -> int:

@@ -278,7 +278,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     return directions @ (directions if B is None else _directions(B)).T
 
 
-@named("rbf", diagonal=_ones)
+@named("rbf", diagonal=_ones, divisible=True)
 def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Gaussian kernel; `gamma` is 1/d where not given.
 
@@ -309,7 +309,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     return K
 
 
-@named("laplacian", diagonal=_ones)
+@named("laplacian", diagonal=_ones, divisible=True)
 def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
     r"""Laplacian kernel; `gamma` is 1/d where not given.
 
@@ -343,7 +343,7 @@ def additive_chi2(A: Array, B: Array | None = None) -> Array:
     return _additive_chi2("additive_chi2", A, B)
 
 
-@named("chi2", diagonal=_ones)
+@named("chi2", diagonal=_ones, divisible=True)
 def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
 

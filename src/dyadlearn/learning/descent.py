@@ -12,7 +12,7 @@ import numpy as np
 from dyadlearn._array import Array
 from dyadlearn.learning.parameters import Limits, Parameters
 
-__all__ = ["Descent", "HoldoutError", "descend"]
+__all__ = ["Descended", "Descent", "HoldoutError", "descend"]
 
 # Of Adam: the first step, how much of it the last one still is, and how moments fade.
 _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
@@ -27,8 +27,19 @@ class HoldoutError(Protocol):
     def n_parts(self) -> int:
         """Of how many parts it is the mean."""
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many instances and tasks there are."""
+
+    @property
+    def limits(self) -> Limits:
+        """What parameters may be."""
+
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return one part and its derivatives."""
+
+    def loss(self, parameters: Parameters, part: int) -> float:
+        """Return one part."""
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error, and what is predicted of each part."""
@@ -41,26 +52,55 @@ class Descent:
     Attributes
     ----------
     n_steps : int
-    penalty : float
-        Of the squared distance of the parameters from their start, in the logarithm of the error.
-    limits : Limits
+    shrinkage : float
+        How much the logarithm of the error grows with the squared distance of the weights and exponents of a side from
+        where they started, times the number of entities of that side.
     """
 
     n_steps: int
-    penalty: float
-    limits: Limits = Limits()
+    shrinkage: float
+
+    def penalties(self, parameters: Parameters, sizes: tuple[int, int]) -> np.ndarray:
+        """Return how much each parameter is held back: the less, the more entities tell of it."""
+        side, tasks = (self.shrinkage / size for size in sizes)
+        return np.concatenate(
+            [
+                np.full(len(parameters.weights) + len(parameters.exponents), side),
+                np.full(len(parameters.task_weights) + len(parameters.task_exponents), tasks),
+                np.zeros(len(parameters.shares) + len(parameters.alpha)),
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """Where a descent has come to.
+
+    Attributes
+    ----------
+    parameters : Parameters
+    losses : list of float
+        Errors of the parts, step by step.
+    interrupted : bool
+        Whether somebody stopped it on the way.
+    """
+
+    parameters: Parameters
+    losses: list[float]
+    interrupted: bool
 
 
 def descend(
     error: HoldoutError,
     start: Parameters,
     how: Descent,
-    watch: Callable[[int, float], None] = lambda step, loss: None,
-) -> tuple[Parameters, list[float]]:
+    watch: Callable[[float], None] = lambda loss: None,
+) -> Descended:
     """Return parameters with a lower error, and the errors on the way.
 
     Each step takes one part of the error in turn. The minimised function is the logarithm of the error and the penalty,
     so that the units of the labels say nothing. A step that leads nowhere (no finite error or gradient) is not made.
+    Whoever interrupts the descent gets what was reached.
 
     Parameters
     ----------
@@ -68,23 +108,26 @@ def descend(
     start : Parameters
     how : Descent
     watch : callable
-        Told each step and the error of its part.
+        Told the error of each step.
     """
-    origin = start.within(how.limits).vector
-    vector, first, second = origin.copy(), np.zeros_like(origin), np.zeros_like(origin)
-    losses, taken = [], 0
-    for step in range(how.n_steps):
-        loss, slope = error.slope(start.of(vector), step % error.n_parts)
-        losses.append(loss)
-        watch(step, loss)
-        if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
-            continue
-        slope = slope / loss + 2.0 * how.penalty * (vector - origin)
-        slope *= min(1.0, _LONGEST / max(float(np.linalg.norm(slope)), 1e-300))
-        taken += 1
-        first = _FADING[0] * first + (1 - _FADING[0]) * slope
-        second = _FADING[1] * second + (1 - _FADING[1]) * slope**2
-        mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
-        rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
-        vector = start.of(vector - rate * mean / (np.sqrt(square) + 1e-8)).within(how.limits).vector
-    return start.of(vector), losses
+    origin, losses = start.within(error.limits).vector, []
+    penalties = how.penalties(start, error.shape)
+    vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
+    try:
+        for step in range(how.n_steps):
+            loss, slope = error.slope(start.of(vector), step % error.n_parts)
+            losses.append(loss)
+            watch(loss)
+            if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
+                continue
+            slope = slope / loss + 2.0 * penalties * (vector - origin)
+            slope *= min(1.0, _LONGEST / max(float(np.linalg.norm(slope)), 1e-300))
+            taken += 1
+            first = _FADING[0] * first + (1 - _FADING[0]) * slope
+            second = _FADING[1] * second + (1 - _FADING[1]) * slope**2
+            mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
+            rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
+            vector = start.of(vector - rate * mean / (np.sqrt(square) + 1e-8)).within(error.limits).vector
+    except KeyboardInterrupt:
+        return Descended(start.of(vector), losses, True)
+    return Descended(start.of(vector), losses, False)

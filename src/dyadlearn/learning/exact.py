@@ -1,10 +1,10 @@
 r"""The exact leave-one-out error of a complete grid, and its gradient in closed form.
 
-With :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or, with
-a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
+With :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or,
+with a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
 \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of what is left out together, a block i of cells, is
-:math:`\mathbf{r}_i = \mathbf{N}_{ii}^{-1}(\mathbf{Ny})_i`. As :math:`d\mathbf{N} = -\mathbf{N}\,d\mathbf{P}\,\mathbf{N}`
-either way,
+:math:`\mathbf{r}_i = \mathbf{N}_{ii}^{-1}(\mathbf{Ny})_i`. As :math:`d\mathbf{N} =
+-\mathbf{N}\,d\mathbf{P}\,\mathbf{N}` either way,
 
 .. math:: d\sum_i\|\mathbf{r}_i\|^2 = -\langle\mathbf{Nz},\, d\mathbf{P}\,\mathbf{Ny}\rangle
           + \sum_i \langle\mathbf{Nz}^i,\, d\mathbf{P}\,\mathbf{Nr}^i\rangle, \qquad
@@ -26,13 +26,15 @@ from dyadlearn.holes.conjugate_gradients import inner
 from dyadlearn.learning.folds import Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.pair_operator import PairOperator, Slopes
-from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.parameters import Limits, Parameters
 from dyadlearn.settings import Setting
 
 __all__ = ["ExactError", "has_exact_error"]
 
 # Beyond this a step takes longer than by folds: m³q + mq³ multiplications against some hundred products of a grid.
 _LONGEST_SIDE = 1000
+# Less noise than this loses digits of the inverse.
+_LEAST_ALPHA = 1e-6
 
 
 def has_exact_error(labels: Labels, setting: Setting) -> bool:
@@ -62,10 +64,25 @@ class ExactError:
 
     n_parts = 1
 
+    @property
+    def limits(self) -> Limits:
+        """What parameters may be."""
+        return Limits.of(self.mixture, self.tasks, _LEAST_ALPHA)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many instances and tasks there are."""
+        m, q = self.labels.values.shape
+        return int(m), int(q)
+
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
         found = self._solved(parameters)
         return found.error, found.operator.gradient(found.slopes())
+
+    def loss(self, parameters: Parameters, part: int) -> float:
+        """Return the error."""
+        return self._solved(parameters).error
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error, and what is predicted."""
@@ -248,9 +265,7 @@ class _Rows:
             pairs += [(-ones / total, grid.inverse(of_z * r)), (-grid.inverse(of_r * z) / total, ones)]
             pairs.append(((inner(of_z, of_r) / total**2) * ones, ones))
         turned_z, turned_r, squares = z @ grid.V, r @ grid.V, grid.U * grid.U
-        return grid.slopes(
-            pairs, turned_z * turned_r, lambda row: (turned_z * squares[:, row][:, None]).T @ turned_r
-        )
+        return grid.slopes(pairs, turned_z * turned_r, lambda row: (turned_z * squares[:, row][:, None]).T @ turned_r)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,14 +23,16 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner
 from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.pair_operator import PairOperator, Slopes
-from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.pair_operator import PairOperator
+from dyadlearn.learning.parameters import Limits, Parameters
 
 __all__ = ["Fold", "FoldError", "Labels"]
 
 # Relative residuals: a rough direction is enough to learn, and what is compared must be a little better.
 _TOL, _ADJOINT_TOL, _COMPARED_TOL = 1e-3, 1e-2, 1e-4
 _MAX_ITER = 600
+# Less noise than this costs iterations, in single precision, and gains nothing that was measured.
+_LEAST_ALPHA = 4e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +153,17 @@ class FoldError:
         """Of how many parts the error is the mean."""
         return len(self.folds)
 
+    @property
+    def limits(self) -> Limits:
+        """What parameters may be."""
+        return Limits.of(self.folds[0].mixture, self.folds[0].tasks, _LEAST_ALPHA)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many instances and tasks there are."""
+        m, q = self.labels.values.shape
+        return int(m), int(q)
+
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
         """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
         weights = fold.test if self.labels.weights is None else fold.test * self.labels.weights
@@ -169,6 +182,12 @@ class FoldError:
         fold.ends.update(model=X, adjoint=system.centred(U))
         slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         return squares / count, operator.gradient(slopes)
+
+    def loss(self, parameters: Parameters, part: int) -> float:
+        """Return the error of one fold."""
+        fold = self.folds[part]
+        squares, count, _ = self._loss(fold, self.completed(parameters, fold, _TOL))
+        return squares / count
 
     def completed(self, parameters: Parameters, fold: Fold, tol: float = _COMPARED_TOL) -> Array:
         """Return what the model of a fold predicts, for all cells."""

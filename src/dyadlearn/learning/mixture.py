@@ -23,6 +23,8 @@ __all__ = ["Mixed", "Mixture", "softmax"]
 _LEAST_WEIGHT = 1e-4
 # The logarithm that zeros have: their powers are zeros, and so are these times it.
 _LOG_ZERO = -1e4
+# What exponents may be: of kernels all whose powers are kernels, and of others.
+_DIVISIBLE, _POWERS = (0.05, 50.0), (1.0, 9.0)
 # Powers of anything smaller are those of this: a logarithm that grows without bound would rule the exponent.
 _LEAST_ENTRY = 1e-6
 
@@ -59,11 +61,15 @@ class Mixture:
         Which of them are raised to a power; they have no negative entries.
     constant : bool
         Whether a kernel of ones is among them, as the last.
+    divisible : sequence of bool
+        Of which of them all powers are kernels, as of RBF kernels; none where not given. A power below one of any other
+        positive definite matrix need not be one.
     """
 
     grams: Sequence[Array]
     has_exponent: Sequence[bool]
     constant: bool
+    divisible: Sequence[bool] = ()
 
     @property
     def n_weights(self) -> int:
@@ -75,13 +81,25 @@ class Mixture:
         """How many exponents there are."""
         return sum(self.has_exponent)
 
+    @property
+    def exponent_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The logarithms of the least and the most that each exponent may be."""
+        divisible = [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
+        allowed = [
+            _DIVISIBLE if free else _POWERS for free, power in zip(divisible, self.has_exponent, strict=True) if power
+        ]
+        low, high = np.log(np.array(allowed).reshape(-1, 2)).T
+        return low, high
+
     @cached_property
     def _logs(self) -> list[Array | None]:
         return [_log(gram) if power else None for gram, power in zip(self.grams, self.has_exponent, strict=True)]
 
-    def joined(self, grams: Sequence[Array]) -> Mixture:
+    def joined(self, grams: Sequence[Array], divisible: Sequence[bool]) -> Mixture:
         """Return the mixture with more Gram matrices, all of which have exponents."""
-        more = Mixture([*self.grams, *grams], [*self.has_exponent, *(True for _ in grams)], self.constant)
+        own = [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
+        powers = [*self.has_exponent, *(True for _ in grams)]
+        more = Mixture([*self.grams, *grams], powers, self.constant, [*own, *divisible[: len(grams)]])
         # Logarithms of the old ones are not taken again.
         more.__dict__["_logs"] = [*self._logs, *map(_log, grams)]
         return more
@@ -93,7 +111,8 @@ class Mixture:
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel at some parameters."""
         weights, exponents = self.weights(logits), iter(np.exp(log_exponents))
-        powers, kernel = [], None
+        powers: list[Array] = []
+        kernel: Array = None
         for gram, log, weight in zip(self.grams, self._logs, weights[: len(self.grams)], strict=True):
             power = gram if log is None else namespace(log).exp(float(next(exponents)) * log)
             powers.append(power)

@@ -78,9 +78,7 @@ class PairOperator:
         a, b, c = self.parameters.pair_shares
         beside, above = right @ tasks.kernel, K @ right
         by_share = [inner(K @ left, beside), inner(left, above), inner(left, beside)]
-        return Slopes(
-            left @ (a * beside + b * right).T, (a * above + c * right).T @ left, np.array(by_share), lam
-        )
+        return Slopes(left @ (a * beside + b * right).T, (a * above + c * right).T @ left, np.array(by_share), lam)
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
         """Return derivatives with respect to all parameters as a vector."""

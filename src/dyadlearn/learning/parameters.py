@@ -12,24 +12,35 @@ __all__ = ["Limits", "Parameters"]
 
 # Where λ starts: kernels have a unit diagonal, so that it is the noise in units of the signal.
 _START_ALPHA = 0.05
+_MOST_ALPHA = 1e4
 # Logarithms of the shares at the start, up to a constant: the product of both kernels, one function for each task, one
 # for each instance.
 _START_SHARES = (0.0, -2.0, -2.0)
+# The logit of a kernel beside one that is to be alone.
+_ALONE = -8.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Limits:
-    """What values parameters may have.
+    """What values parameters may have, as logarithms.
 
     Attributes
     ----------
-    alpha, exponent : (float, float)
+    exponents, task_exponents : (array, array)
+        The least and the most of each.
+    alpha : (float, float)
     """
 
-    # Less noise than this costs iterations and gains nothing that was measured. A fractional power below one of a
-    # positive definite matrix need not be one.
-    alpha: tuple[float, float] = (4e-3, 1e4)
-    exponent: tuple[float, float] = (1.0, 9.0)
+    exponents: tuple[np.ndarray, np.ndarray]
+    task_exponents: tuple[np.ndarray, np.ndarray]
+    alpha: tuple[float, float]
+
+    @classmethod
+    def of(cls, mixture: Mixture, tasks: Mixture | None, least_alpha: float) -> Limits:
+        """Return what the kernels of both sides and whatever solves the systems allow."""
+        none = (np.zeros(0), np.zeros(0))
+        own, others = mixture.exponent_limits, none if tasks is None else tasks.exponent_limits
+        return cls(own, others, (np.log(least_alpha), np.log(_MOST_ALPHA)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +79,27 @@ class Parameters:
             np.array([np.log(_START_ALPHA)]),
         )
 
+    def singled(self, member: int | None, task_member: int | None, constant: bool) -> Parameters:
+        """Return these with the weight of one kernel a side alone, beside the constant's; None leaves a side as it is.
+
+        Parameters
+        ----------
+        member, task_member : int or None
+        constant : bool
+            Whether the last weight of each side is that of a constant.
+        """
+
+        def alone(logits: np.ndarray, place: int | None) -> np.ndarray:
+            if place is None:
+                return logits
+            found = np.full_like(logits, _ALONE)
+            found[place] = 0.0
+            if constant:
+                found[-1] = 0.0
+            return found
+
+        return replace(self, weights=alone(self.weights, member), task_weights=alone(self.task_weights, task_member))
+
     @property
     def vector(self) -> np.ndarray:
         """All of them in a row."""
@@ -83,12 +115,11 @@ class Parameters:
 
     def within(self, limits: Limits) -> Parameters:
         """Return the nearest parameters that are allowed."""
-        exponent, alpha = np.log(limits.exponent), np.log(limits.alpha)
         return replace(
             self,
-            exponents=np.clip(self.exponents, *exponent),
-            task_exponents=np.clip(self.task_exponents, *exponent),
-            alpha=np.clip(self.alpha, *alpha),
+            exponents=np.clip(self.exponents, *limits.exponents),
+            task_exponents=np.clip(self.task_exponents, *limits.task_exponents),
+            alpha=np.clip(self.alpha, *limits.alpha),
         )
 
     @property

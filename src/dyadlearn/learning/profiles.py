@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dyadlearn._array import Array, namespace
 
-__all__ = ["PROFILES", "profile_kernels"]
+__all__ = ["DIVISIBLE", "PROFILES", "profile_kernels"]
 
 #: What profile kernels are called, in the order of `profile_kernels`.
 PROFILES = ("profile distance", "profile angle")
+#: Of which of them all powers are kernels.
+DIVISIBLE = (True, False)
 
 
 def profile_kernels(completed: Array) -> list[Array]:

@@ -258,7 +258,7 @@ class PairwiseRidge(PairModel, stored=False):
         return (
             side.spectrum.n_rows == Y.shape[0]
             and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
-            and self.n_features_in_ == side.n_columns
+            and self.n_features_in_ == self._n_columns
             and all(array.dtype == Y.dtype for array in arrays)
         )
 
@@ -494,6 +494,11 @@ class PairwiseRidge(PairModel, stored=False):
         """Return coefficients of both sides for rows as they come, main effects and intercept at their ends."""
         found = self._side.uncentred(self._expansion().folded)
         return found if self._task_side is None else self._task_side.uncentred(found.T).T
+
+    @property
+    def _n_columns(self) -> int:
+        """How many columns the instances came with."""
+        return self._side.n_columns
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")

@@ -5,6 +5,17 @@ from dyadlearn.pairing.independent import Independent
 from dyadlearn.pairing.network import Network
 from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
 from dyadlearn.pairing.pair_network import PairNetwork
+from dyadlearn.pairing.profiled import Profiled
 from dyadlearn.pairing.two_step import TwoStep
 
-__all__ = ["Coupled", "Independent", "Kronecker", "Network", "PairKernel", "PairNetwork", "Pairing", "TwoStep"]
+__all__ = [
+    "Coupled",
+    "Independent",
+    "Kronecker",
+    "Network",
+    "PairKernel",
+    "PairNetwork",
+    "Pairing",
+    "Profiled",
+    "TwoStep",
+]

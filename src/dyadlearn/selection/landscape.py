@@ -152,7 +152,8 @@ def scored(
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         pairing.check_request(setting, *used, None)
         if cv is None:  # folds are counted as they are made
-            check_enough_left(problem, setting, *used)
+            told = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
+            check_enough_left(problem.Y, setting, *used, **told)
     for filter in pairing.filters:
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")

@@ -562,7 +562,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
         if cv is not None:
             groups = fold_groups(cv, Setting.B, Y.shape, groups, None)[0]
-        check_enough_left(problem, Setting.B, groups, None)
+        told = {"knows_tasks": False, "is_complete": problem.is_complete}
+        check_enough_left(problem.Y, Setting.B, groups, None, **told)
         score = each_column(self.scoring, Y)
 
         def scored_task(alpha: float) -> np.ndarray:

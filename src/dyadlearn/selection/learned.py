@@ -1,0 +1,598 @@
+"""Ridge regression on pairs that learns its kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dyadlearn._array import Array, cast, namespace, take_rows
+from dyadlearn._checks import check_alpha, check_count, check_flag
+from dyadlearn._progress import Progress
+from dyadlearn._tables import Table, read_table
+from dyadlearn.filters import Tikhonov
+from dyadlearn.holdout import Units, check_enough_left
+from dyadlearn.holdout.folds import as_splitter
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
+from dyadlearn.kernels.learned import LearnedKernel, describe, widen
+from dyadlearn.learning.descent import Descent
+from dyadlearn.learning.exact import ExactError, has_exact_error
+from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.mixture import Mixture
+from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.profiles import PROFILES
+from dyadlearn.learning.stages import Learned, learn_at_once, learn_in_stages
+from dyadlearn.models._base import Training
+from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models._model import all_or_nothing
+from dyadlearn.models._process import ProcessRidge
+from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
+from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.selection.kept import KeptHoldout
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["LearnedKernelRidge"]
+
+# What the only table of a side is called that came without a name.
+_FEATURES, _KERNEL = "features", "kernel"
+# The most stages that are tried where nobody says how many.
+_STAGES = 3
+
+
+class LearnedKernelRidge(KeptHoldout, ProcessRidge):
+    r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
+
+    Each side may be described several times over, by tables of features or by kernels. The kernel of a side is a
+    weighted sum of powers of theirs and a constant, and that between pairs has three shares, as in `PairKernelRidge`:
+
+    .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
+              a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}
+
+    Weights, exponents (of an RBF kernel that is its bandwidth), shares and :math:`\lambda` descend on the hold-out
+    error of the setting: that of exact leave-one-out where labels are complete, that of folds elsewhere, with the
+    gradient in closed form or by one more solve. For new pairs of known instances and tasks, the completed grid then
+    describes them by their profiles of labels, and all is learned once more: the *stages*, as many as lower the error.
+
+    Parameters
+    ----------
+    kernel, task_kernel : str, callable, pair, mapping or sequence, default="rbf"
+        The kernel of each description, a name or a function as in `KroneckerRidge`, ``"precomputed"``, or such with its
+        parameters in a pair; one for all descriptions, a mapping by their names or a sequence in their order. "rbf"
+        without gamma starts at one over the mean squared distance.
+    setting : {"A", "B", "C", "D"} or an alias, default="A"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    stages : int or "auto", default="auto"
+        The most stages to try, of which the best is kept. From the second on, sides that are known in the setting
+        are described by profiles of their completed labels as well, and cannot be asked for what is new there. "auto"
+        is three in setting A where there are tasks, else one.
+    n_steps : int, default=60
+        Steps of the descent in each stage.
+    shrinkage : float, default=0.1
+        How much weights and exponents are held where they start, all alike and one: the logarithm of the error grows
+        by their squared distance times this over the number of entities of their side. The more entities, the less.
+    normalize : bool, default=True
+        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
+    fit_intercept : bool, default=True
+        Whether there are constants: main effects of both sides with learned weights, and a grand mean that is not
+        regularised.
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=5
+        Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
+        than one stage, and sides of some thousand entities.
+    repair : {"clip", "shift", "error"}, default="clip"
+        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        Where labels are missing or weighted: when conjugate gradients of the last fit stop.
+    random_state : int, RandomState or None, default=None
+        Deals the folds. None is the same folds each time.
+    progress : bool, default=None
+        Whether to show a progress bar with the error; None shows one on a terminal.
+
+    Attributes
+    ----------
+    weights_ : dict of str to dict of str to float
+        For ``"instances"`` and ``"tasks"`` the weight of each description, and of the constant; they sum to one.
+    exponents_ : dict of str to dict of str to float
+        The exponent of each description; 1 where it has none.
+    alpha_ : float
+        The regularisation.
+    shares_ : (float, float, float) or None
+        Of the product of both kernels, of a function of the instances for each task and of one of the tasks for each
+        instance, beside the constants; None without tasks.
+    holdout_error_ : float
+        The mean squared error of cells that were left out, which was minimised, and so is optimistic.
+    stage_errors_ : list of float
+        The same of each stage that was tried.
+    n_stages_ : int
+        The number of stages that the model has.
+    history_ : list of list of float
+        Errors of the folds on the way, step by step, for each stage.
+    holdout_ : array or frame of shape (m, q)
+        Held-out predictions.
+    holdout_method_, holdout_setting_ : str
+        How they were made, and what was left out for them.
+    completed_, dual_coef_, n_iter_, residual_
+        As in `PairKernelRidge`.
+    n_features_in_ : int
+        Number of columns of all descriptions together.
+
+    See Also
+    --------
+    dyadlearn.PairKernelRidgeCV : chooses among given shares, with fixed kernels.
+    dyadlearn.kernels.Descriptions : several tables of one side, for scikit-learn's splitters.
+
+    Notes
+    -----
+    While learning, systems are solved in single precision to a relative residual of 10⁻³, and what is compared to
+    10⁻⁴; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
+    with a `ConvergenceWarning`, and what was best by then is fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import LearnedKernelRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise, T = rng.normal(size=(30, 2)), rng.normal(size=(30, 5)), rng.normal(size=(20, 2))
+    >>> Y = np.sin(2 * X) @ np.cos(T).T
+    >>> model = LearnedKernelRidge(setting="B").fit({"signal": X, "noise": noise}, Y, tasks=T)
+    >>> model.weights_["instances"]["signal"] > 5 * model.weights_["instances"]["noise"]
+    True
+    """
+
+    searches = True
+    #: The labels may be of any kind; the error that is learned by is squared.
+    scoring = None
+    # The parameters of kernels come beside them.
+    kernel_params = None
+
+    alpha_: float
+    shares_: tuple[float, float, float] | None
+    holdout_error_: float
+    stage_errors_: list[float]
+    n_stages_: int
+    history_: list[list[float]]
+    # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
+    _kernel: LearnedKernel
+    _task_kernel: LearnedKernel | None
+    _places: Array | None
+    _task_places: Array | None
+    # Which sides came as plain tables.
+    _plain: tuple[bool, bool]
+    _constants: tuple[float, float]
+
+    _coupled = PairKernel
+    _made_again: ClassVar[tuple[str, ...]] = (*ProcessRidge._made_again, "_described")
+    _described: tuple[KernelSpec | None, KernelSpec | None]
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        task_kernel: Any = "rbf",
+        setting: str = "A",
+        stages: Any = "auto",
+        n_steps: int = 60,
+        shrinkage: float = 0.1,
+        normalize: bool = True,
+        fit_intercept: bool = True,
+        cv: Any = 5,
+        repair: str = "clip",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.task_kernel = task_kernel
+        self.setting = setting
+        self.stages = stages
+        self.n_steps = n_steps
+        self.shrinkage = shrinkage
+        self.normalize = normalize
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.repair = repair
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+    ) -> Self:
+        """Learn the kernels, and fit the model with them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (m, d) or (m, m); mapping or list of these; or Descriptions
+            The instances: features or a kernel, or several of them by their names.
+        y : array, frame or series of shape (m, q) or (m,)
+            The grid of labels, NaN where not observed; matched by ids where there are any.
+        tasks : the same for the q tasks, default=None
+            Without it tasks have nothing in common but the kernel of the instances.
+        sample_weight : array or frame of shape (m,) or (m, q), default=None
+            Weights of the squared loss, in the fit and in the error that is learned by.
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Instances and tasks that are left out together.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            data = self._read(X, y, tasks, sample_weight)
+            return self._learn(data, *groups_in_order(data.grid, groups, task_groups))
+
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
+        """Refuse another regularisation than the one that was learned with the kernels."""
+        raise TypeError("LearnedKernelRidge has learned its regularisation with its kernels: fit it again.")
+
+    @property
+    def weights_(self) -> dict[str, dict[str, float]]:
+        """The weight of each description, and of the constant, which sum to one on each side."""
+        check_is_fitted(self)
+        return {name: _weights(side) for name, side in zip(("instances", "tasks"), self._sides(), strict=False)}
+
+    @property
+    def exponents_(self) -> dict[str, dict[str, float]]:
+        """The exponent of each description."""
+        check_is_fitted(self)
+        return {
+            name: {member.name: member.exponent for member in _learned(side).members}
+            for name, side in zip(("instances", "tasks"), self._sides(), strict=False)
+        }
+
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        return {"alpha": self.alpha_}
+
+    @property
+    def _n_columns(self) -> int:
+        return sum(member.n_columns for member in self._kernel.members)
+
+    def _check_alphas(self) -> None:
+        """Nothing is given."""
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        setting = as_setting(self.setting)
+        if self.stages != "auto":
+            check_count(self.stages, "stages")
+            if self.stages > 1 and setting is Setting.D:
+                raise ValueError(
+                    "stages above 1 describe instances and tasks by profiles of their labels, and in setting D both "
+                    "are new, without any: set stages=1."
+                )
+        check_count(self.n_steps, "n_steps")
+        check_alpha(self.shrinkage, "shrinkage")
+        check_flag(self.normalize, "normalize")
+        as_splitter(self.cv, setting)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    # Reading -----------------------------------------------------------------------------------------
+
+    def _spec(self) -> KernelSpec:
+        return self._spec_of(0, self.kernel)
+
+    def _task_spec(self) -> KernelSpec:
+        return self._spec_of(1, self.task_kernel)
+
+    def _spec_of(self, axis: int, given: Any) -> KernelSpec:
+        """Return how a side is read: as descriptions, or as a plain table."""
+        described: KernelSpec | None = self.__dict__.get("_described", (None, None))[axis]
+        if described is not None:
+            return described
+        kernel, params = given if _is_pair(given) else (given, None)
+        return KernelSpec(kernel, params, self.repair)
+
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+        self._check_params()
+        tasks = unwrap_tasks(tasks)
+        self._described, self._task_kernel, self._task_places = (None, None), None, None
+        several = read_descriptions(X, "X"), None if tasks is None else read_descriptions(tasks, "tasks")
+        found: list[LearnedKernel | None] = [None, None]
+        described: list[KernelSpec | None] = [None, None]
+        tables = [X, tasks]
+        for axis, (given, kernel, name) in enumerate(
+            zip(several, (self.kernel, self.task_kernel), ("X", "tasks"), strict=True)
+        ):
+            if given is not None:
+                learned, tables[axis] = self._describe(given, kernel, name)
+                found[axis], described[axis] = learned, KernelSpec(learned, None, self.repair)
+            elif tables[axis] is not None and not _is_one(kernel):
+                raise ValueError(
+                    f"{'kernel' if axis == 0 else 'task_kernel'} is given for several descriptions, but {name} is a "
+                    f"single table: give {name} as a mapping of names to tables, or one kernel."
+                )
+        self._described = (described[0], described[1])
+        data = super()._read(tables[0], y, tables[1], sample_weight)
+        sides: list[Table | None] = [data.instances, data.tasks]
+        for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
+            if side is None or found[axis] is not None:
+                continue
+            name = _KERNEL if spec.is_precomputed else _FEATURES
+            plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
+            found[axis], wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
+            sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
+        assert found[0] is not None
+        assert sides[0] is not None
+        self._kernel, self._task_kernel = found[0], found[1]
+        self._places, self._task_places = (None if given is None else given.places for given in several)
+        self._plain = (several[0] is None, several[1] is None)
+        self.n_features_in_ = self._n_columns
+        return replace(data, instances=sides[0], tasks=sides[1])
+
+    def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
+        return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
+
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+        if X is None:
+            return super()._instance_rows(None)
+        if self._plain[0] and not self._kernel.members[0].is_precomputed:
+            if read_descriptions(X, "X") is not None:
+                raise self._other_form("X", 0)
+            if not _is_profiled(self._side):
+                return super()._instance_rows(X)
+        table = self._wide_rows(X, 0)
+        return table, self._side.new_rows(self._as_fitted(table.values, "X"))
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        if tasks is None or self._task_side is None:
+            return super()._task_rows(tasks)
+        tasks = unwrap_tasks(tasks)
+        assert self._task_kernel is not None
+        if self._plain[1] and not self._task_kernel.members[0].is_precomputed:
+            if read_descriptions(tasks, "tasks") is not None:
+                raise self._other_form("tasks", 1)
+            if not _is_profiled(self._task_side):
+                return super()._task_rows(tasks)
+        table = self._wide_rows(tasks, 1)
+        return table, self._task_side.new_rows(self._as_fitted(table.values, "tasks"))
+
+    def _wide_rows(self, given: Any, axis: int) -> Table:
+        """Return rows to predict for as the kernel of their side wants them."""
+        name = ("X", "tasks")[axis]
+        side, places = (self._side, self._places) if axis == 0 else (self._task_side, self._task_places)
+        kernel = self._kernel if axis == 0 else self._task_kernel
+        assert side is not None
+        assert kernel is not None
+        found = read_descriptions(given, name)
+        if (found is None) is not self._plain[axis]:
+            raise self._other_form(name, axis)
+        if found is None:
+            label = kernel.names[0]
+            table = read_table(given, name)
+            if kernel.members[0].is_precomputed:
+                table = in_training_order(table, KernelSpec("precomputed", None, self.repair), side.ids, name)
+            if axis == 0:
+                spec = KernelSpec("precomputed" if kernel.members[0].is_precomputed else "rbf", None, self.repair)
+                table = replace(table, values=self._validated_instances(table, spec, reset=False))
+            found = Descriptions({label: table})
+        if _is_profiled(side):
+            known = self._known_rows(found, side, places, name)
+            return Table(take_rows(side.features, known), found.row_ids, None, found.kind)
+        return widen(kernel, found, places, name)
+
+    def _known_rows(self, given: Descriptions, side: Side, places: Array | None, name: str) -> np.ndarray:
+        """Return where rows stand among those of training; rows that do not are refused."""
+        found = None
+        if given.row_ids is not None and side.ids is not None:
+            found = among(given.row_ids.labels, side.ids.labels)
+        elif given.places is not None and places is not None:
+            found = among(given.places.tolist(), places.tolist())
+        if found is None or (found < 0).any():
+            unknown = "" if found is None else f" ({int((found < 0).sum())} of {len(found)} are new)"
+            raise ValueError(
+                f"The model describes {'instances' if name == 'X' else 'tasks'} by profiles of their labels, so that "
+                f"it predicts for those of training only, which are told by ids{unknown}: leave {name} out for all of "
+                "them, or fit with stages=1, or for the setting in which they are new."
+            )
+        return found
+
+    def _other_form(self, name: str, axis: int) -> ValueError:
+        names = (self._kernel if axis == 0 else self._task_kernel).names  # type: ignore[union-attr]
+        wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(names)}"
+        return ValueError(f"{name} was {wanted} when the model was fitted: give it in the same form.")
+
+    # Learning ----------------------------------------------------------------------------------------
+
+    def _n_stages(self, has_tasks: bool) -> int:
+        if self.stages == "auto":
+            return _STAGES if as_setting(self.setting) is Setting.A and has_tasks else 1
+        return int(self.stages)
+
+    def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+        """Learn kernels, decompose them and solve."""
+        setting, has_tasks = as_setting(self.setting), data.tasks is not None
+        self._keep_labels(data)
+        if setting.new_task and not has_tasks:
+            raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
+        n_stages = self._n_stages(has_tasks)
+        labels, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
+        Y = data.grid.values
+        check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
+        dtype = labels.values.dtype if exact else namespace(labels.values).float32
+        labels = _cast(labels, dtype)
+        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and has_tasks)
+        tasks = None
+        if data.tasks is not None and self._task_kernel is not None:
+            tasks = _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        how = Descent(self.n_steps, float(self.shrinkage))
+        with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
+
+            def watch(stage: int, loss: float) -> None:
+                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}")
+
+            if exact:
+                error = ExactError(labels, mixture, tasks, setting)
+                kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
+                found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
+                self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
+            else:
+                splitter = self._splitter(setting)
+                folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
+                profiled = (not setting.new_instance, not setting.new_task)
+                found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
+                self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
+                self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
+        if found.interrupted:
+            warnings.warn(
+                "Learning was interrupted: the model has the kernels that were best by then.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self._fit_learned(data, found, size)
+
+    def _fit_learned(self, data: Training, found: Learned, size: float) -> Self:
+        """Fit the model of the best stage."""
+        stage, xp = found.stages[found.best], namespace(data.grid.values)
+        self.n_stages_ = found.best + 1
+        self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
+        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
+        self.holdout_error_ = self.stage_errors_[found.best]
+        self.holdout_setting_ = as_setting(self.setting).value
+        own = stage.parameters
+        kernel, wide, constant = _final(
+            self._kernel,
+            data.instances,
+            own.weights,
+            own.exponents,
+            stage.profiles,
+            self.fit_intercept and data.tasks is not None,
+        )
+        a, b, c = own.pair_shares
+        self.alpha_, self.shares_, task_constant, task_spec = (
+            own.lam,
+            None,
+            1.0,
+            KernelSpec("linear", None, self.repair),
+        )
+        if data.tasks is not None and self._task_kernel is not None:
+            task_kernel, task_wide, task_constant = _final(
+                self._task_kernel,
+                data.tasks,
+                own.task_weights,
+                own.task_exponents,
+                stage.task_profiles,
+                self.fit_intercept,
+            )
+            # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
+            self.shares_ = (a * constant * task_constant, b * constant, c * task_constant)
+            data = replace(data, tasks=task_wide)
+            task_spec = KernelSpec(task_kernel, None, self.repair, dual=True)
+        data = replace(data, instances=wide)
+        spec = KernelSpec(kernel, None, self.repair, dual=True)
+        [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
+        self._solve()
+        centre = float(xp.mean(data.grid.values[~xp.isnan(data.grid.values)]))
+        held_out = xp.astype(found.held_out, data.grid.values.dtype) * size + centre
+        self.holdout_ = self._grid.restore(held_out)
+        return self
+
+    def _splitter(self, setting: Setting) -> SettingKFold | GivenFolds:
+        if isinstance(self.cv, int) and self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            return SettingKFold(setting, self.cv, random_state=seed)
+        return as_splitter(self.cv, setting)
+
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        if task_side is None or self.shares_ is None:
+            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
+        given = (side.spectrum, task_side.spectrum, alpha, self.shares_, side.spec.constant is not None)
+        profiled = (_is_profiled(side), _is_profiled(task_side))
+        return Profiled(*given, profiled=profiled) if any(profiled) else PairKernel(*given)
+
+
+def _is_pair(kernel: Any) -> bool:
+    """Tell whether a kernel comes with its parameters."""
+    return (
+        isinstance(kernel, list | tuple) and len(kernel) == 2 and (kernel[1] is None or isinstance(kernel[1], Mapping))
+    )
+
+
+def _is_one(kernel: Any) -> bool:
+    """Tell whether one kernel is given rather than one for each description."""
+    return _is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
+
+
+def _learned(side: Side) -> LearnedKernel:
+    kernel = side.spec.kernel
+    assert isinstance(kernel, LearnedKernel)
+    return kernel
+
+
+def _is_profiled(side: Side) -> bool:
+    """Tell whether a side is described by profiles of its labels."""
+    return any(name in PROFILES for name in _learned(side).names)
+
+
+def _weights(side: Side) -> dict[str, float]:
+    """Return the weights of a side, which sum to one; the constant's is the unit of the others."""
+    found = {member.name: member.weight for member in _learned(side).members}
+    if side.spec.constant == "feature":
+        found["constant"] = 1.0
+    total = sum(found.values())
+    return {name: weight / total for name, weight in found.items()}
+
+
+def _standardised(data: Training, constant: str | None) -> tuple[Labels, float]:
+    """Return labels around zero that deviate by one, zero where not observed, and by how much they deviated."""
+    Y, xp = data.grid.values, namespace(data.grid.values)
+    observed = ~xp.isnan(Y)
+    present = Y[observed]
+    centre = float(xp.mean(present))
+    size = float(xp.std(present)) or 1.0
+    values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
+    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), size
+
+
+def _cast(labels: Labels, dtype: Any) -> Labels:
+    weights = None if labels.weights is None else cast(labels.weights, dtype)
+    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
+
+
+def _mixture(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
+    grams = [cast(block, dtype) for block in kernel.blocks(table.values)]
+    powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
+    return Mixture(grams, powers, constant, free)
+
+
+def _final(
+    kernel: LearnedKernel,
+    table: Table,
+    logits: np.ndarray,
+    log_exponents: np.ndarray,
+    profiles: Sequence[Array],
+    constant: bool,
+) -> tuple[LearnedKernel, Table, float]:
+    """Return the kernel with what was learned, the table that it wants, and the weight that its constant had.
+
+    All weights are over that of the constant, which is the unit then; without one they are as they are.
+    """
+    if profiles:
+        kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
+    mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
+    weights = mixture.weights(logits)
+    unit = float(weights[-1]) if constant else 1.0
+    powers = iter(np.exp(log_exponents))
+    exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
+    return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
