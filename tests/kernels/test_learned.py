@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from dyadlearn import KroneckerRidge, load, save
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, repair
@@ -468,6 +469,21 @@ def test_files_and_pickles_hold_a_learned_kernel():
     own, _ = described(kernels={**KERNELS, "x": lambda A, B: A @ B.T})
     with pytest.raises(ModelFileError, match="kernel is a Python function"):
         Writer().write(own, "kernel")
+
+
+def test_a_model_takes_it_as_any_kernel_and_a_file_holds_both(tmp_path):
+    kernel, wide = described()
+    kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
+    T, Y = rng.normal(size=(5, 2)), rng.normal(size=(N, 5))
+    model = KroneckerRidge(kernel=kernel).fit(wide.values, Y, tasks=T)
+    new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
+    twin = KroneckerRidge(kernel="precomputed").fit(whole(twins(TRAIN, TRAIN, True)), Y, tasks=T)
+    expected = twin.predict(whole(twins(TEST, TRAIN, True)))
+    assert_allclose(model.predict(new), expected, rtol=1e-8)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert_array_equal(again.predict(new), model.predict(new))
+    assert_allclose(again.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=1e-12)
 
 
 def test_forged_states_are_refused():
