@@ -216,6 +216,30 @@ def test_what_has_an_exponent(K, expected):
         assert kernel.members[0].has_exponent is expected
 
 
+def test_entries_a_hair_below_zero_count_as_zero_where_there_is_an_exponent():
+    K = np.eye(N) + GROUPS - 0.01
+    kernel, wide = describe(Descriptions([K]), "precomputed", normalize=False, repair="clip", name="X")
+    scaled = np.maximum(K, 0.0) / 1.99
+    assert_allclose(kernel.blocks(wide.values)[0], scaled, rtol=1e-12)
+    assert_allclose(kernel(wide.values), scaled, rtol=1e-12)
+    assert_allclose(kernel.with_parameters([2.0], [1.5])(wide.values), 2 * scaled**1.5, rtol=1e-12)
+
+
+def test_what_weighs_nothing_is_not_computed():
+    calls = []
+
+    def counted(A, B):
+        calls.append(A.shape)
+        return A @ B.T
+
+    kernel, wide = describe(Descriptions([X, X]), ["rbf", counted], normalize=True, repair="clip", name="X")
+    calls.clear()
+    kernel.with_parameters([1.0, 0.0], [1.0, 1.0])(wide.values)
+    assert not calls
+    kernel(wide.values)
+    assert calls
+
+
 def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
     features = np.random.default_rng(1).normal(size=(700, 2))
     for given, expected in ((features, False), (np.abs(features), True)):
@@ -451,6 +475,11 @@ def test_more_descriptions_join(library):
         assert_allclose(library.to_numpy(one), expected, rtol=rtol, atol=rtol)
     with pytest.raises(ValueError, match="descriptions in the kernel must have different names, found 'x' twice"):
         kernel.joined(["x"], [library.asarray(np.eye(N))], wide)
+    with pytest.raises(KernelError, match=r"The kernel 'y' must have a column .* expected \(9, 9\), found \(9, 8\)"):
+        kernel.joined(["y"], [library.asarray(np.eye(N)[:, 1:])], wide)
+    few = {name: library.asarray(values[1:]) for name, values in block.items()}
+    with pytest.raises(KernelError, match=r"X\['constant'\] must have a column .* expected \(4, 9\), found \(3, 9\)"):
+        widen(wider_kernel, Descriptions(tables(TEST, TRAIN, library)), None, "X", few)
 
 
 def test_files_and_pickles_hold_a_learned_kernel():

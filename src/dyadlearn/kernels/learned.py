@@ -155,6 +155,7 @@ class LearnedKernel(Stored):
         members, parts, start = list(self.members), [wide.values], self.n_columns
         places = np.arange(wide.values.shape[0])
         for name, K in zip(names, grams, strict=True):
+            _check_shape(K, (len(places), len(places)), f"The kernel {name!r}")
             parts.append(with_places(cast(K, wide.values.dtype), places))
             found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=self.members[0].normalized)
             found = with_diagonal(found, namespace(K).linalg.diagonal(K), wide.row_ids)
@@ -304,6 +305,7 @@ def widen(
         title = title_of(member.name, name)
         if member.name in more:
             values, places = more[member.name], _known_places(member, given, trained_places, False)
+            _check_shape(values, (len(given), member.n_columns), title)
         elif member.is_precomputed:
             table = replace(given.tables[member.name], values=dense(matrices[member.name]))
             values, places = _new_kernel(member, table, given, trained_places, title)
@@ -387,6 +389,13 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
             'For features, choose another kernel than "precomputed".'
         )
     return values if given.places is None else _taken_columns(values, given.places)
+
+
+def _check_shape(K: Array, expected: tuple[int, int], title: str) -> None:
+    if tuple(K.shape) != expected:
+        raise KernelError(
+            f"{title} must have a column for each entity of training: expected {expected}, found {tuple(K.shape)}."
+        )
 
 
 def _new_features(member: Description, values: Array, table: Table, title: str) -> Array:
