@@ -14,6 +14,7 @@ from dyadlearn._array import (
     eigh,
     epsilon,
     float_dtype,
+    is_definite,
     is_foreign,
     is_sparse,
     itemsize,
@@ -208,3 +209,9 @@ def test_row_blocks_cover_every_row_once(n_rows, row_bytes, limit, step):
 def test_available_memory_is_a_sensible_number(library):
     free = available_memory(library.asarray(MATRIX))
     assert free is None or 2**20 < free < 2**50
+
+
+def test_definiteness(library):
+    A = np.random.default_rng(0).normal(size=(5, 5))
+    assert is_definite(library.asarray(A @ A.T + np.eye(5)))
+    assert not is_definite(library.asarray(A @ A.T - 3.0 * np.eye(5)))

@@ -32,6 +32,7 @@ __all__ = [
     "eigh",
     "epsilon",
     "float_dtype",
+    "is_definite",
     "is_foreign",
     "is_missing",
     "is_sparse",
@@ -257,6 +258,16 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     xp = namespace(matrix)
     inverse = xp.linalg.inv(xp.triu(matrix) + xp.triu(matrix, k=1).T)
     return lambda right: inverse @ right
+
+
+def is_definite(matrix: Array) -> bool:
+    """Tell whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
+    xp = namespace(matrix)
+    try:
+        factor = xp.linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, RuntimeError):  # torch has an error of its own for it
+        return False
+    return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
 
 
 def solve(matrix: Array, right: Array) -> Array:

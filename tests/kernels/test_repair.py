@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from sys import modules
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels.repair import (
     asymmetry,
     average_transpose,
     is_finite,
+    mended,
     rank_threshold,
     repair,
     repaired_values,
@@ -38,8 +40,6 @@ def tolerances(library) -> dict[str, float]:
 def blocks(request, monkeypatch):
     """Run the test also with blocks that are smaller than the matrix."""
     if request.param:
-        from sys import modules
-
         step = request.param
         monkeypatch.setattr(
             modules["dyadlearn.kernels.repair"],
@@ -201,6 +201,37 @@ def test_rounding_of_symmetry_is_averaged_away():
     assert_array_equal(found, found.T)
     assert_allclose(found, K, atol=1e-12)
     assert K[1, 0] != K[0, 1]
+
+
+@pytest.mark.parametrize("psd", ["clip", "shift"])
+def test_mending_is_a_repair_with_a_warning(psd, library):
+    K = library.asarray(similarity(6))
+    with pytest.warns(KernelRepairWarning, match="K is asymmetric .* and indefinite"):
+        found = mended(K, psd, "K")
+    assert_array_equal(library.to_numpy(found), library.to_numpy(repair(K, psd=psd)))
+
+
+def test_mending_leaves_a_kernel_alone_with_a_look_at_its_factor_or_its_spectrum(each, library, monkeypatch):
+    A = np.random.default_rng(0).normal(size=(6, 3))
+    kernels = {"singular": A @ A.T, "regular": A @ A.T + np.eye(6), "zero": np.zeros((6, 6)), "one": np.ones((1, 1))}
+    for name in each(kernels):
+        K = library.asarray(kernels[name] + kernels[name].T)
+        assert mended(K, "error", "K") is K
+    # A spectrum is not looked at where the factor says all.
+    monkeypatch.delattr(modules["dyadlearn.kernels.repair"], "eigh")
+    K = library.asarray(2 * kernels["singular"])
+    assert mended((K + K.T) / 2, "error", "K").shape == (6, 6)
+
+
+def test_mending_sees_what_is_barely_indefinite(each):
+    vector = np.random.default_rng(0).normal(size=40)
+    vector /= np.linalg.norm(vector)
+    for size in each([-2e-6, -1e-4, -0.1]):
+        # The largest eigenvalue is 1, but for the tiny part.
+        K = np.eye(40) - (1 - size) * np.outer(vector, vector)
+        K = (K + K.T) / 2
+        with pytest.raises(KernelError, match="K is not positive semi-definite: 1 of its 40 eigenvalues"):
+            mended(K, "error", "K")
 
 
 def test_integers_and_lists_are_similarities():

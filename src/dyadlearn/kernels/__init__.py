@@ -1,7 +1,8 @@
 """From features, graphs and similarity matrices to kernels.
 
 `gram` computes a kernel by its name or with a callable; `Sum` and `Product` combine kernels; `repair` makes a
-similarity matrix symmetric and positive semi-definite. Kernels for the nodes of graphs and the tips of trees are
+similarity matrix symmetric and positive semi-definite; `Descriptions` hold several tables of the same entities, and
+`LearnedKernel` is a kernel made of them. Kernels for the nodes of graphs and the tips of trees are
 here too; `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 

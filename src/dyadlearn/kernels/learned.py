@@ -11,7 +11,7 @@ any rows of the table, training or new, tell what their kernel with any rows of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from scipy import sparse
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     cast,
     dense,
     float_dtype,
@@ -32,144 +31,21 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice, check_matrix, check_memory, check_same_library
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, is_whole, shown
+from dyadlearn._tables import Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.kernels.combine import normalize as normalized_block
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, own_ids, title_of
-from dyadlearn.kernels.gram import DIVISIBLE, check_kernel, gram, gram_diagonal
+from dyadlearn.kernels.gram import check_kernel
+from dyadlearn.kernels.members import (
+    Description,
+    has_diagonal,
+    mean_squared_distance,
+    placed,
+    with_diagonal,
+    with_places,
+)
 from dyadlearn.kernels.repair import mended
 
 __all__ = ["Description", "LearnedKernel", "describe", "widen"]
-
-# What entries of a diagonal may differ by, relative, and be one number: files hold kernels in a few digits.
-_SAME = 1e-6
-# How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
-_ROUNDING = 0.01
-# From so many rows, evenly spread, it is told whether powers of a kernel function make sense.
-_LOOKED_AT = 512
-
-
-@dataclass(frozen=True, eq=False)
-class Description(Stored):
-    """One description within a `LearnedKernel`: its kernel, its columns, and what was learnt of it.
-
-    Attributes
-    ----------
-    name : str
-    kernel : str or callable
-        As `dyadlearn.kernels.gram` takes it, or "precomputed".
-    params : mapping or None
-        Parameters of the kernel by name.
-    start, stop : int
-        Its columns in the wide table.
-    weight, exponent : float
-        What was learnt.
-    has_exponent : bool
-        Whether powers of the kernel make sense: it is not negative, and has more than one value beside zero.
-    normalized : bool
-        Whether it is scaled to a unit diagonal.
-    scale : float
-        What it is divided by where it is not: the mean of its diagonal in training.
-    diagonal : array of shape (n,) or None
-        Of a precomputed kernel: that of each entity of training with itself.
-    new_diagonal : float or None
-        Of a precomputed kernel: that of a new entity with itself; None where nobody knows.
-    columns : Ids or None
-        What its features were called or, of a precomputed kernel, the ids of the entities of training.
-    """
-
-    name: str
-    kernel: str | Callable[..., Any]
-    params: Mapping[str, Any] | None
-    start: int
-    stop: int
-    weight: float = 1.0
-    exponent: float = 1.0
-    has_exponent: bool = True
-    normalized: bool = True
-    scale: float = 1.0
-    diagonal: Array | None = None
-    new_diagonal: float | None = None
-    columns: Ids | None = None
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether its columns are a place and kernel values."""
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    @property
-    def is_divisible(self) -> bool:
-        """Whether all powers of the kernel are kernels, whatever the exponent, as of RBF kernels."""
-        return isinstance(self.kernel, str) and self.kernel in DIVISIBLE
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns a table of it has: features, or kernel values with the entities of training."""
-        return self.stop - self.start - self.is_precomputed
-
-    def block(self, a: Array, b: Array | None = None) -> Array:
-        """Return the scaled kernel (n_a, n_b) between rows of its columns, without weight and exponent."""
-        raw = self._raw(a, b)
-        if not self.normalized:
-            block = raw / self.scale
-        else:
-            rows = namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
-            block = normalized_block(raw, rows, rows if b is None else self._own(b))
-        return self._not_negative(cast(block, float_dtype(a)))
-
-    def own(self, a: Array) -> Array:
-        """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
-        found = cast(self._own(a), float_dtype(a))
-        if self.normalized:
-            return namespace(found).astype(found > 0, found.dtype)
-        return self._not_negative(found / self.scale)
-
-    def term(self, block: Array) -> Array:
-        """Return what a block, or a diagonal, adds to the whole kernel."""
-        return self.weight * (block**self.exponent if self.has_exponent and self.exponent != 1 else block)
-
-    def _not_negative(self, block: Array) -> Array:
-        xp = namespace(block)
-        return xp.where(block < 0, xp.zeros_like(block), block) if self.has_exponent else block
-
-    def _raw(self, a: Array, b: Array | None) -> Array:
-        if not self.is_precomputed:
-            return gram(a, b, kernel=self.kernel, params=self.params)
-        a = dense(a)
-        places = _places(a if b is None else b)
-        if int(namespace(places).min(places)) >= 0:
-            return take_rows(a[:, 1:].T, places).T
-        if b is None and a.shape[0] == 1:
-            return self._own(a)[:, None]
-        raise KernelError(
-            f"The kernel of description {self.name!r} was computed beforehand, so that it is not known between new "
-            "entities: give those of training as the second argument."
-        )
-
-    def _own(self, a: Array) -> Array:
-        """Return k(x, x) of every row, as it is before scaling."""
-        if not self.is_precomputed:
-            return gram_diagonal(a, kernel=self.kernel, params=self.params)
-        places = _places(a)
-        xp, diagonal = namespace(places), as_array_of(self.diagonal, dense(a), dtype=a.dtype)
-        is_new = places < 0
-        found = take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
-        if not bool(xp.any(is_new)):
-            return found
-        if self.new_diagonal is None:
-            raise KernelError(
-                f"The kernel of description {self.name!r} was computed beforehand and differs on its diagonal, so that "
-                "the similarity of a new entity to itself is not known: scale the kernel with "
-                "dyadlearn.kernels.normalize before it is given, for training and for new entities."
-            )
-        return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
-
-    def _fits(self) -> bool:
-        if not 0 <= self.start <= self.stop:
-            return False
-        if not self.is_precomputed:
-            return self.diagonal is None and check_kernel(self.kernel, self.params) is not None
-        return self.diagonal is not None and tuple(self.diagonal.shape) == (self.n_columns,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,10 +155,11 @@ class LearnedKernel(Stored):
         members, parts, start = list(self.members), [wide.values], self.n_columns
         places = np.arange(wide.values.shape[0])
         for name, K in zip(names, grams, strict=True):
-            parts.append(_with_places(cast(K, wide.values.dtype), places))
+            _check_shape(K, (len(places), len(places)), f"The kernel {name!r}")
+            parts.append(with_places(cast(K, wide.values.dtype), places))
             found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=self.members[0].normalized)
-            found = _with_diagonal(found, namespace(K).linalg.diagonal(K), wide.row_ids)
-            members.append(_placed(found, parts[-1], start, f"The kernel {name!r}"))
+            found = with_diagonal(found, namespace(K).linalg.diagonal(K), wide.row_ids)
+            members.append(placed(found, parts[-1], start, f"The kernel {name!r}"))
             start = members[-1].stop
         values = _side_by_side(parts, is_sparse(wide.values), f"Joining {len(grams)} kernels")
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
@@ -366,12 +243,12 @@ def describe(
             K = _training_kernel(dense(values), table, given, title)
             diagonal = namespace(K).linalg.diagonal(K)
             K = mended(K, repair, title)
-            values = _with_places(K, np.arange(K.shape[0]))
+            values = with_places(K, np.arange(K.shape[0]))
             found = replace(found, stop=values.shape[1])
-            found = _with_diagonal(found, namespace(K).linalg.diagonal(K), given.row_ids, diagonal)
+            found = with_diagonal(found, namespace(K).linalg.diagonal(K), given.row_ids, diagonal)
         elif kernel == "rbf" and "gamma" not in (params or {}):
-            found = replace(found, params={**(params or {}), "gamma": 1.0 / _mean_squared_distance(values)})
-        members.append(_placed(found, values, start, title))
+            found = replace(found, params={**(params or {}), "gamma": 1.0 / mean_squared_distance(values)})
+        members.append(placed(found, values, start, title))
         parts.append(values)
         start = members[-1].stop
     wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
@@ -428,13 +305,14 @@ def widen(
         title = title_of(member.name, name)
         if member.name in more:
             values, places = more[member.name], _known_places(member, given, trained_places, False)
+            _check_shape(values, (len(given), member.n_columns), title)
         elif member.is_precomputed:
             table = replace(given.tables[member.name], values=dense(matrices[member.name]))
             values, places = _new_kernel(member, table, given, trained_places, title)
         else:
             parts.append(_new_features(member, matrices[member.name], given.tables[member.name], title))
             continue
-        parts.append(_with_places(values, places))
+        parts.append(with_places(values, places))
     kept_sparse = all(is_sparse(matrix) for matrix in matrices.values()) and not any(
         member.is_precomputed and member.name not in more for member in kernel.members
     )
@@ -513,6 +391,13 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
     return values if given.places is None else _taken_columns(values, given.places)
 
 
+def _check_shape(K: Array, expected: tuple[int, int], title: str) -> None:
+    if tuple(K.shape) != expected:
+        raise KernelError(
+            f"{title} must have a column for each entity of training: expected {expected}, found {tuple(K.shape)}."
+        )
+
+
 def _new_features(member: Description, values: Array, table: Table, title: str) -> Array:
     if values.shape[1] != member.n_columns:
         raise ValueError(
@@ -552,7 +437,7 @@ def _new_kernel(
             "the descriptions that those of training were taken from."
         )
     places = _known_places(member, given, trained, False)
-    if m == n and (places < 0).all() and _is_diagonal_of(member, values):
+    if m == n and (places < 0).all() and has_diagonal(member, values):
         places = np.arange(n)
     return values, places
 
@@ -573,25 +458,7 @@ def _known_places(member: Description, given: Descriptions, trained: Array | Non
     return np.array([where.get(label, -1) for label in own], dtype=np.intp)
 
 
-def _is_diagonal_of(member: Description, values: Array) -> bool:
-    """Tell whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
-    xp = namespace(values)
-    diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
-    gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
-    return bool(xp.all(gap <= _SAME * xp.abs(diagonal)))
-
-
 # Columns of the wide table -------------------------------------------------------------------------
-
-
-def _places(part: Array) -> Array:
-    """Return the places of rows, out of the first of the columns of a precomputed kernel."""
-    part = dense(part[:, :1])
-    return namespace(part).astype(part[:, 0], namespace(part).int64)
-
-
-def _with_places(values: Array, places: np.ndarray) -> Array:
-    return namespace(values).concat([as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1)
 
 
 def _taken_columns(values: Array, columns: np.ndarray) -> Array:
@@ -608,56 +475,3 @@ def _side_by_side(parts: Sequence[Array], as_sparse: bool, purpose: str) -> Arra
     columns = sum(part.shape[1] for part in parts)
     check_memory(2.0 * itemsize(whole) * whole.shape[0] * columns, whole, purpose)
     return namespace(whole).concat([dense(part) for part in parts], axis=1)
-
-
-def _placed(found: Description, part: Array, start: int, title: str) -> Description:
-    """Return a description at its columns, with its scale and whether it has an exponent, as training tells."""
-    own = found._own(part)
-    xp = namespace(own)
-    if float(xp.min(own)) < 0:
-        raise KernelError(
-            f"The kernel of {title} is negative on its diagonal, down to {float(xp.min(own)):.3g}: no thing is less "
-            "than not similar to itself, so choose another kernel."
-        )
-    mean = float(xp.mean(own))
-    found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
-    n = part.shape[0]
-    if found.is_precomputed or n <= _LOOKED_AT:
-        block = found.block(part)
-    else:
-        block = found.block(take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
-    return replace(found, has_exponent=_bends(block), start=start, stop=start + part.shape[1])
-
-
-def _bends(block: Array) -> bool:
-    """Tell whether powers of a kernel with a mean diagonal of 1 are other kernels than multiples of it."""
-    xp = namespace(block)
-    low, high = float(xp.min(block)), float(xp.max(block))
-    if low < -_ROUNDING or high <= 0:
-        return False
-    # Constant kernels, delta and whatever else has one value beside zero have powers that a weight can make.
-    positive = xp.where(block > _SAME * high, block, xp.full_like(block, high))
-    return high - float(xp.min(positive)) > _SAME * high
-
-
-def _with_diagonal(found: Description, diagonal: Array, ids: Ids | None, given: Array | None = None) -> Description:
-    """Return a precomputed description with its diagonal in training; `given` is what it was before any repair."""
-    given = diagonal if given is None else given
-    xp = namespace(given)
-    low, high = float(xp.min(given)), float(xp.max(given))
-    common = (low + high) / 2 if high - low <= _SAME * abs(high) else None
-    return replace(found, diagonal=xp.asarray(diagonal, copy=True), new_diagonal=common, columns=ids)
-
-
-def _mean_squared_distance(features: Array) -> float:
-    """Return the mean squared distance between two different rows; 1 where there is none."""
-    n = features.shape[0]
-    if is_sparse(features):
-        means = np.asarray(features.mean(axis=0)).ravel()
-        spread = float(features.multiply(features).sum()) / n - float(means @ means)
-    else:
-        xp = namespace(features)
-        centred = features - xp.mean(features, axis=0, keepdims=True)
-        spread = float(xp.sum(centred * centred)) / n
-    distance = 2.0 * spread * n / max(n - 1, 1)
-    return distance if distance > 0 and math.isfinite(distance) else 1.0

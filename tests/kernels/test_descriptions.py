@@ -1,0 +1,241 @@
+"""Several descriptions of one side: names, rows, ids, and what scikit-learn makes of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import KFold, cross_val_predict, cross_val_score, train_test_split
+
+from dyadlearn import Descriptions
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError, ModelFileError
+from dyadlearn.kernels.descriptions import read_descriptions
+from dyadlearn.store.values import Reader, Writer
+from sweeps import lines, over
+
+F = np.arange(15.0).reshape(5, 3)
+K = np.add.outer(np.arange(5.0), 10 * np.arange(5.0))
+
+
+def holder() -> Descriptions:
+    return Descriptions({"f": F, "k": K})
+
+
+def values(given: Descriptions) -> dict[str, np.ndarray]:
+    found = {name: table.values for name, table in given.tables.items()}
+    return {name: table.toarray() if sparse.issparse(table) else np.asarray(table) for name, table in found.items()}
+
+
+def test_what_it_is():
+    given = holder()
+    assert given.names == ("f", "k")
+    assert given.shape == (5, 8)
+    assert len(given) == given.n_first == 5
+    assert given.places is None
+    assert given.row_ids is None
+    assert given.kind is None
+    assert repr(given) == "Descriptions of 5 entities: f (3 columns), k (5 columns)"
+    assert Descriptions([F, K]).names == ("1", "2")
+    assert Descriptions((F.tolist(),)).shape == (5, 3)
+    assert Descriptions(given).shape == (5, 8)
+
+
+@over(
+    lines(
+        "rows expected",
+        (slice(1, 4), [1, 2, 3]),
+        (slice(None, None, -2), [4, 2, 0]),
+        ([3, 0], [3, 0]),
+        (np.array([3, 3, -1]), [3, 3, 4]),
+        (np.array([True, False, False, True, False]), [0, 3]),
+        ([True, False, False, True, False], [0, 3]),
+        (([2, 1], Ellipsis), [2, 1]),
+        ((slice(0, 2), slice(None)), [0, 1]),
+        ([], []),
+    )
+)
+def test_rows_are_taken_of_all_tables_and_columns_stay(rows, expected):
+    taken = holder()[rows]
+    assert_array_equal(taken.places, expected)
+    assert taken.n_first == 5
+    assert len(taken) == len(expected)
+    assert_array_equal(values(taken)["f"], F[np.array(expected, dtype=int)])
+    assert_array_equal(values(taken)["k"], K[np.array(expected, dtype=int)])
+
+
+def test_rows_of_rows_know_their_places_among_the_first():
+    assert_array_equal(holder()[[4, 2, 0]][[2, 1]].places, [0, 2])
+
+
+def test_rows_of_any_library(library):
+    taken = Descriptions({"f": library.asarray(F), "k": library.asarray(K)})[np.array([4, 1])]
+    assert_array_equal(library.to_numpy(taken.tables["k"].values), K[[4, 1]])
+    assert type(taken.tables["f"].values) is type(library.asarray(F))
+
+
+def test_rows_of_sparse_tables_stay_sparse():
+    taken = Descriptions({"f": sparse.csr_array(F)})[[2, 0]]
+    assert sparse.issparse(taken.tables["f"].values)
+    assert_array_equal(values(taken)["f"], F[[2, 0]])
+
+
+def test_rows_that_cannot_be_taken():
+    for rows in (1, "f", np.int64(2), (0, 1), (slice(None), 1)):
+        with pytest.raises(TypeError, match="taken by a slice, a mask or a list of positions, found"):
+            holder()[rows]
+    with pytest.raises(IndexError):
+        holder()[[5]]
+    with pytest.raises(IndexError):
+        holder()[[True, False]]
+
+
+@over(
+    lines(
+        "tables error words",
+        ({}, ValueError, "There is no description in X: give at least one table."),
+        ({"a": F, "b": F[:4]}, ValueError, "must have one row for each entity, but 'a' has 5, 'b' has 4 rows"),
+        ({"a": F[:, 0]}, ValueError, r"X\['a'\] must have two dimensions, found 1"),
+        ({"a": F, "b": 3.0}, ValueError, r"X\['b'\] must have two dimensions, found none"),
+        ([F, F[0]], ValueError, r"X\['2'\] must have two dimensions, found 1"),
+        ({1: F}, TypeError, "names of the descriptions in X must be text, found 1"),
+        ({" ": F}, ValueError, "descriptions in X must have names, found ' '"),
+    )
+)
+def test_what_is_refused(tables, error, words):
+    with pytest.raises(error, match=words):
+        read_descriptions(tables, "X")
+    with pytest.raises(error, match=words.replace("X", "tables")):
+        Descriptions(tables)
+
+
+def test_one_table_is_refused_as_a_holder():
+    with pytest.raises(TypeError, match="a mapping of names to tables, or a list of tables, found ndarray"):
+        Descriptions(F)
+
+
+def test_what_is_one_table_and_what_are_several():
+    pandas = pytest.importorskip("pandas")
+    plain = [F, F.tolist(), list(F), (1.0, 2.0), [], sparse.csr_array(F), pandas.DataFrame(F), Table(F), None, "text"]
+    for given in plain:
+        assert read_descriptions(given, "X") is None
+    several = [{"a": F}, [F], (F, K), [sparse.csr_array(F)], [pandas.DataFrame(F)], [Table(F)]]
+    for given in several:
+        assert len(read_descriptions(given, "X")) == 5
+    made = holder()
+    assert read_descriptions(made, "X") is made
+
+
+def frames(kind: str, order: list[int]) -> tuple[object, object]:
+    """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
+    ids = list("abcde")
+    turned = [ids[place] for place in order]
+    features, kernel = F, K[np.ix_(order, order[::-1])]
+    module = pytest.importorskip(kind)
+    if kind == "pandas":
+        return (
+            module.DataFrame(features, index=ids, columns=["x", "y", "z"]),
+            module.DataFrame(kernel, index=turned, columns=turned[::-1]),
+        )
+    return (
+        module.DataFrame({"id": ids} | {name: features[:, j] for j, name in enumerate("xyz")}),
+        module.DataFrame({"id": turned} | {name: kernel[:, j] for j, name in enumerate(turned[::-1])}),
+    )
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_are_brought_into_the_order_of_the_first_with_ids(kind):
+    features, kernel = frames(kind, [3, 0, 4, 1, 2])
+    given = Descriptions({"plain": F, "f": features, "k": kernel})
+    assert given.row_ids.labels == tuple("abcde")
+    assert given.kind == kind
+    for name, expected in (("plain", F), ("f", F), ("k", K)):
+        assert_array_equal(values(given)[name], expected)
+    assert given.tables["k"].column_ids.labels == tuple("abcde")
+    taken = given[[4, 1]]
+    assert taken.row_ids.labels == ("e", "b")
+    assert_array_equal(values(taken)["k"], K[[4, 1]])
+
+
+def test_ids_that_differ():
+    pandas = pytest.importorskip("pandas")
+    ids = list("abcde")
+    with pytest.raises(IdError, match=r"The ids of X\['b'\] and X\['a'\] do not match"):
+        read_descriptions({"a": pandas.DataFrame(F, index=ids), "b": pandas.DataFrame(F, index=list("abcdf"))}, "X")
+    # Whether the columns of a square table without ids should follow its rows, nobody knows.
+    turned = pandas.DataFrame(K, index=ids[::-1])
+    with pytest.raises(IdError, match=r"whether its columns should follow cannot be told.* order 'a', 'b', 'c', …"):
+        read_descriptions({"a": pandas.DataFrame(F, index=ids), "k": turned}, "X")
+    assert len(Descriptions({"a": pandas.DataFrame(F, index=ids), "k": pandas.DataFrame(K, index=ids)})) == 5
+
+
+def test_the_order_of_labels():
+    given = Descriptions({"f": Table(F, Ids(tuple("abcde"))), "k": K})
+    turned = given.rows_as(Ids(tuple("ecabd")), "X", "Y")
+    assert_array_equal(turned.places, [4, 2, 0, 1, 3])
+    assert turned.row_ids.labels == tuple("ecabd")
+    assert_array_equal(values(turned)["k"], K[[4, 2, 0, 1, 3]])
+    assert given.rows_as(given.row_ids, "X", "Y").places is None
+    assert given.rows_as(None, "X", "Y") is given
+    # What has no ids gets those of the labels.
+    assert holder().rows_as(Ids(tuple("ecabd")), "X", "Y").row_ids.labels == tuple("ecabd")
+    with pytest.raises(IdError, match="The ids of X and Y do not match"):
+        given.rows_as(Ids(tuple("abcdf")), "X", "Y")
+
+
+class Nearest(RegressorMixin, BaseEstimator):
+    """Predict the label of the entity of training that the kernel says is most alike."""
+
+    def fit(self, X, y):
+        self.places_, self.y_ = X.places, np.asarray(y)
+        assert len(X) == len(self.y_)
+        return self
+
+    def predict(self, X):
+        return self.y_[np.asarray(X.tables["k"].values)[:, self.places_].argmax(axis=1)]
+
+
+def test_splitters_and_cross_validation_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    points, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    given = Descriptions({"f": points, "k": K})
+    cv = KFold(4, shuffle=True, random_state=0)
+    expected = np.empty(12)
+    for train, test in cv.split(points):
+        expected[test] = y[train][K[np.ix_(test, train)].argmax(axis=1)]
+    assert_array_equal(cross_val_predict(Nearest(), given, y, cv=cv), expected)
+    assert cross_val_score(Nearest(), given, y, cv=cv).shape == (4,)
+    assert_array_equal(
+        np.concatenate([given[test].places for _, test in cv.split(given)]), np.concatenate([t for _, t in cv.split(K)])
+    )
+    train, test, y_train, y_test = train_test_split(given, y, test_size=0.25, random_state=1)
+    assert_array_equal(y_train, y[train.places])
+    assert_array_equal(y_test, y[test.places])
+    assert_array_equal(values(test)["f"], points[test.places])
+
+
+@over(lines("rows", [3, 0, 2], None))
+def test_files_and_pickles_hold_it(rows):
+    given = Descriptions({"f": sparse.csr_array(F), "$k.1": Table(K, Ids(tuple("abcde")), Ids(tuple("abcde")))})
+    given = given if rows is None else given[rows]
+    writer = Writer()
+    plain = writer.write(given, "side")
+    for again in (Reader(writer.arrays).read(plain, "side"), pickle.loads(pickle.dumps(given))):
+        assert again.names == given.names
+        assert again.n_first == 5
+        assert again.row_ids == given.row_ids
+        assert_array_equal(again.places, given.places)
+        assert_array_equal(values(again)["f"], values(given)["f"])
+        assert_array_equal(values(again)["$k.1"], values(given)["$k.1"])
+
+
+def test_a_forged_state_is_refused():
+    state = holder()[[1, 2]].state()
+    for wrong in ({"places": np.array([1, 5])}, {"places": np.array([1])}, {"tables": {}}, {"tables": {"f": 3}}):
+        with pytest.raises(ModelFileError):
+            Descriptions.from_state({**state, **wrong}, "side")

@@ -1,0 +1,529 @@
+"""A kernel of several descriptions against plain numpy, description by description, from the full matrices."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import KroneckerRidge, load, save
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
+from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, repair
+from dyadlearn.kernels.learned import Description, describe, widen
+from dyadlearn.store.values import Reader, Writer
+from sweeps import covering, every, lines, over
+
+N, N_NEW = 9, 4
+TRAIN, TEST = np.arange(N), np.arange(N, N + N_NEW)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N + N_NEW, 3))  # a linear kernel with negative entries
+BITS = (rng.random((N + N_NEW, 8)) < 0.4).astype(float)
+BITS[:, 0] = 1.0
+BITS[1] = BITS[N + 1] = 0.0  # fingerprints without a bit
+POINTS = rng.normal(size=(N + N_NEW, 2))
+SIMILAR = 3.0 * np.exp(-((POINTS[:, None] - POINTS) ** 2).sum(axis=2))  # one diagonal, 3
+KERNELS = {"x": "linear", "bits": "tanimoto", "counts": "linear", "similar": "precomputed"}
+WEIGHTS, EXPONENTS = [0.5, 2.0, 0.25, 1.5], [1.0, 2.0, 1.5, 0.5]
+
+
+def tables(rows, columns, library=None):
+    """Return the descriptions of some entities, with kernel values with others."""
+    convert = np.asarray if library is None else library.asarray
+    full = {"x": X[rows], "bits": BITS[rows], "counts": BITS[rows], "similar": SIMILAR[np.ix_(rows, columns)]}
+    return {name: convert(table) for name, table in full.items()}
+
+
+def twins(rows, columns, normalize):
+    """Return the kernel of each description between any entities, entry by entry as the definition reads."""
+    kernels = {
+        "x": lambda a, b: X[a] @ X[b],
+        "bits": lambda a, b: _jaccard(BITS[a], BITS[b]),
+        "counts": lambda a, b: BITS[a] @ BITS[b],
+        "similar": lambda a, b: SIMILAR[a, b],
+    }
+    found = []
+    for name, k in kernels.items():
+        mean = np.mean([k(a, a) for a in TRAIN])
+        block = np.zeros((len(rows), len(columns)))
+        for i, a in enumerate(rows):
+            for j, b in enumerate(columns):
+                scale = np.sqrt(k(a, a) * k(b, b)) if normalize else mean
+                block[i, j] = k(a, b) / scale if scale > 0 else 0.0
+        found.append(block if name == "x" else np.maximum(block, 0.0))
+    return found
+
+
+def _jaccard(a, b):
+    both, either = np.minimum(a, b).sum(), np.maximum(a, b).sum()
+    return both / either if either else 1.0
+
+
+def whole(blocks):
+    powers = [1.0, *EXPONENTS[1:]]  # negative entries leave the first without an exponent
+    return sum(w * block**p for w, block, p in zip(WEIGHTS, blocks, powers, strict=True))
+
+
+def described(library=None, normalize=True, kernels=KERNELS):
+    return describe(Descriptions(tables(TRAIN, TRAIN, library)), kernels, normalize=normalize, repair="clip", name="X")
+
+
+@over(every(normalize=[True, False]))
+def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
+    kernel, wide = described(library, normalize)
+    rtol = 2e-5 if library.dtype == "float32" else 1e-11
+    assert kernel.names == tuple(KERNELS)
+    assert [member.has_exponent for member in kernel.members] == [False, True, True, True]
+    learnt = kernel.with_parameters(WEIGHTS, EXPONENTS)
+    new = widen(kernel, Descriptions(tables(TEST, TRAIN, library)), None, "X").values
+    some = np.array([5, 0, 7, 2])
+    take = lambda table, rows: library.asarray(library.to_numpy(table)[rows])  # noqa: E731
+    cases = [
+        (wide.values, None, TRAIN, TRAIN),
+        (wide.values, wide.values, TRAIN, TRAIN),
+        (take(wide.values, some), None, some, some),
+        (wide.values, take(wide.values, some), TRAIN, some),
+        (take(wide.values, some[:1]), take(wide.values, some), some[:1], some),
+        (new, wide.values, TEST, TRAIN),
+        (new, take(wide.values, some), TEST, some),
+    ]
+    for A, B, rows, columns in cases:
+        expected = twins(rows, columns, normalize)
+        for found, block in zip(kernel.blocks(A, B), expected, strict=True):
+            assert found.dtype == A.dtype
+            assert_allclose(library.to_numpy(found), block, rtol=rtol, atol=rtol)
+        assert_allclose(library.to_numpy(learnt(A, B)), whole(expected), rtol=10 * rtol, atol=10 * rtol)
+        assert_allclose(
+            library.to_numpy(gram(A, B, kernel=learnt)), library.to_numpy(learnt(A, B)), rtol=rtol, atol=rtol
+        )
+    for A, rows in ((wide.values, TRAIN), (new, TEST)):
+        expected = np.diagonal(whole(twins(rows, rows, normalize)))
+        for found in (learnt.diagonal(A), gram_diagonal(A, kernel=learnt)):
+            assert_allclose(library.to_numpy(found), expected, rtol=10 * rtol, atol=10 * rtol)
+
+
+def test_no_entity_without_a_bit_gives_nan_and_its_row_is_zero():
+    kernel, wide = described()
+    counts = kernel.blocks(wide.values)[2]
+    assert_array_equal(counts[1], np.zeros(N))
+    assert_array_equal(np.diagonal(counts).round(12), [1, 0, *[1] * (N - 2)])
+
+
+def test_weights_of_zero_and_the_arrays_of_the_caller():
+    kernel, wide = described()
+    before = wide.values.copy()
+    assert_array_equal(kernel.with_parameters([0] * 4, EXPONENTS)(wide.values, wide.values[:2]), np.zeros((N, 2)))
+    alone = kernel.with_parameters([0, 0, 0, 1], [1] * 4)
+    found = alone(wide.values)
+    assert_allclose(found, SIMILAR[:N, :N] / 3.0, rtol=1e-14)
+    found[:] = 7.0
+    assert_array_equal(wide.values, before)
+    assert kernel.members[0].weight == 1.0
+
+
+def test_parameters_are_checked():
+    kernel, _ = described()
+    assert [m.exponent for m in kernel.with_parameters(WEIGHTS, [3.0] * 4).members] == [1.0, 3.0, 3.0, 3.0]
+    for weights, exponents, words in (
+        ([1.0], EXPONENTS, "weights must hold one number for each of 4 descriptions, found 1"),
+        (WEIGHTS, [1.0] * 5, "exponents must hold one number for each of 4 descriptions, found 5"),
+        ([1.0, -1.0, 1.0, 1.0], EXPONENTS, "weights must be non-negative finite numbers, found -1"),
+        ([1.0, np.nan, 1.0, 1.0], EXPONENTS, "weights must be non-negative finite numbers, found nan"),
+        (WEIGHTS, [1.0, 1.0, 1.0, 0.0], "exponents must be positive finite numbers, found 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            kernel.with_parameters(weights, exponents)
+    with pytest.raises(ValueError, match="A has 3 columns, expected the 29 of the wide table"):
+        kernel(X)
+
+
+@over(
+    lines(
+        "kernels expected",
+        ("cosine", ["cosine"] * 2),
+        (("poly", {"degree": 2}), ["poly"] * 2),
+        ({"b": "tanimoto", "a": ("rbf", {"gamma": 2.0})}, ["rbf", "tanimoto"]),
+        (["linear", ("rbf", None)], ["linear", "rbf"]),
+        (("linear", "rbf"), ["linear", "rbf"]),
+        (Sum(("linear", "rbf")), [Sum(("linear", "rbf"))] * 2),
+    )
+)
+def test_ways_to_say_which_kernel(kernels, expected):
+    given = Descriptions({"a": np.abs(X), "b": BITS})
+    kernel, _ = describe(given, kernels, normalize=True, repair="clip", name="X")
+    assert [member.kernel for member in kernel.members] == expected
+    assert kernel.names == ("a", "b")
+
+
+@over(
+    lines(
+        "kernels error words",
+        ({"a": "rbf"}, ValueError, "The kernels of X lack 'b': give one for each of 'a', 'b'"),
+        ({"a": "rbf", "b": "rbf", "c": "rbf"}, ValueError, "kernels of X name 'c', which is not there"),
+        (["rbf"], ValueError, r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels"),
+        (3, KernelError, "a mapping of descriptions to kernels or a list of kernels, found int"),
+        ("rfb", KernelError, "Did you mean 'rbf'"),
+        (["rbf", ("precomputed", {"gamma": 1})], KernelError, r"X\['b'\] has a precomputed kernel, which takes no"),
+        (["rbf", "precomputed"], KernelError, r"kernel X\['b'\] must be a square matrix, found shape \(13, 8\)"),
+        (("sigmoid", {"coef0": -9.0}), KernelError, r"kernel of X\['a'\] is negative on its diagonal"),
+    )
+)
+def test_kernels_that_are_refused(kernels, error, words):
+    with pytest.raises(error, match=words):
+        describe(Descriptions({"a": X, "b": BITS}), kernels, normalize=True, repair="clip", name="X")
+
+
+@over(every(form=[np.asarray, sparse.csr_array, np.float32]))
+def test_gamma_of_rbf_is_one_over_the_mean_squared_distance(form):
+    given = Descriptions({"a": form(BITS[:N])})
+    kernel, wide = describe(given, "rbf", normalize=True, repair="clip", name="X")
+    squares = [((BITS[i] - BITS[j]) ** 2).sum() for i in range(N) for j in range(N) if i != j]
+    assert_allclose(kernel.members[0].params["gamma"], 1 / np.mean(squares), rtol=1e-5 if form is np.float32 else 1e-12)
+    expected = np.exp(-((BITS[:N, None] - BITS[:N]) ** 2).sum(axis=2) / np.mean(squares))
+    assert_allclose(kernel(wide.values), expected, rtol=1e-5)
+
+
+def test_gamma_where_all_rows_are_the_same():
+    for rows in (1, 3):
+        kernel, _ = describe(Descriptions([np.ones((rows, 2))]), "rbf", normalize=True, repair="clip", name="X")
+        assert kernel.members[0].params == {"gamma": 1.0}
+        assert not kernel.members[0].has_exponent
+
+
+GROUPS = np.kron(np.eye(3), np.ones((3, 3)))
+
+
+@over(
+    lines(
+        "K expected",
+        (np.eye(N), False),
+        (np.ones((N, N)), False),
+        (GROUPS, False),
+        (5.0 * GROUPS, False),
+        (GROUPS + 0.5, True),
+        (SIMILAR[:N, :N], True),
+        (np.eye(N) - 0.005, False),
+        (np.eye(N) + GROUPS - 0.01, True),
+        (np.eye(N) + GROUPS - 0.03, False),
+    )
+)
+def test_what_has_an_exponent(K, expected):
+    for normalize in (True, False):
+        kernel, _ = describe(Descriptions([K]), "precomputed", normalize=normalize, repair="clip", name="X")
+        assert kernel.members[0].has_exponent is expected
+
+
+def test_entries_a_hair_below_zero_count_as_zero_where_there_is_an_exponent():
+    K = np.eye(N) + GROUPS - 0.01
+    kernel, wide = describe(Descriptions([K]), "precomputed", normalize=False, repair="clip", name="X")
+    scaled = np.maximum(K, 0.0) / 1.99
+    assert_allclose(kernel.blocks(wide.values)[0], scaled, rtol=1e-12)
+    assert_allclose(kernel(wide.values), scaled, rtol=1e-12)
+    assert_allclose(kernel.with_parameters([2.0], [1.5])(wide.values), 2 * scaled**1.5, rtol=1e-12)
+
+
+def test_what_weighs_nothing_is_not_computed():
+    calls = []
+
+    def counted(A, B):
+        calls.append(A.shape)
+        return A @ B.T
+
+    kernel, wide = describe(Descriptions([X, X]), ["rbf", counted], normalize=True, repair="clip", name="X")
+    calls.clear()
+    kernel.with_parameters([1.0, 0.0], [1.0, 1.0])(wide.values)
+    assert not calls
+    kernel(wide.values)
+    assert calls
+
+
+def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
+    features = np.random.default_rng(1).normal(size=(700, 2))
+    for given, expected in ((features, False), (np.abs(features), True)):
+        kernel, _ = describe(Descriptions([given]), "linear", normalize=True, repair="clip", name="X")
+        assert kernel.members[0].has_exponent is expected
+
+
+def test_kernels_are_repaired_first():
+    K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    for psd in ("clip", "shift"):
+        with pytest.warns(KernelRepairWarning, match=r"X\['1'\] is indefinite"):
+            kernel, wide = describe(Descriptions([K]), "precomputed", normalize=False, repair=psd, name="X")
+        mended = repair(K, psd=psd)
+        assert_allclose(kernel(wide.values), mended / np.mean(np.diagonal(mended)), rtol=1e-12)
+        with pytest.warns(KernelRepairWarning, match="indefinite"):
+            kernel, wide = describe(Descriptions([K]), "precomputed", normalize=True, repair=psd, name="X")
+        roots = np.sqrt(np.diagonal(mended))
+        assert_allclose(kernel(wide.values), mended / np.outer(roots, roots), rtol=1e-12)
+        # New entities come as they are, and were 1 to themselves before the repair.
+        new = widen(kernel, Descriptions([K[:1, ::-1]]), None, "X").values
+        assert_allclose(kernel(new, wide.values), K[:1, ::-1] / roots, rtol=1e-12)
+    with pytest.raises(KernelError, match=r"X\['1'\] is not positive semi-definite"):
+        describe(Descriptions([K]), "precomputed", normalize=True, repair="error", name="X")
+    with pytest.raises(KernelError, match=r"X\['1'\] is not symmetric"):
+        describe(Descriptions([K + np.eye(3, k=1)]), "precomputed", normalize=True, repair="error", name="X")
+    with pytest.raises(ValueError, match="repair must be one of"):
+        describe(Descriptions([K]), "precomputed", normalize=True, repair="mean", name="X")
+
+
+UNEVEN = SIMILAR * np.outer(np.arange(1.0, 14.0), np.arange(1.0, 14.0))
+
+
+@over(every(normalize=[True, False]))
+def test_a_diagonal_that_differs(normalize):
+    kernel, wide = describe(Descriptions([UNEVEN[:N, :N]]), "precomputed", normalize=normalize, repair="clip", name="X")
+    expected = SIMILAR[:N, :N] / 3.0 if normalize else UNEVEN[:N, :N] / np.diagonal(UNEVEN)[:N].mean()
+    assert_allclose(kernel(wide.values), expected, rtol=1e-12)
+    # The rows of training are known again.
+    assert_array_equal(widen(kernel, Descriptions([UNEVEN[:N, :N]]), None, "X").values, wide.values)
+    new = widen(kernel, Descriptions([UNEVEN[N:, :N]]), None, "X").values
+    assert_array_equal(new[:, 0], [-1] * N_NEW)
+    words = "differs on its diagonal, .* scale the kernel with dyadlearn.kernels.normalize"
+    with pytest.raises(KernelError, match=words):
+        kernel.diagonal(new)
+    if normalize:
+        with pytest.raises(KernelError, match=words):
+            kernel(new, wide.values)
+    else:
+        assert_allclose(kernel(new, wide.values), UNEVEN[N:, :N] / np.diagonal(UNEVEN)[:N].mean(), rtol=1e-12)
+
+
+def test_kernels_between_new_entities_are_not_known():
+    kernel, wide = described()
+    new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
+    for A, B in ((new, None), (wide.values, new), (new[:1], new[:1].copy())):
+        with pytest.raises(KernelError, match="'similar' was computed beforehand, .* not known between new entities"):
+            kernel(A, B)
+
+
+@over(covering(rows=[[4, 0, 7, 2, 11], [0, 1, 2, 3], list(range(12, -1, -1))], with_ids=[True, False]))
+def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
+    everybody = np.arange(N + N_NEW)
+    ids = Ids(tuple(f"e{place}" for place in everybody))
+    given = tables(everybody, everybody)
+    given["similar"] = UNEVEN
+    if with_ids:
+        given["similar"] = Table(UNEVEN, ids, ids)
+    first = Descriptions(given)
+    train = first[rows]
+    kernel, wide = describe(train, KERNELS, normalize=True, repair="clip", name="X")
+    assert wide.row_ids == (ids.take(rows) if with_ids else None)
+    scaled = SIMILAR / 3.0
+    assert_allclose(kernel.blocks(wide.values)[3], scaled[np.ix_(rows, rows)], rtol=1e-12)
+    # Some of those asked for were there in training; of new ones the diagonal is not known.
+    new = widen(kernel, first[[2, 0, 5]], train.places, "X")
+    expected = [rows.index(place) if place in rows else -1 for place in (2, 0, 5)]
+    start = kernel.members[3].start
+    assert_array_equal(new.values[:, start], expected)
+    assert_array_equal(new.values[:, start + 1 :], UNEVEN[np.ix_([2, 0, 5], rows)])
+    assert_allclose(kernel.blocks(new.values[:2], wide.values)[3], scaled[np.ix_([2, 0], rows)], rtol=1e-12)
+    # All of them at once.
+    if len(rows) < len(everybody) or with_ids:
+        found = widen(kernel, first, train.places, "X").values
+        assert_array_equal(found[:, start + 1 :], UNEVEN[:, rows])
+    # Or, of any origin, a column for each entity of training.
+    alone = tables([5], rows)
+    alone["similar"] = UNEVEN[np.ix_([5], rows)]
+    assert_array_equal(widen(kernel, Descriptions(alone), train.places, "X").values[:, start + 1 :], alone["similar"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_with_ids_in_another_order(kind):
+    module = pytest.importorskip(kind)
+    names = [f"e{place}" for place in range(N + N_NEW)]
+
+    def frame(array, rows, columns):
+        ids = [names[place] for place in rows]
+        if kind == "pandas":
+            return module.DataFrame(array, index=ids, columns=columns)
+        return module.DataFrame({"id": ids} | {name: array[:, j] for j, name in enumerate(columns)})
+
+    order, features = rng.permutation(N), ["one", "two", "three"]
+    given = {
+        "x": frame(X[TRAIN], TRAIN, features),
+        "similar": frame(SIMILAR[np.ix_(order, TRAIN)], order, [names[place] for place in TRAIN]),
+    }
+    kernels = ["linear", "precomputed"]
+    kernel, wide = describe(Descriptions(given), kernels, normalize=True, repair="clip", name="X")
+    assert wide.kind == kind
+    assert wide.row_ids.labels == tuple(names[:N])
+    for found, block in zip(kernel.blocks(wide.values), [twins(TRAIN, TRAIN, True)[i] for i in (0, 3)], strict=True):
+        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+    # New entities, with the columns in another order and some too many, and the descriptions too.
+    columns = [*order, N]
+    new = {
+        "similar": frame(SIMILAR[np.ix_(TEST, columns)], TEST, [names[place] for place in columns]),
+        "x": frame(X[TEST], TEST, features),
+    }
+    table = widen(kernel, Descriptions(new), None, "X")
+    for found, block in zip(
+        kernel.blocks(table.values, wide.values), [twins(TEST, TRAIN, True)[i] for i in (0, 3)], strict=True
+    ):
+        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+    again = widen(kernel, Descriptions(given)[[3, 1]], None, "X").values
+    assert_array_equal(again[:, 3], [3, 1])
+    few = frame(SIMILAR[np.ix_(TEST, TRAIN[1:])], TEST, names[1:N])
+    with pytest.raises(IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"):
+        widen(kernel, Descriptions({**new, "similar": few}), None, "X")
+    turned = frame(X[TEST][:, ::-1], TEST, features[::-1])
+    with pytest.raises(ValueError, match=r"The feature names of X\['x'\] should match"):
+        widen(kernel, Descriptions({**new, "x": turned}), None, "X")
+    odd = frame(SIMILAR[:N, :N], TRAIN, [f"other{place}" for place in TRAIN])
+    with pytest.raises(IdError, match=r"X\['similar'\] has no column for 9 of its rows \('e0'"):
+        describe(Descriptions({**given, "similar": odd}), kernels, normalize=True, repair="clip", name="X")
+
+
+def test_numbers_that_a_frame_has_of_its_own_are_nobodys_places():
+    pandas = pytest.importorskip("pandas")
+    kernel, _ = describe(
+        Descriptions([pandas.DataFrame(UNEVEN[:N, :N])]), "precomputed", normalize=True, repair="clip", name="X"
+    )
+    new = widen(kernel, Descriptions([pandas.DataFrame(UNEVEN[N:, :N])]), None, "X").values
+    assert_array_equal(new[:, 0], [-1] * N_NEW)
+    assert_array_equal(new[:, 1:], UNEVEN[N:, :N])
+
+
+def test_other_descriptions_than_in_training():
+    kernel, _ = described()
+    new = tables(TEST, TRAIN)
+    for given, error, words in (
+        ({"x": new["x"]}, ValueError, "X lacks 'bits', 'counts', 'similar': give the descriptions that the model was"),
+        ({**new, "y": X[TEST]}, ValueError, "X has 'y' too many: give"),
+        ({**new, "x": X[TEST][:, :2]}, ValueError, r"X\['x'\] has 2 columns, expected the 3 features of training"),
+        ({**new, "similar": SIMILAR[N:]}, ValueError, r"X\['similar'\] has 13 columns, expected one for each of 9"),
+        ({**new, "x": X[TEST] * np.nan}, ValueError, "NaN"),
+    ):
+        with pytest.raises(error, match=words):
+            widen(kernel, Descriptions(given), None, "X")
+    turned = widen(kernel, Descriptions(dict(reversed(new.items()))), None, "X").values
+    assert_array_equal(turned, widen(kernel, Descriptions(new), None, "X").values)
+
+
+def test_sparse_tables():
+    kernels = {"bits": "tanimoto", "counts": "linear"}
+    features = {"bits": BITS, "counts": BITS}
+    thin = Descriptions({name: sparse.csr_array(table[:N]) for name, table in features.items()})
+    kernel, wide = describe(thin, kernels, normalize=True, repair="clip", name="X")
+    assert sparse.issparse(wide.values)
+    expected = twins(TRAIN, TRAIN, True)[1:3]
+    for found, block in zip(kernel.blocks(wide.values), expected, strict=True):
+        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+    new = widen(kernel, Descriptions({n: sparse.csr_array(t[N:]) for n, t in features.items()}), None, "X")
+    assert sparse.issparse(new.values)
+    for found, block in zip(kernel.blocks(new.values, wide.values), twins(TEST, TRAIN, True)[1:3], strict=True):
+        assert_allclose(found, block, rtol=1e-12, atol=1e-12)
+    zero = kernel.with_parameters([0, 0], [1, 1])(new.values, wide.values)
+    assert_array_equal(zero, np.zeros((N_NEW, N)))
+    # What joins leaves the table sparse.
+    both, wider = kernel.joined(["similar"], [SIMILAR[:N, :N]], wide)
+    assert sparse.issparse(wider.values)
+    assert_allclose(both.blocks(wider.values, wider.values[[4, 1]])[2], SIMILAR[:N, [4, 1]] / 3.0, rtol=1e-12)
+    # Beside a dense one all are dense.
+    mixed = {**tables(TRAIN, TRAIN), "bits": sparse.csr_array(BITS[:N]), "similar": sparse.csr_array(SIMILAR[:N, :N])}
+    kernel, dense = describe(Descriptions(mixed), KERNELS, normalize=True, repair="clip", name="X")
+    assert_allclose(dense.values, described()[1].values, rtol=1e-14)
+
+
+def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
+    counts = BITS[:N].astype(np.int8)
+    for given, expected in (
+        ([counts, X[:N].astype(np.float32)], np.float32),
+        ([X[:N], X[:N].astype(np.float32)], np.float64),
+        ([counts, counts], np.float64),
+    ):
+        kernel, wide = describe(Descriptions(given), "linear", normalize=True, repair="clip", name="X")
+        assert wide.values.dtype == expected
+        assert kernel(wide.values).dtype == expected
+
+
+def test_one_library_and_enough_memory(monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError, match=r"found X\['1'\] of numpy, X\['2'\] of array_api_strict"):
+        describe(Descriptions([X, strict.asarray(X)]), "linear", normalize=True, repair="clip", name="X")
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 10)
+    with pytest.raises(NotEnoughMemoryError, match="The table of 2 descriptions of X needs about"):
+        describe(Descriptions([X, X]), "linear", normalize=True, repair="clip", name="X")
+
+
+def test_more_descriptions_join(library):
+    kernel, wide = described(library)
+    more = {"constant": np.ones((N, N)), "delta": np.eye(N), "profile": UNEVEN[:N, :N]}
+    wider_kernel, wider = kernel.joined(list(more), [library.asarray(K) for K in more.values()], wide)
+    assert wider_kernel.names == (*kernel.names, *more)
+    assert [member.has_exponent for member in wider_kernel.members[4:]] == [False, False, True]
+    assert wider.values.shape == (N, wide.values.shape[1] + 3 * (N + 1))
+    rtol = 2e-5 if library.dtype == "float32" else 1e-11
+    expected = [*twins(TRAIN, TRAIN, True), np.ones((N, N)), np.eye(N), SIMILAR[:N, :N] / 3.0]
+    for found, block in zip(wider_kernel.blocks(wider.values), expected, strict=True):
+        assert_allclose(library.to_numpy(found), block, rtol=rtol, atol=rtol)
+    assert kernel.names == tuple(KERNELS)
+    # Of new rows, those that joined are given by their kernel with training.
+    block = {"constant": np.ones((N_NEW, N)), "delta": np.zeros((N_NEW, N)), "profile": UNEVEN[N:, :N]}
+    new = widen(
+        wider_kernel,
+        Descriptions(tables(TEST, TRAIN, library)),
+        None,
+        "X",
+        {name: library.asarray(values) for name, values in block.items()},
+    )
+    cut = LearnedKernel(wider_kernel.members[:-1])
+    found = cut.blocks(new.values[:, : cut.n_columns], wider.values[:, : cut.n_columns])
+    for one, expected in zip(found, [*twins(TEST, TRAIN, True), block["constant"], block["delta"]], strict=True):
+        assert_allclose(library.to_numpy(one), expected, rtol=rtol, atol=rtol)
+    with pytest.raises(ValueError, match="descriptions in the kernel must have different names, found 'x' twice"):
+        kernel.joined(["x"], [library.asarray(np.eye(N))], wide)
+    with pytest.raises(KernelError, match=r"The kernel 'y' must have a column .* expected \(9, 9\), found \(9, 8\)"):
+        kernel.joined(["y"], [library.asarray(np.eye(N)[:, 1:])], wide)
+    few = {name: library.asarray(values[1:]) for name, values in block.items()}
+    with pytest.raises(KernelError, match=r"X\['constant'\] must have a column .* expected \(4, 9\), found \(3, 9\)"):
+        widen(wider_kernel, Descriptions(tables(TEST, TRAIN, library)), None, "X", few)
+
+
+def test_files_and_pickles_hold_a_learned_kernel():
+    kernel, wide = described(kernels={**KERNELS, "x": Sum(("linear", ("rbf", {"gamma": 0.5})))})
+    kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
+    writer = Writer()
+    plain = writer.write(kernel, "kernel")
+    for again in (
+        Reader(writer.arrays).read(plain, "kernel"),
+        LearnedKernel.from_state(kernel.state(), "kernel"),
+        pickle.loads(pickle.dumps(kernel)),
+    ):
+        assert_array_equal(again(wide.values), kernel(wide.values))
+        assert_array_equal(again.members[3].diagonal, kernel.members[3].diagonal)
+        assert again.names == kernel.names
+    own, _ = described(kernels={**KERNELS, "x": lambda A, B: A @ B.T})
+    with pytest.raises(ModelFileError, match="kernel is a Python function"):
+        Writer().write(own, "kernel")
+
+
+def test_a_model_takes_it_as_any_kernel_and_a_file_holds_both(tmp_path):
+    kernel, wide = described()
+    kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
+    T, Y = rng.normal(size=(5, 2)), rng.normal(size=(N, 5))
+    model = KroneckerRidge(kernel=kernel).fit(wide.values, Y, tasks=T)
+    new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
+    twin = KroneckerRidge(kernel="precomputed").fit(whole(twins(TRAIN, TRAIN, True)), Y, tasks=T)
+    expected = twin.predict(whole(twins(TEST, TRAIN, True)))
+    assert_allclose(model.predict(new), expected, rtol=1e-8)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert_array_equal(again.predict(new), model.predict(new))
+    assert_allclose(again.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=1e-12)
+
+
+def test_forged_states_are_refused():
+    kernel, _ = described()
+    members = kernel.members
+    for wrong in ((), members[1:], (members[0], members[2])):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            LearnedKernel.from_state({"members": wrong}, "kernel")
+    state = members[3].state()
+    for change in ({"stop": 20}, {"diagonal": None}, {"start": -1}, {"kernel": "linear"}):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            Description.from_state({**state, **change}, "kernel")
+    with pytest.raises(ModelFileError, match="weight is of type str"):
+        Description.from_state({**state, "weight": "1"}, "kernel")
