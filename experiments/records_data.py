@@ -38,6 +38,8 @@ VERSION = "1"
 
 #: Columns of the fingerprints, and the most that a column counts.
 WIDTH, MOST = 4096, 255
+#: The share of stored entries from which the distances behind min–max are faster to compute of dense features.
+DENSE = 0.1
 WORDS = (2, 3, 4, 5)
 BETAS = (0.5, 2.0, 8.0)
 
@@ -78,7 +80,10 @@ class Described:
 
     def gram(self) -> np.ndarray:
         """Return the kernel matrix (n, n)."""
-        return np.asarray(gram(self.features, kernel=self.kernel, params=self.params))
+        features = self.features
+        if sparse.issparse(features) and features.nnz > DENSE * np.prod(features.shape):
+            features = features.toarray()
+        return np.asarray(gram(features, kernel=self.kernel, params=self.params))
 
 
 def davis(data_home: str | None = None, cache: str | os.PathLike[str] | None = None) -> Data:
