@@ -39,6 +39,10 @@ def _yamanishi(name: str) -> Callable[[Path | None], Any]:
     return lambda home: datasets.fetch_yamanishi(name, data_home=home)
 
 
+def _ratings(name: str) -> Callable[[Path | None], Any]:
+    return lambda home: datasets.load_ratings(name, data_home=home)
+
+
 _SETS = {
     "debtags": _Set("Debian packages × tags; part of dyadlearn", "1500 × 151", lambda home: datasets.load_debtags()),
     "nr": _Set("nuclear receptors × drugs (Yamanishi 2008)", "26 × 54", _yamanishi("nr")),
@@ -47,6 +51,8 @@ _SETS = {
     "e": _Set("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
     "davis": _Set("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: datasets.fetch_davis(data_home=home)),
     "kiba": _Set("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: datasets.fetch_kiba(data_home=home)),
+    "douban": _Set("users × movies (Monti 2017); from a folder only", "3000 × 3000", _ratings("douban")),
+    "flixster": _Set("users × movies (Monti 2017); from a folder only", "3000 × 3000", _ratings("flixster")),
     "lshtc": _Set("texts × topics; from a folder only", "4463 × 1139", lambda home: datasets.load_lshtc(home)),
     "hummingbird": _Set("plants × birds; from a folder only", "20 × 8", lambda home: datasets.load_hummingbird(home)),
 }
