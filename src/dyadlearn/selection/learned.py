@@ -114,7 +114,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     n_stages_ : int
         The number of stages that the model has.
     history_ : list of list of float
-        Errors of the folds on the way, step by step, for each stage.
+        For each stage the errors of the folds, step by step, of the descent that led to its parameters.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions.
     holdout_method_, holdout_setting_ : str
