@@ -24,7 +24,7 @@ def similarity(n: int, rng: np.random.Generator) -> np.ndarray:
 def distance_kernel(n: int, rng: np.random.Generator) -> np.ndarray:
     rows = rng.normal(size=(n, 2))
     squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
-    return np.exp(-squares / squares.mean())
+    return np.exp(-squares / (squares.mean() or 1.0))
 
 
 def correlation(n: int, rng: np.random.Generator) -> np.ndarray:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from learning_case import dense_kernel, differences, distance_kernel, mixture, similarity
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Limits, Parameters
+from learning_case import dense_kernel, differences, distance_kernel, mixture, similarity
 from problems import close
 
 
