@@ -80,13 +80,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         How much weights and exponents are held where they start, all alike and one: the logarithm of the error grows
         by their squared distance times this over the number of entities of their side. The more entities, the less.
     normalize : bool, default=True
-        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
+        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal. The latter it is for a
+        single precomputed kernel whose diagonal differs, as nobody knows that of new entities.
     fit_intercept : bool, default=True
         Whether there are constants: main effects of both sides with learned weights, and a grand mean that is not
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
-        than one stage, and sides of some thousand entities.
+        than one stage, and sides of some thousand entities; folds and groups that are given are always used.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -280,7 +281,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_count(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
         check_flag(self.normalize, "normalize")
-        as_splitter(self.cv, setting)
+        self._splitter(setting, knows_tasks=not isinstance(self.cv, list | tuple))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -331,7 +332,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 continue
             name = _KERNEL if spec.is_precomputed else _FEATURES
             plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
-            found[axis], wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
+            learned, wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
+            found[axis] = _for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
         assert found[0] is not None
         assert sides[0] is not None
@@ -428,7 +430,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
         labels, centre, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
-        exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
+        # Whoever gives folds or groups wants them.
+        is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
+        exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         Y = data.grid.values
         check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         dtype = labels.values.dtype if exact else namespace(labels.values).float32
@@ -449,7 +453,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
                 self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
             else:
-                splitter = self._splitter(setting)
+                splitter = self._splitter(setting, has_tasks)
                 folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
                 profiled = (not setting.new_instance, not setting.new_task)
                 found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
@@ -508,7 +512,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self.holdout_ = self._grid.restore(held_out)
         return self
 
-    def _splitter(self, setting: Setting) -> SettingKFold | GivenFolds:
+    def _splitter(self, setting: Setting, knows_tasks: bool) -> SettingKFold | GivenFolds:
+        if isinstance(self.cv, list | tuple) and setting is Setting.A and not knows_tasks:
+            # Where tasks say nothing of each other, a pair leaves as its instance does.
+            return as_splitter(self.cv, Setting.B)
         if isinstance(self.cv, Integral) and self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             return SettingKFold(setting, int(self.cv), random_state=seed)
@@ -532,6 +539,15 @@ def _is_pair(kernel: Any) -> bool:
 def _is_one(kernel: Any) -> bool:
     """Tell whether one kernel is given rather than one for each description."""
     return _is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
+
+
+def _for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
+    """Return the kernel of a single table, divided by its mean diagonal where nobody knows that of new entities."""
+    [member] = kernel.members
+    if not (member.is_precomputed and member.normalized) or member.new_diagonal is not None:
+        return kernel
+    mean = float(namespace(member.diagonal).mean(member.diagonal))
+    return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
 
 
 def _learned(side: Side) -> LearnedKernel:
