@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, epsilon, namespace, take_rows
+from dyadlearn._array import Array, cast, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
@@ -25,8 +25,6 @@ from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, widen
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
-from dyadlearn.learning.folds import Labels
-from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
 from dyadlearn.learning.profiles import PROFILES
 from dyadlearn.learning.stages import Learned, learn_at_once, learn_in_stages
@@ -38,6 +36,7 @@ from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.kept import KeptHoldout
+from dyadlearn.selection.mixing import cast_labels, final_kernel, for_new_entities, mixture_of, standardised
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LearnedKernelRidge"]
@@ -333,7 +332,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             name = _KERNEL if spec.is_precomputed else _FEATURES
             plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
             learned, wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
-            found[axis] = _for_new_entities(learned)
+            found[axis] = for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
         assert found[0] is not None
         assert sides[0] is not None
@@ -429,18 +428,18 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
-        labels, centre, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        labels, centre, size = standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
         # Whoever gives folds or groups wants them.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         Y = data.grid.values
         check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         dtype = labels.values.dtype if exact else namespace(labels.values).float32
-        labels = _cast(labels, dtype)
-        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and has_tasks)
+        labels = cast_labels(labels, dtype)
+        mixture = mixture_of(self._kernel, data.instances, dtype, self.fit_intercept and has_tasks)
         tasks = None
         if data.tasks is not None and self._task_kernel is not None:
-            tasks = _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+            tasks = mixture_of(self._task_kernel, data.tasks, dtype, self.fit_intercept)
         how = Descent(self.n_steps, float(self.shrinkage))
         with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
 
@@ -476,7 +475,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self.holdout_error_ = self.stage_errors_[found.best]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
-        kernel, wide, constant = _final(
+        kernel, wide, constant = final_kernel(
             self._kernel,
             data.instances,
             own.weights,
@@ -492,7 +491,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             KernelSpec("linear", None, self.repair),
         )
         if data.tasks is not None and self._task_kernel is not None:
-            task_kernel, task_wide, task_constant = _final(
+            task_kernel, task_wide, task_constant = final_kernel(
                 self._task_kernel,
                 data.tasks,
                 own.task_weights,
@@ -541,15 +540,6 @@ def _is_one(kernel: Any) -> bool:
     return _is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
 
 
-def _for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
-    """Return the kernel of a single table, divided by its mean diagonal where nobody knows that of new entities."""
-    [member] = kernel.members
-    if not (member.is_precomputed and member.normalized) or member.new_diagonal is not None:
-        return kernel
-    mean = float(namespace(member.diagonal).mean(member.diagonal))
-    return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
-
-
 def _learned(side: Side) -> LearnedKernel:
     kernel = side.spec.kernel
     assert isinstance(kernel, LearnedKernel)
@@ -568,53 +558,3 @@ def _weights(side: Side) -> dict[str, float]:
         found["constant"] = 1.0
     total = sum(found.values())
     return {name: weight / total for name, weight in found.items()}
-
-
-def _standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
-    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
-
-    The centre is zero where no constant would make up for another.
-    """
-    Y, xp = data.grid.values, namespace(data.grid.values)
-    observed = ~xp.isnan(Y)
-    present = Y[observed]
-    centre = 0.0 if constant is None else float(xp.mean(present))
-    size = float(xp.mean((present - centre) ** 2)) ** 0.5
-    # Labels that are all alike deviate by rounding alone.
-    if size <= 1e3 * epsilon(Y) * abs(centre):
-        size = 1.0
-    values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
-
-
-def _cast(labels: Labels, dtype: Any) -> Labels:
-    weights = None if labels.weights is None else cast(labels.weights, dtype)
-    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
-
-
-def _mixture(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
-    grams = [cast(block, dtype) for block in kernel.blocks(table.values)]
-    powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
-    return Mixture(grams, powers, constant, free)
-
-
-def _final(
-    kernel: LearnedKernel,
-    table: Table,
-    logits: np.ndarray,
-    log_exponents: np.ndarray,
-    profiles: Sequence[Array],
-    constant: bool,
-) -> tuple[LearnedKernel, Table, float]:
-    """Return the kernel with what was learned, the table that it wants, and the weight that its constant had.
-
-    All weights are over that of the constant, which is the unit then; without one they are as they are.
-    """
-    if profiles:
-        kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
-    mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
-    weights = mixture.weights(logits)
-    unit = float(weights[-1]) if constant else 1.0
-    powers = iter(np.exp(log_exponents))
-    exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
-    return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
