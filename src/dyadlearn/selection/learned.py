@@ -36,7 +36,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.kept import KeptHoldout
+from dyadlearn.selection.relearning import Relearning
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LearnedKernelRidge"]
@@ -47,7 +47,7 @@ _FEATURES, _KERNEL = "features", "kernel"
 _STAGES = 3
 
 
-class LearnedKernelRidge(KeptHoldout, ProcessRidge):
+class LearnedKernelRidge(Relearning, ProcessRidge):
     r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
 
     Each side may be described several times over, by tables of features or by kernels. The kernel of a side is a
@@ -168,7 +168,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _constants: tuple[float, float]
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*ProcessRidge._made_again, "_described")
+    _made_again: ClassVar[tuple[str, ...]] = (*Relearning._made_again, "_described")
     _described: tuple[KernelSpec | None, KernelSpec | None]
 
     def __init__(
@@ -423,6 +423,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """Learn kernels, decompose them and solve."""
         setting, has_tasks = as_setting(self.setting), data.tasks is not None
         self._keep_labels(data)
+        self._keep_groups(groups, task_groups)
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
@@ -454,6 +455,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
                 self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
+        self._interrupted = found.interrupted
         if found.interrupted:
             warnings.warn(
                 "Learning was interrupted: the model has the kernels that were best by then.",
@@ -480,12 +482,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             self.fit_intercept and data.tasks is not None,
         )
         a, b, c = own.pair_shares
-        self.alpha_, self.shares_, task_constant, task_spec = (
-            own.lam,
-            None,
-            1.0,
-            KernelSpec("linear", None, self.repair),
-        )
+        self.alpha_, self.shares_ = own.lam, None
+        task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
         if data.tasks is not None and self._task_kernel is not None:
             task_kernel, task_wide, task_constant = _final(
                 self._task_kernel,
