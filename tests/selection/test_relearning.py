@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from tests.sweeps import lines, over
 
-from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, load, save
+from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, load, nested_score, save
 from dyadlearn.kernels import Descriptions
 from dyadlearn.settings import Setting
 
@@ -173,3 +173,36 @@ def test_other_models_have_nothing_to_learn_again():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     assert model._relearned_holdout(Setting.B) is None
     assert evaluate(model, "B", nested=True).equals(evaluate(model, "B", nested=False))
+
+
+@over(lines("form setting stages", ("plain", "A", 2), ("described", "B", 1), ("no tasks", "B", 1)))
+def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
+    X, T, kernels = _sides("plain" if form == "no tasks" else form)
+    T = None if form == "no tasks" else T
+    Y = _holes(_data()[3])
+    model = _model(setting=setting, stages=stages, cv=2, **kernels)
+    found = nested_score(model, X, Y, tasks=T, n_splits=2, random_state=1)
+    wanted = _learned_again(model, X, Y, T, Setting(setting), None, None)
+    assert_allclose(found.predictions, wanted, atol=2e-4)
+    squares = (found.predictions - Y) ** 2  # in B averaged over instances
+    assert_allclose(found.score, -np.nanmean(squares if setting == "A" else np.nanmean(squares, axis=1)))
+    assert found.alphas.shape == found.fold_scores.shape == (2,)
+    assert found.task_alphas is None
+    assert not hasattr(model, "alpha_")
+    evaluated = evaluate(model.fit(X, Y, tasks=T), setting, cv=2)
+    assert_allclose(evaluated["neg_mean_squared_error"][0], found.score, rtol=1e-3)
+    assert_allclose(evaluated["task_means"][0], found.baselines["task_means"])
+
+
+def test_nested_score_of_labels_of_two_values_is_an_area():
+    X, _, T, Y = _data()
+    labels = (np.median(Y) < Y).astype(float)
+    found = nested_score(_model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, n_splits=3, random_state=0)
+    assert 0 <= found.score <= 1
+    assert (found.alphas > 0).all()
+
+
+def test_groups_of_a_side_that_stays_are_refused():
+    X, _, T, Y = _data()
+    with pytest.raises(ValueError, match="setting A leaves none out"):
+        nested_score(_model(setting="A"), X, Y, tasks=T, groups=np.arange(M) // 2)

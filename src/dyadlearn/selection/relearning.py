@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -21,7 +21,7 @@ from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table
 from dyadlearn.exceptions import NoLabelWarning
-from dyadlearn.holdout import Units
+from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.models._base import Training
@@ -29,7 +29,7 @@ from dyadlearn.models._side import Side
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Groups", "LearnedAgain", "Relearning"]
+__all__ = ["Groups", "LearnedAgain", "Relearning", "pass_on"]
 
 # Instances, and tasks, that leave together: numbers that are equal where they do.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -49,13 +49,19 @@ class LearnedAgain:
         NaN where no fold predicts.
     tests : list of boolean arrays of shape (m, q)
         What each fold left out.
-    alphas : list of float
+    problem : Problem
+        Of the last one.
+    alphas : list of float, or of arrays of shape (q,)
         The regularisation that was learned in each.
+    task_alphas : list of float or None
+        That of the tasks, where there is one.
     """
 
     predictions: Array
     tests: list[np.ndarray]
-    alphas: list[float]
+    problem: Problem
+    alphas: list[Any]
+    task_alphas: list[float] | None = None
 
 
 class Relearning(KeptHoldout, stored=False):
@@ -117,9 +123,7 @@ class Relearning(KeptHoldout, stored=False):
             tasks = _as_given(self._task_side, self._task_kernel)
         return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
 
-    def _learn_without(
-        self, data: Training, groups: Groups, setting: Setting, splitter: SettingKFold, title: str = "Nested folds"
-    ) -> LearnedAgain:
+    def _learn_without(self, data: Training, groups: Groups, setting: Setting, splitter: SettingKFold) -> LearnedAgain:
         """Leave out folds in turn, learn the kernels without each, and predict it.
 
         Parameters
@@ -131,22 +135,20 @@ class Relearning(KeptHoldout, stored=False):
         setting : Setting
             Which need not be that of the model: it learns for its own, and is asked in this one.
         splitter : SettingKFold
-        title : str
-            Of the progress bar.
         """
         Y, xp = data.grid.values, namespace(data.grid.values)
         given = _of_setting(groups, setting)
         folds = list(splitter.split_grid(*Y.shape, groups=given[0], task_groups=given[1]))
         predictions, alphas = xp.full_like(Y, float("nan")), []
-        with warnings.catch_warnings(record=True) as caught, Progress(len(folds), title, self.progress) as bar:
+        with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", self.progress) as bar:
             warnings.simplefilter("always")
             for train, test in folds:
                 inner, predicted = self._learned_without(data, groups, setting, train, test)
                 predictions = xp.where(as_array_of(test, Y), predicted, predictions)
                 alphas.append(inner.alpha_)
                 bar.advance()
-        _pass_on(caught)
-        return LearnedAgain(predictions, [test for _, test in folds], alphas)
+        pass_on(caught)
+        return LearnedAgain(predictions, [test for _, test in folds], inner._problem(), alphas)
 
     def _learned_without(
         self, data: Training, groups: Groups, setting: Setting, train: np.ndarray, test: np.ndarray
@@ -238,9 +240,9 @@ def _taken(data: Training, rows: np.ndarray, columns: np.ndarray) -> Training:
     )
 
 
-def _pass_on(caught: Iterable[warnings.WarningMessage]) -> None:
-    """Warn once of each thing that was warned of in the folds, but for what is said of all of them together."""
-    told = {(each.category, each.filename, each.lineno): each for each in caught}
-    for (category, filename, line), each in told.items():
-        if not issubclass(category, NoLabelWarning):
+def pass_on(caught: Sequence[warnings.WarningMessage], *told: type[Warning]) -> None:
+    """Warn once of each thing that was warned of in folds, but for what is said of all of them together."""
+    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
+    for (category, filename, line), each in others.items():
+        if not issubclass(category, (NoLabelWarning, *told)):
             warnings.warn_explicit(each.message, category, filename, line)
