@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, namespace, take_rows
+from dyadlearn._array import Array, cast, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
@@ -427,7 +428,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
-        labels, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        labels, centre, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
         exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
         Y = data.grid.values
         check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
@@ -462,9 +463,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return self._fit_learned(data, found, size)
+        return self._fit_learned(data, found, centre, size)
 
-    def _fit_learned(self, data: Training, found: Learned, size: float) -> Self:
+    def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
         stage, xp = found.stages[found.best], namespace(data.grid.values)
         self.n_stages_ = found.best + 1
@@ -501,15 +502,14 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         spec = KernelSpec(kernel, None, self.repair, dual=True)
         [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
         self._solve()
-        centre = float(xp.mean(data.grid.values[~xp.isnan(data.grid.values)]))
         held_out = xp.astype(found.held_out, data.grid.values.dtype) * size + centre
         self.holdout_ = self._grid.restore(held_out)
         return self
 
     def _splitter(self, setting: Setting) -> SettingKFold | GivenFolds:
-        if isinstance(self.cv, int) and self.random_state is not None:
+        if isinstance(self.cv, Integral) and self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            return SettingKFold(setting, self.cv, random_state=seed)
+            return SettingKFold(setting, int(self.cv), random_state=seed)
         return as_splitter(self.cv, setting)
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
@@ -552,15 +552,21 @@ def _weights(side: Side) -> dict[str, float]:
     return {name: weight / total for name, weight in found.items()}
 
 
-def _standardised(data: Training, constant: str | None) -> tuple[Labels, float]:
-    """Return labels around zero that deviate by one, zero where not observed, and by how much they deviated."""
+def _standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
+    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
+
+    The centre is zero where no constant would make up for another.
+    """
     Y, xp = data.grid.values, namespace(data.grid.values)
     observed = ~xp.isnan(Y)
     present = Y[observed]
-    centre = float(xp.mean(present))
-    size = float(xp.std(present)) or 1.0
+    centre = 0.0 if constant is None else float(xp.mean(present))
+    size = float(xp.mean((present - centre) ** 2)) ** 0.5
+    # Labels that are all alike deviate by rounding alone.
+    if size <= 1e3 * epsilon(Y) * abs(centre):
+        size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), size
+    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
 
 
 def _cast(labels: Labels, dtype: Any) -> Labels:
