@@ -109,7 +109,7 @@ def learn_in_stages(
     """
     parts = list(_observed_folds(labels, folds, mixture, tasks))
     if not parts:
-        raise ValueError("No fold has both labels to learn from and labels to predict: use fewer folds, or other groups.")
+        raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
     whole = Fold(labels.observed, labels.observed, mixture, tasks)
     n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
     stages: list[Stage] = []

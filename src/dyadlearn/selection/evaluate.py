@@ -178,6 +178,9 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested
     kept: tuple[Array, str, Units] | None = model._kept_holdout(setting) if cv is None else None
     if kept is not None:
         return HeldOut(*kept)
+    own: tuple[Array, str, Units] | None = model._own_holdout(setting, cv=cv)
+    if own is not None:
+        return HeldOut(*own)
     problem: Problem = model._problem()
     return planned_holdout(model, plan(problem, setting, cv=None if problem.is_complete else cv))
 
@@ -185,6 +188,9 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested
 def planned_holdout(model: Any, how: Plan) -> HeldOut:
     """Return the predictions of a fitted model as a plan for its problem has them."""
     how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
+    own = model._own_holdout(how.setting, groups=how.groups, task_groups=how.task_groups, cv=how.splitter)
+    if own is not None:
+        return HeldOut(*own)
     if how.splitter is not None:
         if math.isnan(how.problem.pairing.alphas["alpha"]):
             raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
@@ -21,8 +21,8 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
-from dyadlearn.kernels.learned import LearnedKernel, describe, widen
+from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
+from dyadlearn.kernels.learned import LearnedKernel, describe, is_pair, widen
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
 from dyadlearn.learning.folds import Labels
@@ -37,7 +37,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.relearning import Relearning
+from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LearnedKernelRidge"]
@@ -166,7 +166,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     _task_places: Array | None
     # Which sides came as plain tables.
     _plain: tuple[bool, bool]
-    _constants: tuple[float, float]
 
     _coupled = PairKernel
     _made_again: ClassVar[tuple[str, ...]] = (*Relearning._made_again, "_described")
@@ -301,7 +300,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         described: KernelSpec | None = self.__dict__.get("_described", (None, None))[axis]
         if described is not None:
             return described
-        kernel, params = given if _is_pair(given) else (given, None)
+        kernel, params = given if is_pair(given) else (given, None)
         return KernelSpec(kernel, params, self.repair)
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
@@ -352,8 +351,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 raise self._other_form("X", 0)
             if not _is_profiled(self._side):
                 return super()._instance_rows(X)
-        table = self._wide_rows(X, 0)
-        return table, self._side.new_rows(self._as_fitted(table.values, "X"))
+        return self._read_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         if tasks is None or self._task_side is None:
@@ -365,10 +363,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 raise self._other_form("tasks", 1)
             if not _is_profiled(self._task_side):
                 return super()._task_rows(tasks)
-        table = self._wide_rows(tasks, 1)
-        return table, self._task_side.new_rows(self._as_fitted(table.values, "tasks"))
+        return self._read_rows(tasks, 1)
 
-    def _wide_rows(self, given: Any, axis: int) -> Table:
+    def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         """Return rows to predict for as the kernel of their side wants them."""
         name = ("X", "tasks")[axis]
         side, places = (self._side, self._places) if axis == 0 else (self._task_side, self._task_places)
@@ -389,14 +386,16 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             found = Descriptions({label: table})
         if _is_profiled(side):
             known = self._known_rows(found, side, places, name)
-            return Table(take_rows(side.features, known), found.row_ids, None, found.kind)
-        return widen(kernel, found, places, name)
+            table = Table(take_rows(side.features, known), found.row_ids, None, found.kind)
+            return table, replace(side.new_rows(table.values), places=known)
+        table = widen(kernel, found, places, name)
+        return table, side.new_rows(self._as_fitted(table.values, name))
 
     def _known_rows(self, given: Descriptions, side: Side, places: Array | None, name: str) -> np.ndarray:
         """Return where rows stand among those of training; rows that do not are refused."""
-        found = None
-        if given.row_ids is not None and side.ids is not None:
-            found = among(given.row_ids.labels, side.ids.labels)
+        found, ids = None, own_ids(given.row_ids)
+        if ids is not None and side.ids is not None:
+            found = among(ids.labels, side.ids.labels)
         elif given.places is not None and places is not None:
             found = among(given.places.tolist(), places.tolist())
         if found is None or (found < 0).any():
@@ -428,16 +427,12 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
-        labels, centre, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        labels, centre, size = self._scaled(data)
         exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
-        Y = data.grid.values
-        check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
+        check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         dtype = labels.values.dtype if exact else namespace(labels.values).float32
-        labels = _cast(labels, dtype)
-        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and has_tasks)
-        tasks = None
-        if data.tasks is not None and self._task_kernel is not None:
-            tasks = _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        labels = cast_labels(labels, dtype)
+        mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
         with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
 
@@ -465,6 +460,16 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             )
         return self._fit_learned(data, found, centre, size)
 
+    def _scaled(self, data: Training) -> tuple[Labels, float, float]:
+        has_tasks = data.tasks is not None
+        return _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+
+    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
+        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
+        if data.tasks is None or self._task_kernel is None:
+            return mixture, None
+        return mixture, _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+
     def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
         stage, xp = found.stages[found.best], namespace(data.grid.values)
@@ -472,6 +477,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
         self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
         self.holdout_error_ = self.stage_errors_[found.best]
+        self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
         kernel, wide, constant = _final(
@@ -520,16 +526,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         return Profiled(*given, profiled=profiled) if any(profiled) else PairKernel(*given)
 
 
-def _is_pair(kernel: Any) -> bool:
-    """Tell whether a kernel comes with its parameters."""
-    return (
-        isinstance(kernel, list | tuple) and len(kernel) == 2 and (kernel[1] is None or isinstance(kernel[1], Mapping))
-    )
-
-
 def _is_one(kernel: Any) -> bool:
     """Tell whether one kernel is given rather than one for each description."""
-    return _is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
+    return is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
 
 
 def _learned(side: Side) -> LearnedKernel:
@@ -567,11 +566,6 @@ def _standardised(data: Training, constant: str | None) -> tuple[Labels, float, 
         size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
     return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
-
-
-def _cast(labels: Labels, dtype: Any) -> Labels:
-    weights = None if labels.weights is None else cast(labels.weights, dtype)
-    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
 
 
 def _mixture(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:

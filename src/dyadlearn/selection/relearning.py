@@ -16,20 +16,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows
+from dyadlearn._array import Array, as_array_of, cast, namespace, take_block, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout.folds import as_splitter, each_fold
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.kernels.learned import LearnedKernel
+from dyadlearn.learning.cascade import cascaded
+from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.mixture import Mixture
 from dyadlearn.models._base import Training
 from dyadlearn.models._side import Side
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Groups", "LearnedAgain", "Relearning", "pass_on"]
+__all__ = ["Groups", "LearnedAgain", "Relearning", "cast_labels", "pass_on"]
 
 # Instances, and tasks, that leave together: numbers that are equal where they do.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -77,12 +81,22 @@ class Relearning(KeptHoldout, stored=False):
     # Instances and tasks that were left out together while learning.
     _groups: np.ndarray | None
     _task_groups: np.ndarray | None
+    # The parameters of each stage that the model has.
+    _path: list[list[float]]
     # Whether somebody stopped the learning.
     _interrupted: bool
     # What models without folds predicted, by setting and number of folds.
     _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]]
 
     _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted")
+
+    @abstractmethod
+    def _scaled(self, data: Training) -> tuple[Labels, float, float]:
+        """Return labels as kernels are learned from them, with the centre and the scale that they had."""
+
+    @abstractmethod
+    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
+        """Return the kernels of both sides that are to be mixed."""
 
     @abstractmethod
     def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
@@ -115,6 +129,44 @@ class Relearning(KeptHoldout, stored=False):
             units = Units.of_folds(found.tests, setting, self._grid.values.shape)
             kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
         return kept[key]
+
+    def _own_holdout(
+        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+    ) -> tuple[Array, str, Units] | None:
+        """Return what folds predict that have gone through all stages with their own labels, if there are profiles.
+
+        Without anything that is given, these are the folds that were learned with, in the setting of the model, and
+        five folds in another.
+        """
+        problem = self._problem()
+        if not problem.pairing.uses_labels:
+            return None
+        problem.pairing.check_request(setting, groups, task_groups, cells)
+        Y, xp = problem.Y, namespace(problem.Y)
+        if all(given is None for given in (groups, task_groups, cells, cv)):
+            kept = self._kept_holdout(setting)
+            if kept is not None and setting is Setting.A:
+                # What is not observed was never seen.
+                return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
+            if kept is not None:
+                groups, task_groups = kept[2].instances, kept[2].tasks
+        if cv is None and not (groups is None and task_groups is None and cells is None):
+            folds = list(each_fold(problem, setting, groups, task_groups, cells))
+        else:
+            splitter = cv if hasattr(cv, "split_grid") else as_splitter(cv, setting)
+            folds = list(splitter.split_grid(*Y.shape, groups=groups, task_groups=task_groups))
+        units = Units.of_folds((test for _, test in folds), setting, Y.shape)
+        return self._cascaded(folds), f"{len(folds)} folds, profiles made again", units
+
+    def _cascaded(self, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Array:
+        """Return what the stages that were learned predict for folds, in the units of the labels."""
+        data, Y = self._training(), self._grid.values
+        labels, centre, size = self._scaled(data)
+        single = namespace(Y).float32
+        own = as_setting(self.holdout_setting_)
+        profiled = (not own.new_instance, not own.new_task)
+        found = cascaded(cast_labels(labels, single), *self._mixtures(data, single), folds, self._path, profiled)
+        return namespace(Y).astype(found, Y.dtype) * size + centre
 
     def _training(self) -> Training:
         """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
@@ -189,6 +241,12 @@ class Relearning(KeptHoldout, stored=False):
         if inner._interrupted:
             raise KeyboardInterrupt
         return inner
+
+
+def cast_labels(labels: Labels, dtype: Any) -> Labels:
+    """Return labels in another precision."""
+    weights = None if labels.weights is None else cast(labels.weights, dtype)
+    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
 
 
 def _splitter(setting: Setting, cv: int | None, shape: tuple[int, int], groups: Groups) -> SettingKFold:
