@@ -270,18 +270,22 @@ class Machine:
         from threadpoolctl import threadpool_info
 
         threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
-        name = f"{min(threads, os.cpu_count() or 1)} cores"
+        name = _cores(min(threads, os.cpu_count() or 1))
         names = ["dyadlearn", "numpy", "scipy"]
         if self.device is not None:
             import torch
 
             names.append("torch")
-            name = torch.cuda.get_device_name() if self._is_cuda else f"{torch.get_num_threads()} cores, torch"
+            name = torch.cuda.get_device_name() if self._is_cuda else f"{_cores(torch.get_num_threads())}, torch"
         return {"machine": name, "versions": {"python": platform.python_version(), **dict(map(_version, names))}}
 
     @property
     def _is_cuda(self) -> bool:
         return self.device is not None and self.device.startswith("cuda")
+
+
+def _cores(n: int) -> str:
+    return "1 core" if n == 1 else f"{n} cores"
 
 
 def _version(name: str) -> tuple[str, str]:
@@ -439,8 +443,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, list, or print the table; return the exit status."""
     reader = parser()
     options = reader.parse_args(arguments)
+    if options.page and not options.table:
+        reader.error("--page goes with --table.")
+    if options.steps < 1:
+        reader.error(f"--steps must be at least 1, found {options.steps}.")
     if options.table:
+        missing = [str(path) for path in options.table if not path.is_file()]
+        if missing:
+            reader.error(f"there is no {', '.join(missing)}.")
         text = table(read_results(options.table))
+        if not text:
+            reader.error(f"there is no result in {', '.join(map(str, options.table))}.")
         if options.page:
             options.page.write_text(fill(options.page.read_text(encoding="utf-8"), text), encoding="utf-8")
         else:

@@ -128,8 +128,8 @@ def table(rows: Sequence[Row]) -> str:
     versions = sorted({", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows})
     days = sorted({row["date"][:10] for row in rows})
     if rows:
-        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        parts.append(f"Computed on {when} with {'; '.join(versions)}.")
+        when = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+        parts.append(f"Computed {when} with {'; '.join(versions)}.")
     return "\n\n".join(parts)
 
 
