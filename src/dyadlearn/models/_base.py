@@ -117,6 +117,11 @@ class PairwiseRidge(PairModel, stored=False):
         return [(side.spec, side.names) for side in self._sides()]
 
     @property
+    def _descriptions(self) -> list[tuple[Any, ...] | None]:
+        """The descriptions that each side was given by, where there were several; None where it was one table."""
+        return [None] * len(self._columns)
+
+    @property
     def _is_vector(self) -> bool:
         return self._grid.is_vector
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, cast, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Table, read_table
+from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
@@ -254,6 +254,19 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             name: {member.name: member.exponent for member in _learned(side).members}
             for name, side in zip(("instances", "tasks"), self._sides(), strict=False)
         }
+
+    @property
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        given = zip(self._sides(), (self._spec, self._task_spec), self._plain, strict=False)
+        return [(spec() if is_plain else side.spec, side.names) for side, spec, is_plain in given]
+
+    @property
+    def _descriptions(self) -> list[tuple[Any, ...] | None]:
+        kernels = (self._kernel, self._task_kernel)[: len(self._sides())]
+        return [
+            None if kernel is None or is_plain else kernel.members
+            for kernel, is_plain in zip(kernels, self._plain, strict=False)
+        ]
 
     @property
     def _alphas(self) -> dict[str, Any]:
