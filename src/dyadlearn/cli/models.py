@@ -265,11 +265,13 @@ def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
 def _from_python(model: Any) -> Loaded:
     """Tell what new data must look like from what the model itself keeps."""
     recipes: list[Recipe | Recipes] = []
-    for descriptions, (spec, names) in zip(model._descriptions, model._columns, strict=True):
-        if descriptions is None:
-            recipes.append(_recipe_from_python(spec, names))
+    for descriptions, (_, names) in zip(model._descriptions, model._columns, strict=True):
+        if "" in descriptions:
+            recipes.append(_recipe_from_python(descriptions[""], names))
         else:
-            recipes.append(Recipes({each.name: _recipe_from_python(each, each.columns) for each in descriptions}))
+            recipes.append(
+                Recipes({name: _recipe_from_python(each, each.columns) for name, each in descriptions.items()})
+            )
     return Loaded(model, recipes[0], recipes[1] if len(recipes) > 1 else None)
 
 

@@ -117,9 +117,9 @@ class PairwiseRidge(PairModel, stored=False):
         return [(side.spec, side.names) for side in self._sides()]
 
     @property
-    def _descriptions(self) -> list[tuple[Any, ...] | None]:
-        """The descriptions that each side was given by, where there were several; None where it was one table."""
-        return [None] * len(self._columns)
+    def _descriptions(self) -> list[dict[str, Any]]:
+        """What each side was described by, with its kernel, by names; a single table has the name ""."""
+        return [{"": spec} for spec, _ in self._columns]
 
     @property
     def _is_vector(self) -> bool:

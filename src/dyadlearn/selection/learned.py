@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, cast, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn._tables import Table, read_table
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
@@ -256,17 +256,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         }
 
     @property
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        given = zip(self._sides(), (self._spec, self._task_spec), self._plain, strict=False)
-        return [(spec() if is_plain else side.spec, side.names) for side, spec, is_plain in given]
-
-    @property
-    def _descriptions(self) -> list[tuple[Any, ...] | None]:
-        kernels = (self._kernel, self._task_kernel)[: len(self._sides())]
-        return [
-            None if kernel is None or is_plain else kernel.members
-            for kernel, is_plain in zip(kernels, self._plain, strict=False)
-        ]
+    def _descriptions(self) -> list[dict[str, Any]]:
+        sides = zip((self._kernel, self._task_kernel), self._plain, strict=True)
+        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides if kernel]
 
     @property
     def _alphas(self) -> dict[str, Any]:
@@ -493,12 +485,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             self.fit_intercept and data.tasks is not None,
         )
         a, b, c = own.pair_shares
-        self.alpha_, self.shares_, task_constant, task_spec = (
-            own.lam,
-            None,
-            1.0,
-            KernelSpec("linear", None, self.repair),
-        )
+        self.alpha_, self.shares_ = own.lam, None
+        task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
         if data.tasks is not None and self._task_kernel is not None:
             task_kernel, task_wide, task_constant = _final(
                 self._task_kernel,
