@@ -256,6 +256,11 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         }
 
     @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        sides = zip((self._kernel, self._task_kernel), self._plain, strict=True)
+        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides if kernel]
+
+    @property
     def _alphas(self) -> dict[str, Any]:
         return {"alpha": self.alpha_}
 
