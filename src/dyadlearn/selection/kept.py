@@ -59,8 +59,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return baseline_scores(self._problem(), setting, units, self._score(setting))
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return what `best_score_` is: a score of predictions (m, q)."""
-        return scorer(self.scoring).prepare(self._grid.values, setting=setting, tie_tolerance=None)
+        """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
+        scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
+        return scorer(scoring).prepare(self._grid.values, setting=setting, tie_tolerance=None)
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         # Nothing of another setting than that of the search, nor after a file that kept less.

@@ -16,7 +16,7 @@ from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.profiles import PROFILES
 from dyadlearn.models._base import Training
 
-__all__ = ["cast_labels", "final_kernel", "for_new_entities", "mixture_of", "standardised"]
+__all__ = ["final_kernel", "for_new_entities", "mixture_of", "standardised"]
 
 
 def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
@@ -43,12 +43,6 @@ def standardised(data: Training, constant: str | None) -> tuple[Labels, float, f
         size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
     return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
-
-
-def cast_labels(labels: Labels, dtype: Any) -> Labels:
-    """Return labels in another precision."""
-    weights = None if labels.weights is None else cast(labels.weights, dtype)
-    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
 
 
 def mixture_of(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
