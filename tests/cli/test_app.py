@@ -26,6 +26,7 @@ def test_help_names_the_commands_and_the_exit_codes(run):
     for word in (
         "demo",
         "tune",
+        "learn",
         "evaluate",
         "predict",
         "update",
@@ -40,7 +41,8 @@ def test_help_names_the_commands_and_the_exit_codes(run):
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "tune", "evaluate", "predict", "update", "screen", "recommend", "explain", "inspect", "report"]
+    "command",
+    ["demo", "tune", "learn", "evaluate", "predict", "update", "screen", "recommend", "explain", "inspect", "report"],
 )
 def test_every_command_shows_an_example_and_speaks_json(run, command):
     ran = run(command, "--help")

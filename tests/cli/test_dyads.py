@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.options import Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
@@ -14,8 +15,8 @@ from dyadlearn.exceptions import DataFileError, IdError
 
 def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
     terminal = terminal or Terminal(quiet=True)
-    paths = (labels or tables.labels, instances or tables.instances, tasks or tables.tasks)
-    return read_dyads(*paths, Reading(**options), terminal)
+    files = (Files.one(instances or tables.instances, "--instances"), Files.one(tasks or tables.tasks, "--tasks"))
+    return read_dyads(labels or tables.labels, *files, Reading(**options), terminal)
 
 
 def test_sides_are_matched_by_name(tables):

@@ -84,7 +84,7 @@ def test_block_by_block(tables, model, new, run, ending, monkeypatch):
     sizes = []
     predict = PairwiseRidge.predict
     monkeypatch.setattr(
-        PairwiseRidge, "predict", lambda self, X, **given: sizes.append(len(X)) or predict(self, X, **given)
+        PairwiseRidge, "predict", lambda self, X, **given: sizes.append(len(X.values)) or predict(self, X, **given)
     )
     monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, size: [slice(0, 2), slice(2, n)])
     out = tables.folder / f"out{ending}"

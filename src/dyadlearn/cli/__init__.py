@@ -15,6 +15,7 @@ from dyadlearn.cli import (
     evaluate,
     explain,
     inspect,
+    learn,
     permute,
     predict,
     reproduce,
@@ -56,6 +57,7 @@ def _options(
 for _command in (
     demo.demo,
     tune.tune,
+    learn.learn,
     evaluate.evaluate,
     compare.compare,
     predict.predict,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ import numpy as np
 
 from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
-from dyadlearn.cli.entities import Entities, Source, open_source, training_entities
-from dyadlearn.cli.options import LabelOptions, Reading
+from dyadlearn.cli.entities import Entities, Source, open_source, training_side
+from dyadlearn.cli.files import Files
+from dyadlearn.cli.options import LabelOptions, Reading, SeveralReading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import to_grid
@@ -40,33 +41,55 @@ class Dyads:
     tasks: Entities | None
 
 
-def read_dyads(labels: Path, instances: Path, tasks: Path | None, options: Reading, terminal: Terminal) -> Dyads:
+def read_dyads(
+    labels: Path, instances: Files, tasks: Files | None, options: Reading | SeveralReading, terminal: Terminal
+) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
     Parameters
     ----------
-    labels, instances : Path
-    tasks : Path or None
-    options : Reading
+    labels : Path
+    instances : Files
+    tasks : Files or None
+    options : Reading or SeveralReading
     terminal : Terminal
         Told what was left out, dropped or averaged.
     """
-    first = open_source(instances, options.instances_smiles)
-    second = None if tasks is None else open_source(tasks, options.tasks_smiles)
-    wanted = first if options.transpose else second
-    grid = read_labels(labels, options, terminal, None if wanted is None else wanted.ids)
-    _check_headings(grid, labels, (first, second))
-    _check_orientation(grid, labels, first, second)
-    places = _places(first, grid.row_ids, grid.values.shape[0], "instances", "rows", labels, terminal)
-    how = (options.fingerprint, options.drop_invalid, terminal)
-    X, kept = training_entities(first, places, options.kernel, *how)
+    first = _opened(instances, options.instances_smiles, "--instances-smiles")
+    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles")
+    kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
+    task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
+    grid = read_labels(labels, options, terminal, _known_ids(first if options.transpose else second))
+    for source in first.values():
+        _check_headings(labels, grid.row_ids, source)
+    for source in second.values():
+        _check_headings(labels, grid.column_ids, source)
+    _check_orientation(grid, labels, next(iter(first.values())), next(iter(second.values()), None))
+    (m, q), how = grid.values.shape, (options.fingerprint, options.drop_invalid, terminal, options.usual_kernel)
+    places = {
+        name: _places(source, grid.row_ids, m, "instances", "rows", labels, terminal) for name, source in first.items()
+    }
+    X, kept = training_side(first, places, kernels, *how, n=m)
     T, kept_tasks = None, None
-    if second is not None:
-        places = _places(second, grid.column_ids, grid.values.shape[1], "tasks", "columns", labels, terminal)
-        T, kept_tasks = training_entities(second, places, options.task_kernel, *how)
+    if second:
+        places = {
+            name: _places(source, grid.column_ids, q, "tasks", "columns", labels, terminal)
+            for name, source in second.items()
+        }
+        T, kept_tasks = training_side(second, places, task_kernels, *how, n=q)
     grid = grid.take(kept, kept_tasks)
     task_ids = grid.column_ids or (None if T is None else T.table.row_ids)
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
+
+
+def _opened(files: Files, smiles: str | list[str] | None, option: str) -> dict[str, Source]:
+    columns = files.said_of_each(smiles, option, may_be_common=False)
+    return {name: open_source(path, columns.get(name)) for name, path in files.paths.items()}
+
+
+def _known_ids(sources: Mapping[str, Source]) -> Ids | None:
+    """Return the ids of a side, out of the first of its files that has some."""
+    return next((source.ids for source in sources.values() if source.ids is not None), None)
 
 
 def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None) -> Table:
@@ -162,16 +185,15 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     return cells
 
 
-def _check_headings(grid: Table, labels: Path, sources: tuple[Source, Source | None]) -> None:
+def _check_headings(labels: Path, labelled: Ids | None, source: Source) -> None:
     """Refuse files whose first line, which is read as headings, begins with an id: they have none."""
-    for labelled, source in zip((grid.row_ids, grid.column_ids), sources, strict=True):
-        if source is None or source.ids is None or labelled is None:
-            continue
-        for path, corner, ids in ((labels, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
-            if corner is not None and corner in ids.labels:
-                raise DataFileError(
-                    f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
-                )
+    if source.ids is None or labelled is None:
+        return
+    for path, corner, ids in ((labels, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
+        if corner is not None and corner in ids.labels:
+            raise DataFileError(
+                f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
+            )
 
 
 def _check_orientation(grid: Table, labels: Path, instances: Source, tasks: Source | None) -> None:

@@ -1,9 +1,10 @@
-"""From a file to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
+"""From files to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,27 @@ from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.options import parse_options, parse_values
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
+from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 
-__all__ = ["Entities", "Recipe", "Source", "new_entities", "open_source", "training_entities"]
+__all__ = [
+    "Entities",
+    "Recipe",
+    "Recipes",
+    "Source",
+    "n_entities",
+    "new_entities",
+    "new_side",
+    "open_source",
+    "take_rows",
+    "training_entities",
+    "training_side",
+    "with_row_ids",
+]
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
@@ -64,6 +80,11 @@ class Recipe(Stored):
         return self.kernel, self.params or None
 
     @property
+    def members(self) -> dict[str, Recipe]:
+        """The recipe of each file of the side."""
+        return {"": self}
+
+    @property
     def in_words(self) -> str:
         """What the side is made of, for people."""
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
@@ -74,6 +95,44 @@ class Recipe(Stored):
 
     def _fits(self) -> bool:
         return self.kind in ("features", "kernel", "smiles", "sequences")
+
+
+@dataclass(frozen=True)
+class Recipes(Stored):
+    """How the rows of a side came to be that has several descriptions; as a `Recipe`, for each of them.
+
+    Attributes
+    ----------
+    descriptions : dict of str to Recipe
+    """
+
+    descriptions: dict[str, Recipe]
+
+    @property
+    def members(self) -> dict[str, Recipe]:
+        """The recipe of each file of the side."""
+        return self.descriptions
+
+    @property
+    def in_words(self) -> str:
+        """What the side is made of, for people."""
+        return "; ".join(f"{name}: {recipe.in_words}" for name, recipe in self.members.items())
+
+    def state(self) -> dict[str, Any]:
+        """Return the states of all recipes."""
+        return {"descriptions": {name: recipe.state() for name, recipe in self.members.items()}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Recipes:
+        """Return the recipes that a state describes."""
+        parts = state["descriptions"]
+        if type(parts) is not dict or not parts:
+            raise TypeError("descriptions are names and recipes")
+        try:
+            check_description_names(list(parts), where)
+        except ValueError as error:
+            raise TypeError(str(error)) from error
+        return cls({name: Recipe.from_state(part, where) for name, part in parts.items()})
 
 
 @dataclass(frozen=True)
@@ -104,10 +163,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Entities:
-    """What a model is given for one side in training: a table (n, d), or a kernel, and how it was made."""
+    """What a model is given for one side in training: a table (n, d), a kernel or several, and how it was made."""
 
-    table: Table
-    recipe: Recipe
+    table: Table | Descriptions
+    recipe: Recipe | Recipes
 
 
 def open_source(path: Path, smiles: str | None = None) -> Source:
@@ -134,8 +193,9 @@ def training_entities(
     fingerprint: str | None,
     drop_invalid: bool,
     terminal: Terminal,
+    usual: str = "linear",
 ) -> tuple[Entities, np.ndarray | None]:
-    """Make one side of the training data.
+    """Make one side of the training data out of a file.
 
     Parameters
     ----------
@@ -149,6 +209,8 @@ def training_entities(
     drop_invalid : bool
         Whether molecules and sequences that cannot be read are left out.
     terminal : Terminal
+    usual : str, default="linear"
+        The kernel of features where none is asked for.
 
     Returns
     -------
@@ -158,7 +220,7 @@ def training_entities(
     """
     name, params = (None, {}) if kernel is None else parse_options(kernel)
     if source.kind == "table":
-        return _of_numbers(source, places, name, params, terminal), None
+        return _of_numbers(source, places, name, params, usual, terminal), None
     table = source.table.take(places)
     if source.kind == "smiles":
         name = name or "tanimoto"
@@ -181,7 +243,12 @@ def training_entities(
 
 
 def _of_numbers(
-    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], terminal: Terminal
+    source: Source,
+    places: np.ndarray | None,
+    name: str | None,
+    params: dict[str, Any],
+    usual: str,
+    terminal: Terminal,
 ) -> Entities:
     table, path = source.table, source.path
     rows, columns = table.row_ids, table.column_ids
@@ -192,11 +259,11 @@ def _of_numbers(
         )
         name = "precomputed"
     if name != "precomputed":
-        check_kernel(name or "linear", params)
+        check_kernel(name or usual, params)
         table = table.take(places)
         check_whole(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
-        return Entities(table, Recipe("features", name or "linear", params, names=names))
+        return Entities(table, Recipe("features", name or usual, params, names=names))
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
     if is_sparse(table.values):
@@ -207,6 +274,121 @@ def _of_numbers(
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
     check_whole(table, path)
     return Entities(replace(table, column_ids=None), Recipe("kernel", "precomputed"))
+
+
+def training_side(
+    sources: Mapping[str, Source],
+    places: Mapping[str, np.ndarray | None],
+    kernels: Mapping[str, str],
+    *how: Any,
+    n: int,
+) -> tuple[Entities, np.ndarray | None]:
+    """Make one side of the training data out of all its files.
+
+    Parameters
+    ----------
+    sources : mapping of str to Source
+        By the names of what they describe; a single one may have the name "".
+    places : mapping of str to integer array of shape (n,) or None
+    kernels : mapping of str to str
+    *how
+        The rest of what `training_entities` takes.
+    n : int
+        The number of entities.
+
+    Returns
+    -------
+    entities : Entities
+    kept : integer array or None
+        Which of the entities are left, those that all files describe; None for all.
+    """
+    made = {name: training_entities(source, places[name], kernels.get(name), *how) for name, source in sources.items()}
+    if "" in made:
+        return made[""]
+    own = {name: np.arange(n) if kept is None else kept for name, (_, kept) in made.items()}
+    left = reduce(np.intersect1d, own.values())
+    cut = {name: _cut(found, np.searchsorted(own[name], left)) for name, (found, _) in made.items()}
+    tables = {name: found.table for name, found in cut.items()}
+    recipes = Recipes({name: found.recipe.members[""] for name, found in cut.items()})
+    return Entities(Descriptions(tables), recipes), left if len(left) < n else None
+
+
+def _cut(entities: Entities, rows: np.ndarray) -> Entities:
+    """Return some of the entities that one file describes; a kernel is cut on both axes."""
+    table, recipe = entities.table, entities.recipe.members[""]
+    assert isinstance(table, Table)
+    if recipe.of_model[0] != "precomputed":
+        return replace(entities, table=table.take(rows))
+    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
+    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences))
+
+
+def new_side(
+    files: Files,
+    recipe: Recipe | Recipes,
+    ids: Ids | None,
+    terminal: Terminal,
+    *,
+    smiles: str | Sequence[str] | None = None,
+    smiles_option: str = "--smiles",
+) -> Table | Descriptions:
+    """Make what a fitted model is given for new instances or tasks, out of as many files as training had.
+
+    Parameters
+    ----------
+    files : Files
+    recipe, ids, terminal
+        As in `new_entities`.
+    smiles : str, sequence of str or None
+        The columns of molecules, by the names of the files, where they are called otherwise than in training.
+    smiles_option : str
+        How the command line calls that.
+    """
+    wanted = recipe.members
+    if set(files.paths) != set(wanted):
+        told = "in one file, without a name" if "" in wanted else f"by the descriptions {shown(list(wanted), 12)}"
+        such = "FILE" if "" in wanted else f"{next(iter(wanted))}=FILE"
+        found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
+        raise ValueError(
+            f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
+        )
+    columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
+    tables = {
+        name: new_entities(path, wanted[name], ids, terminal, smiles=columns.get(name))
+        for name, path in files.paths.items()
+    }
+    if "" in tables:
+        return tables[""]
+    # Columns are those of training by now, so that rows alone are to be brought into one order.
+    first = next((name for name, table in tables.items() if table.row_ids is not None), None)
+    target = None if first is None else tables[first].row_ids
+    rows = {
+        name: table.rows_as(target, str(files.paths[name]), str(files.paths[first or name]))
+        for name, table in tables.items()
+    }
+    several = read_descriptions(rows, files.option)
+    assert several is not None
+    return several
+
+
+def with_row_ids(side: Table | Descriptions, ids: Ids) -> Table | Descriptions:
+    """Return new entities, in as many tables as they have, with other ids."""
+    if isinstance(side, Table):
+        return replace(side, row_ids=ids)
+    return Descriptions({name: replace(table, row_ids=ids) for name, table in side.tables.items()})
+
+
+def n_entities(side: Table | Descriptions) -> int:
+    """Return how many entities there are."""
+    return len(side) if isinstance(side, Descriptions) else int(side.values.shape[0])
+
+
+def take_rows(side: Table | Descriptions, rows: np.ndarray) -> Table | Descriptions:
+    """Return some new entities, in as many tables as they have."""
+    if isinstance(side, Table):
+        return side.take(rows)
+    # As others than those that were first there: which of these they are tells a model nothing.
+    return Descriptions({name: table.take(rows) for name, table in side.tables.items()})
 
 
 def new_entities(

@@ -10,6 +10,7 @@ import typer
 
 from dyadlearn import verify_holdout
 from dyadlearn.cli import dyads, options
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import check_model, fitted, load_model
 from dyadlearn.cli.options import Json, ModelName, Quiet, Sides, settings_of, sides_of
 from dyadlearn.cli.terminal import Terminal, make_table, number
@@ -84,7 +85,8 @@ def evaluate(
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
             check_model(model, tasks is not None)
             called = side_names(sides_of(sides))
-            data = dyads.read_dyads(source, instances, tasks, how, terminal)
+            files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
+            data = dyads.read_dyads(source, *files, how, terminal)
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]

@@ -10,9 +10,9 @@ import typer
 from dyadlearn import explain as explained
 from dyadlearn._checks import check_choice
 from dyadlearn._files.tables import write_columns
-from dyadlearn._tables import Table
 from dyadlearn.cli import options
-from dyadlearn.cli.entities import new_entities
+from dyadlearn.cli.entities import n_entities, new_side, take_rows
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
@@ -30,18 +30,18 @@ def explain(
     instance: Annotated[str | None, typer.Option(metavar="ID", help="An instance, of training or of a file.")] = None,
     task: Annotated[str | None, typer.Option(metavar="ID", help="A task, of training or of a file.")] = None,
     new_instance: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="New instances; one row, or --instance says which.")
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="New instances; one row, or --instance says which.")
     ] = None,
     new_task: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="New tasks; one row, or --task says which.")
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="New tasks; one row, or --task says which.")
     ] = None,
     top: Annotated[int, typer.Option("-k", "--top", min=1, help="How many contributions to list of each kind.")] = 10,
     by: Annotated[str, typer.Option(help="What is written with -o: by pair, instance or task.")] = "pair",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write one list to a table instead, see --by.")
     ] = None,
-    instances_smiles: options.InstancesSmiles = None,
-    tasks_smiles: options.TasksSmiles = None,
+    instances_smiles: options.SeveralInstancesSmiles = None,
+    tasks_smiles: options.SeveralTasksSmiles = None,
     sides: Sides = None,
     force: Force = False,
     json: Json = False,
@@ -78,12 +78,17 @@ def _kind(by: str, names: SideNames) -> str:
 
 
 def _asked(
-    loaded: Loaded, side: int, wanted: str | None, path: Path | None, smiles: str | None, terminal: Terminal
+    loaded: Loaded,
+    side: int,
+    wanted: str | None,
+    given: list[str] | None,
+    smiles: list[str] | None,
+    terminal: Terminal,
 ) -> Any:
     """Return an instance (side 0) or a task as the library takes it: an id, a position, or one row of a file."""
     word, ids, own = ("instance", "task")[side], loaded.ids[side], loaded.own_ids[side]
-    if path is not None:
-        return _of_file(loaded, side, wanted, path, smiles, terminal)
+    if given:
+        return _of_files(loaded, side, wanted, given, smiles, terminal)
     if wanted is None:
         raise ValueError(f"Say which {word} is meant: give --{word}, an id of training, or --new-{word}, a file.")
     if ids is None or own is None:
@@ -93,19 +98,21 @@ def _asked(
     return own.labels[int(ids.positions([wanted], f"the {loaded.names.both[side]}")[0])]
 
 
-def _of_file(
-    loaded: Loaded, side: int, wanted: str | None, path: Path, smiles: str | None, terminal: Terminal
-) -> Table:
-    """Return the one row of a file that is meant."""
+def _of_files(
+    loaded: Loaded, side: int, wanted: str | None, given: list[str], smiles: list[str] | None, terminal: Terminal
+) -> Any:
+    """Return the one row of a file, or of all files that describe it, that is meant."""
     word, recipe = ("instance", "task")[side], (loaded.instances, loaded.tasks)[side]
     if recipe is None:
         raise ValueError("The model knows nothing of tasks and cannot explain new ones: leave --new-task out.")
-    table = new_entities(path, recipe, loaded.ids[side], terminal, smiles=smiles)
-    if wanted is not None and table.row_ids is not None:
-        return table.take(table.row_ids.positions([wanted], str(path)))
-    if table.values.shape[0] != 1:
-        raise ValueError(f"{path} has {table.values.shape[0]} rows: say which {word} is meant by --{word}.")
-    return table
+    files = Files.of(given, f"--new-{word}")
+    rows = new_side(files, recipe, loaded.ids[side], terminal, smiles=smiles, smiles_option=f"--{word}s-smiles")
+    path = next(iter(files.paths.values()))
+    if wanted is not None and rows.row_ids is not None:
+        return take_rows(rows, rows.row_ids.positions([wanted], str(path)))
+    if n_entities(rows) != 1:
+        raise ValueError(f"{path} has {n_entities(rows)} rows: say which {word} is meant by --{word}.")
+    return rows
 
 
 def _tell(found: Explanation, by: str, output: Path | None, terminal: Terminal) -> None:

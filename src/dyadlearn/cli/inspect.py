@@ -17,8 +17,12 @@ from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.sides import SideNames
 from dyadlearn.views.baselines import in_words
 from dyadlearn.views.grid import grid_of_model
+from dyadlearn.views.weights import weights_of_model
 
 __all__ = ["inspect", "report"]
+
+# What has a line of its own for people.
+_IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
 
 
 def inspect(model: ModelArgument, sides: Sides = None, json: Json = False, quiet: Quiet = False) -> None:
@@ -31,9 +35,12 @@ def inspect(model: ModelArgument, sides: Sides = None, json: Json = False, quiet
     with Terminal(json, quiet) as terminal:
         found = load_model(model).named(sides)
         figures, words = _figures(found), _words(found.names)
-        told = {name: value for name, value in figures.items() if value not in (None, {})}
+        weights = weights_of_model(found.model)
+        if weights is not None:
+            figures |= {"holdout_error": found.model.holdout_error_, **weights.figures()}
+        told = {name: value for name, value in figures.items() if value not in (None, {}) and name not in _IN_WORDS}
         rows = [(words.get(name, name.replace("_", " ")), _line(value, words)) for name, value in told.items()]
-        terminal.result(figures, make_list(rows))
+        terminal.result(figures, make_list([*rows, *([] if weights is None else weights.lines(found.names))]))
 
 
 def _words(names: SideNames) -> dict[str, str]:

@@ -18,6 +18,7 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
+    LearnedKernelRidge,
     OnlineTwoStepRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -25,7 +26,7 @@ from dyadlearn import (
 from dyadlearn._files.tables import id_text, text_ids, writing
 from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import Dyads
-from dyadlearn.cli.entities import Recipe
+from dyadlearn.cli.entities import Recipe, Recipes
 from dyadlearn.cli.options import MODELS, sides_of
 from dyadlearn.diagnostics.fitted import is_network
 from dyadlearn.exceptions import ModelFileError
@@ -36,9 +37,11 @@ from dyadlearn.store.container import read_checksum
 
 __all__ = [
     "Loaded",
+    "called",
     "check_model",
     "check_online",
     "fitted",
+    "learned",
     "load_model",
     "save_model",
     "searched",
@@ -66,7 +69,7 @@ def check_online(data: Dyads) -> None:
     if np.isnan(data.labels.values).any():
         raise ValueError("An online model needs every label: fill the holes, or take --model two-step.")
     for side, entities in (("instances", data.instances), ("tasks", data.tasks)):
-        if entities is not None and entities.recipe.of_model[0] != "linear":
+        if entities is not None and any(each.of_model[0] != "linear" for each in entities.recipe.members.values()):
             raise ValueError(f"An online model is linear in features, but its {side} are {entities.recipe.in_words}.")
 
 
@@ -87,11 +90,27 @@ def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: b
     return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 
 
+def learned(data: Dyads, *, groups: Any, task_groups: Any, **params: Any) -> LearnedKernelRidge:
+    """Fit a model that learns its kernels; the parameters are those of the library's."""
+    for prefix, entities in (("", data.instances), ("task_", data.tasks)):
+        if entities is not None:
+            kernels = {
+                name: kernel if options is None else (kernel, options)
+                for name, (kernel, options) in ((name, each.of_model) for name, each in entities.recipe.members.items())
+            }
+            params[f"{prefix}kernel"] = kernels.get("", kernels)
+    model = LearnedKernelRidge(**params)
+    tasks = None if data.tasks is None else data.tasks.table
+    model.fit(data.instances.table, data.labels, tasks=tasks, groups=groups, task_groups=task_groups)
+    model.progress = None
+    return model
+
+
 def _made(model: Any, data: Dyads, params: dict[str, Any]) -> Any:
     """Return a model of a class with those of the parameters that it has, and the kernels of these data."""
     for prefix, entities in (("", data.instances), ("task_", data.tasks)):
         if entities is not None:
-            kernel, options = entities.recipe.of_model
+            kernel, options = entities.recipe.members[""].of_model
             params = {**params, f"{prefix}kernel": kernel, f"{prefix}kernel_params": options}
     own = model._get_param_names()
     return model(**{name: value for name, value in params.items() if name in own})
@@ -114,8 +133,8 @@ class Loaded:
     Attributes
     ----------
     model : estimator
-    instances : Recipe
-    tasks : Recipe or None
+    instances : Recipe or Recipes
+    tasks : Recipe, Recipes or None
     origin : dict
         The names of the files it was made from, and how it was chosen.
     versions : dict
@@ -129,8 +148,8 @@ class Loaded:
     """
 
     model: Any
-    instances: Recipe
-    tasks: Recipe | None
+    instances: Recipe | Recipes
+    tasks: Recipe | Recipes | None
     origin: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
@@ -171,6 +190,11 @@ class Loaded:
         )
 
 
+def called(sides: str | None, names: SideNames) -> tuple[str, str] | None:
+    """Return what a model file keeps of the names of the sides; None where nobody has said any."""
+    return None if sides is None else (names.instance, names.task)
+
+
 def save_model(loaded: Loaded, path: Path) -> None:
     """Write a model file, whole or not at all; the file it was read from only if that is still what it was."""
     about = {
@@ -195,8 +219,8 @@ def load_model(path: Path) -> Loaded:
         versions, about = _texts(header.get("versions", {})), header.get(_KEY)
         if about is None:
             return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
-        instances = Recipe.from_state(about["instances"], "instances")
-        tasks = None if about["tasks"] is None else Recipe.from_state(about["tasks"], "tasks")
+        instances = _recipe(about["instances"], "instances")
+        tasks = None if about["tasks"] is None else _recipe(about["tasks"], "tasks")
         sides = _sides(about.get("sides"), model)  # which older files lack
         return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum, sides)
     except (AttributeError, LookupError, TypeError, ModelFileError) as error:
@@ -204,6 +228,10 @@ def load_model(path: Path) -> Loaded:
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
             f"data came to be ({type(error).__name__}: {error})."
         ) from error
+
+
+def _recipe(plain: Any, side: str) -> Recipe | Recipes:
+    return (Recipes if "descriptions" in plain else Recipe).from_state(plain, side)
 
 
 def _texts(plain: Any) -> dict[str, str]:
@@ -236,13 +264,22 @@ def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
 
 def _from_python(model: Any) -> Loaded:
     """Tell what new data must look like from what the model itself keeps."""
-    recipes = [
-        Recipe(
-            "kernel" if spec.is_precomputed else "features",
-            spec.kernel if isinstance(spec.kernel, str) else "own",
-            dict(spec.params or {}),
-            names=None if names is None or spec.is_precomputed else [id_text(name) for name in names.labels],
-        )
-        for spec, names in model._columns
-    ]
+    recipes: list[Recipe | Recipes] = []
+    for descriptions, (_, names) in zip(model._descriptions, model._columns, strict=True):
+        if "" in descriptions:
+            recipes.append(_recipe_from_python(descriptions[""], names))
+        else:
+            recipes.append(
+                Recipes({name: _recipe_from_python(each, each.columns) for name, each in descriptions.items()})
+            )
     return Loaded(model, recipes[0], recipes[1] if len(recipes) > 1 else None)
+
+
+def _recipe_from_python(spec: Any, names: Ids | None) -> Recipe:
+    """Return the recipe of one table, from what a model says of its kernel."""
+    return Recipe(
+        "kernel" if spec.is_precomputed else "features",
+        spec.kernel if isinstance(spec.kernel, str) else "own",
+        dict(spec.params or {}),
+        names=None if names is None or spec.is_precomputed else [id_text(name) for name in names.labels],
+    )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import typer
@@ -31,12 +31,19 @@ __all__ = [
     "Json",
     "LabelOptions",
     "Labels",
+    "Making",
     "MaybeInstances",
+    "MaybeSeveralInstances",
     "ModelArgument",
     "ModelName",
     "Quiet",
     "Reading",
     "Scoring",
+    "SeveralInstances",
+    "SeveralInstancesSmiles",
+    "SeveralReading",
+    "SeveralTasks",
+    "SeveralTasksSmiles",
     "Sides",
     "Tasks",
     "TasksSmiles",
@@ -61,6 +68,29 @@ InstancesSmiles = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
 ]
 TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
+
+# The same of sides that may have several files.
+_ALIKE = "Features, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+SeveralInstances = Annotated[
+    list[str],
+    typer.Option(
+        "--instances",
+        metavar="[NAME=]FILE",
+        help="Instances: features, a kernel, SMILES or FASTA; repeated, each by a name, for several descriptions.",
+    ),
+]
+MaybeSeveralInstances = Annotated[
+    list[str] | None, typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_ALIKE}")
+]
+SeveralTasks = Annotated[list[str] | None, typer.Option("--tasks", metavar="[NAME=]FILE", help=f"Tasks. {_ALIKE}")]
+SeveralInstancesSmiles = Annotated[
+    list[str] | None,
+    typer.Option("--instances-smiles", metavar="[NAME=]COLUMN", help="The column of the instances that holds SMILES."),
+]
+SeveralTasksSmiles = Annotated[
+    list[str] | None,
+    typer.Option("--tasks-smiles", metavar="[NAME=]COLUMN", help="The column of the tasks that holds SMILES."),
+]
 
 # What the sides are called; the model file keeps what tune is told.
 Sides = Annotated[
@@ -112,8 +142,24 @@ class LabelOptions:
 
 
 @dataclass(frozen=True)
-class Reading(LabelOptions):
-    """How labels and the files of both their sides are to be read."""
+class Making(LabelOptions):
+    """How labels are to be read, and molecules and sequences to be made into numbers."""
+
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096."),
+    ] = None
+    drop_invalid: Annotated[
+        bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class Reading(Making):
+    """How labels and the files of both their sides are to be read, one file a side."""
+
+    #: The kernel of features where none is said.
+    usual_kernel: ClassVar[str] = "linear"
 
     kernel: Annotated[
         str | None,
@@ -124,13 +170,27 @@ class Reading(LabelOptions):
     task_kernel: Annotated[str | None, typer.Option(help="Kernel of the tasks.")] = None
     instances_smiles: InstancesSmiles = None
     tasks_smiles: TasksSmiles = None
-    fingerprint: Annotated[
-        str | None,
-        typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096."),
+
+
+@dataclass(frozen=True)
+class SeveralReading(Making):
+    """How labels and the files of both their sides are to be read, of which each side may have several."""
+
+    usual_kernel: ClassVar[str] = "rbf"
+
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]KERNEL",
+            help="Kernel of the instances, by the name of its file, such as ecfp=tanimoto, or one for all of them: "
+            "precomputed, linear, rbf, tanimoto, spectrum:k=3.",
+        ),
     ] = None
-    drop_invalid: Annotated[
-        bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
-    ] = False
+    task_kernel: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks, likewise.")
+    ] = None
+    instances_smiles: SeveralInstancesSmiles = None
+    tasks_smiles: SeveralTasksSmiles = None
 
 
 def taking_options(command: Callable[..., None]) -> Callable[..., None]:

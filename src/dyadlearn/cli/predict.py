@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,24 +14,27 @@ from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._files.tables import read_cells, write_columns, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import options
-from dyadlearn.cli.entities import new_entities
+from dyadlearn.cli.entities import n_entities, new_side, take_rows, with_row_ids
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
+from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.settings import Setting
 
 __all__ = ["predict"]
 
 # What makes predictions (a, b) for some instances and tasks, those of training where there are none.
-_Made = Callable[[Any, Table | None, Table | None], np.ndarray]
+_Side = Table | Descriptions | None
+_Made = Callable[[Any, _Side, _Side], np.ndarray]
 
 
 def predict(
     model: ModelArgument,
-    instances: options.MaybeInstances = None,
-    tasks: options.Tasks = None,
+    instances: options.MaybeSeveralInstances = None,
+    tasks: options.SeveralTasks = None,
     pairs: Annotated[Path | None, typer.Option(help="Only these pairs: a table of instance, task.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv, .tsv, .parquet or .npz; else csv is printed.")
@@ -47,8 +49,8 @@ def predict(
             metavar="SHARE", help="Rows of instance, task, prediction, lower, upper: bounds for 0.9, say, of labels."
         ),
     ] = None,
-    instances_smiles: options.InstancesSmiles = None,
-    tasks_smiles: options.TasksSmiles = None,
+    instances_smiles: options.SeveralInstancesSmiles = None,
+    tasks_smiles: options.SeveralTasksSmiles = None,
     sides: Sides = None,
     force: Force = False,
     json: Json = False,
@@ -57,6 +59,7 @@ def predict(
     """Predict for new instances, new tasks, or both; a side that is left out stands for the one of training.
 
     Features have the columns they had in training. New rows of a kernel have the ids of training as columns.
+    A model of several descriptions wants all of them, by their names.
 
     For example:
 
@@ -69,11 +72,13 @@ def predict(
         dyadlearn predict model.dyad --instances new_targets.csv --probability -o probabilities.csv
 
         dyadlearn predict model.dyad --instances new_targets.csv --interval 0.9 -o bounds.csv
+
+        dyadlearn predict model.dyad --instances ecfp=new_drugs.csv --instances sim=new_rows.csv -o predictions.csv
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
         found = load_model(model).named(sides)
-        if instances is None and tasks is None:
+        if not instances and not tasks:
             raise ValueError(
                 "There is nothing new to predict for: give --instances, --tasks or both (those of training, where "
                 "intervals or probabilities of known pairs are wanted: ids tell)."
@@ -91,8 +96,8 @@ def predict(
             calibration = _calibrated(found, X, T, terminal)
             sizes, word = {"calibration": calibration.columns()}, "probability"
 
-            def made(model: Any, X: Table | None, T: Table | None) -> np.ndarray:
-                return _grid(calibration.predict(*_by_own_ids(found, X, T)))
+            def made(model: Any, X: _Side, T: _Side) -> np.ndarray:
+                return _grid(calibration.predict(X, T))
 
         words = "probabilities" if probability else "predictions"
         rows, columns, blocks = _in_blocks(found, X, T, made)
@@ -122,32 +127,33 @@ def predict(
             terminal.say(f"Wrote {done} to {output}.")
 
 
-def _side(found: Loaded, path: Path | None, side: int, smiles: str | None, terminal: Terminal) -> Table | None:
+def _side(found: Loaded, given: list[str] | None, side: int, smiles: list[str] | None, terminal: Terminal) -> _Side:
     """Read one side of what is to be predicted; None stands for the side of training."""
-    if path is None:
+    if not given:
         return None
     recipe = (found.instances, found.tasks)[side]
     if recipe is None:
         raise ValueError("The model knows nothing of tasks and cannot predict for new ones: leave --tasks out.")
-    return new_entities(path, recipe, found.ids[side], terminal, smiles=smiles)
+    option = ("--instances", "--tasks")[side]
+    files = Files.of(given, option)
+    return new_side(files, recipe, found.ids[side], terminal, smiles=smiles, smiles_option=f"{option}-smiles")
 
 
-def _in_blocks(found: Loaded, X: Table | None, T: Table | None, made: _Made) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
+def _in_blocks(found: Loaded, X: _Side, T: _Side, made: _Made) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
     """Return the ids of instances and tasks, and the predictions in blocks of rows, made one after the other."""
     blocks: Iterable[np.ndarray]
-    if X is None:
-        values = made(found.model, None, T)
+    own, others = _by_own_ids(found, X, T)
+    if own is None:
+        values = made(found.model, None, others)
         n_rows, n_tasks, blocks = *values.shape, [values]
     else:
         # One instance tells how many tasks there are, and what is wrong with the others before anything is written.
-        n_rows, n_tasks = X.values.shape[0], made(found.model, _rows(X, slice(0, 1)), T).shape[1]
-        blocks = (made(found.model, _rows(X, here), T) for here in row_blocks(n_rows, 8 * n_tasks))
+        n_rows, n_tasks = n_entities(own), made(found.model, take_rows(own, np.arange(1)), others).shape[1]
+        blocks = (
+            made(found.model, take_rows(own, np.arange(n_rows)[here]), others)
+            for here in row_blocks(n_rows, 8 * n_tasks)
+        )
     return _names(found, X, 0, n_rows), _names(found, T, 1, n_tasks), blocks
-
-
-def _rows(X: Table, here: slice) -> Table:
-    ids = X.row_ids
-    return replace(X, values=X.values[here], row_ids=None if ids is None else replace(ids, labels=ids.labels[here]))
 
 
 def _grid(values: Any) -> np.ndarray:
@@ -155,17 +161,17 @@ def _grid(values: Any) -> np.ndarray:
     return found.reshape(found.shape[0], -1)
 
 
-def _by_own_ids(found: Loaded, *sides: Table | None) -> list[Table | None]:
+def _by_own_ids(found: Loaded, *sides: _Side) -> list[_Side]:
     """Return both sides with the ids that the model has for entities of training, which may be no texts."""
     named = list(sides)
     for place, (side, own, known) in enumerate(zip(sides, found.own_ids, found.ids, strict=True)):
         if side is not None and side.row_ids is not None and own is not None and known is not None:
             names = dict(zip(known.labels, own.labels, strict=True))
-            named[place] = replace(side, row_ids=Ids(tuple(names.get(each, each) for each in side.row_ids.labels)))
+            named[place] = with_row_ids(side, Ids(tuple(names.get(each, each) for each in side.row_ids.labels)))
     return named
 
 
-def _calibrated(found: Loaded, X: Table | None, T: Table | None, terminal: Terminal) -> Calibration:
+def _calibrated(found: Loaded, X: _Side, T: _Side, terminal: Terminal) -> Calibration:
     """Calibrate a model in the settings of what is to be predicted, and tell what its probabilities are worth."""
     settings = settings_of(found.model, *_by_own_ids(found, X, T))
     with terminal.working("Calibration"):
@@ -178,10 +184,10 @@ def _calibrated(found: Loaded, X: Table | None, T: Table | None, terminal: Termi
     return made
 
 
-def _predictions(model: Any, X: Table | None, T: Table | None) -> np.ndarray:
+def _predictions(model: Any, X: _Side, T: _Side) -> np.ndarray:
     """Return predictions (a, b) for the rows of X; a side that is None is that of training."""
     if X is not None:
-        return _grid(model.predict(X.values, tasks=T))
+        return _grid(model.predict(X, tasks=T))
     if model.grows:
         raise ValueError("An online model keeps no instances: give them by --instances.")
     # The spectrum knows the instances of training, whether the model keeps their features or not.
@@ -190,15 +196,15 @@ def _predictions(model: Any, X: Table | None, T: Table | None) -> np.ndarray:
     return to_numpy(model._expansion().transposed.grid(rows, None).T)
 
 
-def _names(found: Loaded, side: Table | None, place: int, count: int) -> Ids:
+def _names(found: Loaded, side: _Side, place: int, count: int) -> Ids:
     ids = found.ids[place] if side is None else side.row_ids
     return Ids(tuple(map(str, range(count)))) if ids is None else ids
 
 
 def _columns(
     found: Loaded,
-    X: Table | None,
-    T: Table | None,
+    X: _Side,
+    T: _Side,
     grids: dict[str, np.ndarray],
     interval: float | None,
     terminal: Terminal,

@@ -11,7 +11,8 @@ from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
 from dyadlearn import top_pairs
 from dyadlearn._files.tables import write_columns
-from dyadlearn.cli.entities import new_entities
+from dyadlearn.cli.entities import new_side
+from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
@@ -77,7 +78,10 @@ def recommend(
     model: ModelArgument,
     subject: Annotated[str | None, typer.Option("--for", metavar="ID", help="A known instance, or task.")] = None,
     new: Annotated[
-        Path | None, typer.Option("--new", help="New instances, as predict reads them; with --side task new tasks.")
+        list[str] | None,
+        typer.Option(
+            "--new", metavar="[NAME=]FILE", help="New instances, as predict reads them; with --side task new tasks."
+        ),
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The likeliest pairs of all that are not observed.")] = False,
     k: Annotated[int | None, typer.Option("-k", "--top", min=1, help="How many to name; 10, and 20 pairs.")] = None,
@@ -90,7 +94,9 @@ def recommend(
         typer.Option("--zeros/--no-zeros", help="Whether a zero means not observed; by default in 0/1 labels only."),
     ] = None,
     cv: Folds = None,
-    smiles: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of --new that holds SMILES.")] = None,
+    smiles: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]COLUMN", help="The column of --new that holds SMILES.")
+    ] = None,
     sides: Sides = None,
     output: Output = None,
     force: Force = False,
@@ -111,14 +117,14 @@ def recommend(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        if (subject is not None) + (new is not None) + pairs != 1:
+        if (subject is not None) + bool(new) + pairs != 1:
             raise ValueError("Say what to recommend for: one of --for, a known id, --new, a file, and --pairs.")
         loaded = load_model(model).named(sides)
         role = _role(side, loaded.names)
         how: dict[str, Any] = {"setting": setting, "zeros": zeros, "cv": cv}
         found: Any
-        with terminal.working("Predictions" if new is not None else "Hold-out"):
-            if new is not None:
+        with terminal.working("Predictions" if new else "Hold-out"):
+            if new:
                 if how != {"setting": "A", "zeros": None, "cv": None}:
                     raise ValueError(
                         "What is new has no labels to leave out: --setting, --zeros and --cv go with --for."
@@ -130,17 +136,17 @@ def recommend(
             else:
                 _ = loaded.ids  # which a list in a file must be able to tell apart
                 found = top_pairs(labelled_model(loaded.model), k=k or 20, sides=loaded.sides, **how)
-        _tell_recommended(found, loaded, subject, new, output, terminal)
+        _tell_recommended(found, loaded, subject, " ".join(new or ()), output, terminal)
 
 
 def _tell_recommended(
-    found: Any, loaded: Loaded, subject: str | None, new: Path | None, output: Path | None, terminal: Terminal
+    found: Any, loaded: Loaded, subject: str | None, new: str, output: Path | None, terminal: Terminal
 ) -> None:
     """Write what is recommended to a file, or print it."""
     names, columns = loaded.names, found.columns()
     kinds = {"tasks": names.tasks, "instances": names.instances}
     figures = {"setting": found.setting, "method": found.method, "best": _rows(columns)}
-    if subject is None and new is None:
+    if subject is None and not new:
         title, of, left = "Likeliest pairs that are not observed", "pairs", 2
     elif subject is not None:
         of, left = kinds[found.of], 1
@@ -148,18 +154,18 @@ def _tell_recommended(
     else:
         of, left = kinds[found.of], 2
         whom = kinds["instances" if found.of == "tasks" else "tasks"]
-        title, figures = f"Best {of} for each of {len(found)} new {whom}", {"for": str(new), **figures}
+        title, figures = f"Best {of} for each of {len(found)} new {whom}", {"for": new, **figures}
     _tell(columns, {"recommended": of, **figures}, title, left, output, terminal)
 
 
-def _for_new(loaded: Loaded, path: Path, role: str, k: int, smiles: str | None, terminal: Terminal) -> Any:
-    """Return what is best for the new instances or tasks in a file."""
+def _for_new(loaded: Loaded, given: list[str], role: str, k: int, smiles: list[str] | None, terminal: Terminal) -> Any:
+    """Return what is best for the new instances or tasks in a file, or in all files that describe them."""
     place = 0 if role == "instance" else 1
     recipe = (loaded.instances, loaded.tasks)[place]
     if recipe is None:
         raise ValueError(f"The model knows nothing of {loaded.names.tasks} and cannot predict for new ones.")
-    table = new_entities(path, recipe, loaded.ids[place], terminal, smiles=smiles)
-    rows: dict[str, Any] = {"X" if place == 0 else "tasks": table}
+    new = new_side(Files.of(given, "--new"), recipe, loaded.ids[place], terminal, smiles=smiles)
+    rows: dict[str, Any] = {"X" if place == 0 else "tasks": new}
     return recommended(loaded.model, **rows, k=k, sides=loaded.sides)
 
 

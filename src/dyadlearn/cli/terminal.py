@@ -43,7 +43,7 @@ __all__ = [
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
 _ARGUMENTS = re.compile(
     r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|groups|task_groups|kernel|task_kernel|scoring|"
-    r"setting|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
+    r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
 # What it has under another name, or not at all.
@@ -54,6 +54,10 @@ _PHRASES = (
     (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
     (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
     (re.compile(r"\bn_splits=(\d+) folds"), r"\1 folds (--cv)"),
+    (re.compile(r"\bleave X out\b"), "leave --instances out"),
+    (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
+    (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
+    (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
     (re.compile(r" Use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it\."), ""),
 )

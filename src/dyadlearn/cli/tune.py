@@ -10,7 +10,8 @@ import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, save_model, searched
+from dyadlearn.cli.files import Files
+from dyadlearn.cli.models import Loaded, called, check_model, check_online, fitted, save_model, searched
 from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, Sides, alphas_of, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
@@ -69,7 +70,8 @@ def tune(
         chosen_setting = as_setting(setting).value
         grid = alphas_of(alphas, "--alphas")
         task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
-        data = dyads.read_dyads(labels, instances, tasks, how, terminal)
+        files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
+        data = dyads.read_dyads(labels, *files, how, terminal)
         if model == "online":
             check_online(data)
         scoring = scoring or usual_scoring(data.labels.values)
@@ -103,9 +105,9 @@ def tune(
             "baselines": {name: None if math.isnan(score) else score for name, score in figures["baselines"].items()},
         }
         recipe = None if data.tasks is None or model == "independent" else data.tasks.recipe
-        called = None if sides is None else (names.instance, names.task)
-        save_model(Loaded(kept, data.instances.recipe, recipe, origin, sides=called), output)
-        terminal.result({**figures, "sides": called, "output": str(output)})
+        words = called(sides, names)
+        save_model(Loaded(kept, data.instances.recipe, recipe, origin, sides=words), output)
+        terminal.result({**figures, "sides": words, "output": str(output)})
         terminal.say(_summary(figures, data, names), f"Wrote {output}.")
 
 

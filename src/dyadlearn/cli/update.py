@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.entities import Recipe, new_entities
+from dyadlearn.cli.entities import Recipe, Recipes, new_entities
 from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
@@ -92,12 +92,12 @@ def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
 
 
 def _new_side(
-    path: Path | None, recipe: Recipe | None, wanted: Ids | None, axis: str, labels: Path, terminal: Terminal
+    path: Path | None, recipe: Recipe | Recipes | None, wanted: Ids | None, axis: str, labels: Path, terminal: Terminal
 ) -> Table | None:
     """Read new instances or tasks, in the order that they have in the labels; None without a file."""
     if path is None or recipe is None:
         return None
-    side = new_entities(path, recipe, None, terminal)
+    side = new_entities(path, recipe.members[""], None, terminal)  # an online model has one file a side
     if wanted is None or side.row_ids is None:
         return side
     lacking = side.row_ids.lacking(wanted.labels)

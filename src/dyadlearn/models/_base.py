@@ -117,6 +117,11 @@ class PairwiseRidge(PairModel, stored=False):
         return [(side.spec, side.names) for side in self._sides()]
 
     @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        """What each side was described by, with its kernel, by names; a single table has the name ""."""
+        return [{"": spec} for spec, _ in self._columns]
+
+    @property
     def _is_vector(self) -> bool:
         return self._grid.is_vector
 

@@ -56,6 +56,10 @@ class GrowingModel(PairModel, stored=False):
         return [(LINEAR, None)] * (1 + self._knows_tasks)
 
     @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        return [{"": spec} for spec, _ in self._columns]
+
+    @property
     def _is_vector(self) -> bool:
         return self._learnt.is_vector
 

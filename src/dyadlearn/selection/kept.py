@@ -11,7 +11,6 @@ from dyadlearn._array import Array, as_array_of, to_numpy
 from dyadlearn._tables import read_table
 from dyadlearn.holdout import Units, plan
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.settings import Setting, as_setting
@@ -60,8 +59,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return baseline_scores(self._problem(), setting, units, self._score(setting))
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return what `best_score_` is: a score of predictions (m, q); without any, the one that suits the labels."""
-        scoring = usual_scoring(self._grid.values) if self.scoring is None else self.scoring
+        """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
+        scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return scorer(scoring).prepare(self._grid.values, setting=setting, tie_tolerance=None)
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:

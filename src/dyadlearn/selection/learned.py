@@ -17,6 +17,7 @@ from dyadlearn._array import Array, cast, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
+from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
@@ -88,7 +89,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
         than one stage, and sides of some thousand entities.
     repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+        What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: when conjugate gradients of the last fit stop.
     random_state : int, RandomState or None, default=None
@@ -131,8 +132,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
 
     Notes
     -----
-    While learning, systems are solved in single precision to a relative residual of 10⁻³, and what is compared to
-    10⁻⁴; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
+    While learning, systems are solved in single precision to a relative residual of 10⁻², and what is compared to
+    10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
     with a `ConvergenceWarning`, and what was best by then is fitted.
 
     Examples
@@ -253,6 +254,11 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             name: {member.name: member.exponent for member in _learned(side).members}
             for name, side in zip(("instances", "tasks"), self._sides(), strict=False)
         }
+
+    @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        sides = zip((self._kernel, self._task_kernel), self._plain, strict=True)
+        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides if kernel]
 
     @property
     def _alphas(self) -> dict[str, Any]:
@@ -502,10 +508,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
             self.shares_ = (a * constant * task_constant, b * constant, c * task_constant)
             data = replace(data, tasks=task_wide)
-            task_spec = KernelSpec(task_kernel, None, self.repair, dual=True)
+            task_spec = KernelSpec(task_kernel, None, "clip", dual=True)
         data = replace(data, instances=wide)
-        spec = KernelSpec(kernel, None, self.repair, dual=True)
-        [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
+        spec = KernelSpec(kernel, None, "clip", dual=True)
+        with warnings.catch_warnings():
+            # Fractional powers of kernels are almost kernels: what they lack is no fault of those that were given.
+            warnings.simplefilter("ignore", KernelRepairWarning)
+            [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
         self._solve()
         held_out = xp.astype(found.held_out, data.grid.values.dtype) * size + centre
         self.holdout_ = self._grid.restore(held_out)

@@ -1,0 +1,252 @@
+"""``dyadlearn learn``: the model it writes is the library's, and the other commands know it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import LearnedKernelRidge, load, save
+from dyadlearn.cli import models
+from dyadlearn.kernels.vectors import rbf
+
+
+@pytest.fixture
+def several(tables, put):
+    """Files of two descriptions of the users, one a kernel, and of new users, with words that name them."""
+    rng = np.random.default_rng(1)
+    X, noise = rng.normal(size=(15, 3)), rng.normal(size=(15, 2))
+    X[:12] = tables.X
+    names = [*tables.users, "n0", "n1", "n2"]
+    K = rbf(X, gamma=0.2)
+    folder, old, new = tables.folder, tables.users, names[12:]
+    put(folder / "noise.csv", old, ["x", "y"], noise[:12])
+    put(folder / "sim.csv", old[::-1], old, K[11::-1, :12])
+    put(folder / "new_noise.csv", new[::-1], ["y", "x"], noise[12:][::-1, ::-1])
+    put(folder / "new_sim.csv", new, old, K[12:, :12])
+    words = ["--instances", f"noise={folder / 'noise.csv'}", "--instances", f"sim={folder / 'sim.csv'}"]
+    asked = ["--instances", f"sim={folder / 'new_sim.csv'}", "--instances", f"noise={folder / 'new_noise.csv'}"]
+    tables_of = {"noise": noise, "sim": K}
+    return words, asked, tables_of
+
+
+@pytest.fixture(scope="session")
+def kept() -> dict[str, bytes]:
+    """The content of model files, once they were made."""
+    return {}
+
+
+@pytest.fixture
+def learned(tables, several, run, kept):
+    """Make a model file for a setting, of two descriptions of the users and one table of the items."""
+
+    def make(setting, *more):
+        path = tables.folder / f"{setting}.dyad"
+        if setting not in kept:
+            words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", setting, "--steps", 4]
+            ran = run(*words, *more, "--cv", 3, "-o", path, "-q")
+            assert (ran.code, ran.out, ran.err) == (0, "", "")
+            kept[setting] = path.read_bytes()
+        path.write_bytes(kept[setting])
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("setting", ["A", "B"])
+def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, get, setting):
+    path = learned(setting)
+    found = load(path)
+    _, asked, described = several
+    kernels = {"noise": "rbf", "sim": "precomputed"}
+    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=4, cv=3, random_state=0)
+    training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
+    twin.fit(training, tables.Y, tasks=tables.T)
+    assert_allclose(found.holdout_error_, twin.holdout_error_)
+    assert found.weights_["instances"].keys() == twin.weights_["instances"].keys()
+    assert_allclose(list(found.weights_["instances"].values()), list(twin.weights_["instances"].values()), rtol=1e-5)
+    ran = run("predict", path, *asked, "-o", tables.folder / "p.csv")
+    if setting == "A" and found.n_stages_ > 1:
+        assert ran.code == 2
+        assert "fit with --stages 1" in ran.err
+        return
+    new = {"noise": described["noise"][12:], "sim": described["sim"][12:, :12]}
+    rows = get(tables.folder / "p.csv")
+    assert [row[0] for row in rows[1:]] == ["n0", "n1", "n2"]
+    assert_allclose(np.array([row[1:] for row in rows[1:]], dtype=float), twin.predict(new), rtol=1e-5)
+
+
+def test_what_people_see(tables, several, run):
+    path = tables.folder / "m.dyad"
+    ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "--steps", 2, "-o", path)
+    assert ran.code == 0
+    assert "12 instances × 8 tasks, 100 % observed" in ran.out
+    assert "noise: features, rbf kernel; sim: a kernel as given" in ran.out
+    assert "held-out error in setting B" in ran.out
+    assert "instances weigh" in ran.out
+    assert "product of both kernels" in ran.out
+    assert "is taken for a kernel" in ran.err
+
+
+def test_what_machines_see(tables, several, run):
+    words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--sides", "user,item", "--json", "-q"]
+    ran = run(*words, "--stages", 2, "--steps", 2, "--cv", 3, "-o", tables.folder / "m.dyad")
+    found = ran.json
+    model = load(tables.folder / "m.dyad")
+    assert (found["stages"], found["setting"], found["observed"]) == (model.n_stages_, "A", 96)
+    assert found["holdout_error"] == min(found["stage_errors"])
+    assert found["stage_errors"] == model.stage_errors_
+    for side in ("instances", "tasks"):
+        assert_allclose(sum(found["weights"][side].values()), 1)
+        assert found["weights"][side] == pytest.approx(model.weights_[side])
+        assert found["exponents"][side] == model.exponents_[side]
+    assert_allclose(sum(found["shares"].values()), 1)
+    assert found["baselines"].keys() == {"grand_mean", "instance_means", "task_means", "additive"}
+    assert found["sides"] == ["user", "item"]
+
+
+def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
+    long = tables.folder / "long.csv"
+    lines = [f"{u},{i},{tables.Y[a, b]}" for a, u in enumerate(tables.users) for b, i in enumerate(tables.items)]
+    long.write_text("user,item,likes\n" + "\n".join(line for place, line in enumerate(lines) if place % 5))
+    path = tables.folder / "m.dyad"
+    words = ["learn", long, *tables.sides, "--kernel", "linear", "--task-kernel", "rbf:gamma=0.5", "--steps", 2]
+    ran = run(*words, "--stages", 1, "--cv", 3, "--seed", 4, "--shrinkage", 0, "--no-normalize", "-o", path, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["observed"] == 76
+    found = load(path)
+    assert found.get_params()["kernel"] == "linear"
+    assert found.get_params()["task_kernel"] == ("rbf", {"gamma": 0.5})
+    assert (found.random_state, found.shrinkage, found.normalize) == (4, 0.0, False)
+    new = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--long", "--json")
+    assert len(new.json["predictions"]["prediction"]) == 96
+
+
+def test_known_pairs_of_a_model_with_profiles(tables, several, run):
+    path = tables.folder / "m.dyad"
+    words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
+    assert run(*words, "-o", path, "-q").code == 0
+    model = load(path)
+    assert model.n_stages_ == 2
+    expected = model._expansion().grid(None, None)
+    ran = run("predict", path, *several[0], "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["rows"] == tables.users
+    assert_allclose(ran.json["predictions"], expected, rtol=1e-6)
+
+
+def test_the_other_commands_take_such_a_file(tables, several, learned, run):
+    path = learned("B")
+    asked = several[1]
+    seen = run("inspect", path)
+    assert "instances weigh" in seen.out
+    assert "instances noise=noise.csv sim=sim.csv" in seen.out
+    assert run("inspect", path, "--json").json["weights"] == load(path).weights_
+    scored = run("evaluate", path, "--settings", "B", "--json", "--permutations", 0)
+    assert scored.code == 0, scored.err
+    assert scored.json["settings"][0]["setting"] == "B"
+    why = ["--new-instance", asked[1], "--new-instance", asked[3], "--instance", "n1", "--task", "i2"]
+    explained = run("explain", path, *why, "--json").json
+    predicted = run("predict", path, *asked, "--json").json["predictions"]
+    assert_allclose(explained["prediction"], predicted[1][2])
+    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-k", 1, "--json").json["best"]
+    assert [row["instance"] for row in best] == ["n0", "n1", "n2"]
+    bounds = run("predict", path, *asked, "--interval", 0.9, "--json").json["predictions"]
+    assert all(low < high for low, high in zip(bounds["lower"], bounds["upper"], strict=True))
+    assert run("screen", path, "-k", 2).code == 0
+    page = tables.folder / "r.html"
+    assert run("report", path, "-o", page, "--settings", "B", "-q").code == 0
+    refused = run("update", path, "--labels", tables.labels, "--instances", tables.instances)
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_model_that_was_saved_in_python(tables, several, run):
+    path = tables.folder / "m.dyad"
+    _, asked, described = several
+    training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
+    model = LearnedKernelRidge(kernel={"noise": "rbf", "sim": "precomputed"}, setting="B", n_steps=2)
+    save(model.fit(training, tables.Y), path)
+    found = models.load_model(path)
+    assert found.tasks is None
+    assert {name: recipe.kind for name, recipe in found.instances.members.items()} == {
+        "noise": "features",
+        "sim": "kernel",
+    }
+    ran = run("predict", path, *asked, "--json", "-q")
+    assert ran.code == 0, ran.err
+    plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(training["sim"], tables.Y)
+    save(plain, path)
+    assert models.load_model(path).instances.kind == "kernel"
+    assert "features" not in run("inspect", path).out.partition("weigh")[0]
+
+
+REFUSED = [
+    (["--instances", "users.csv"], "such as --instances noise=FILE; found a file without a name"),
+    (["--instances", "noise=new_noise.csv"], "The model was made by the descriptions 'noise', 'sim'"),
+    (
+        ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
+        "The ids of sim.csv and new_noise.csv do not match",
+    ),
+]
+
+
+def test_new_users_who_bring_other_descriptions(tables, learned, run, monkeypatch):
+    path = learned("B")
+    monkeypatch.chdir(tables.folder)
+    for words, message in REFUSED:
+        ran = run("predict", path, *words)
+        assert (ran.code, ran.out) == (2, ""), words
+        assert message in ran.err, words
+
+
+WRONG = [
+    (["--stages", "some"], "--stages is a number or auto, found 'some'"),
+    (["--stages", "2", "--setting", "D"], "set --stages 1"),
+    (["--shrinkage", "-1"], "shrinkage"),
+    (["--kernel", "other=rbf"], "is said of 'other'"),
+    (["--instances-smiles", "structure"], "write it as --instances-smiles noise=structure"),
+    (["--instances", "more.csv"], "--instances is given 3 times"),
+    (["--setting", "E"], "E"),
+]
+
+
+def test_wrong_words(tables, several, run):
+    path = tables.folder / "m.dyad"
+    for words, message in WRONG:
+        ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "-o", path, *words)
+        assert (ran.code, ran.out) == (2, ""), words
+        assert message in ran.err, words
+        assert not path.exists()
+
+
+def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
+    from dyadlearn._progress import Progress
+
+    def stop(self, *arguments, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "advance", stop)
+    path = tables.folder / "m.dyad"
+    ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "-o", path)
+    assert ran.code == 0
+    assert "Learning was interrupted" in ran.err
+    assert load(path).n_stages_ == 1
+
+
+def test_molecules_beside_a_table(tables, put, run):
+    pytest.importorskip("rdkit")
+    smiles = ["C", "CC", "CCO", "c1ccccc1", "CCN", "CO", "CCC", "not one"]
+    path = tables.folder / "drugs.csv"
+    path.write_text("id,structure\n" + "\n".join(f"{i},{s}" for i, s in zip(tables.items, smiles, strict=True)))
+    words = ["--instances", tables.instances, "--tasks", f"ecfp={path}", "--tasks", f"size={tables.tasks}"]
+    words += ["--tasks-smiles", "ecfp=structure", "--setting", "B", "--steps", 2]
+    ran = run("learn", tables.labels, *words, "-o", tables.folder / "m.dyad")
+    assert ran.code == 2
+    assert "not one" in ran.err
+    ran = run("learn", tables.labels, *words, "--drop-invalid", "-o", tables.folder / "m.dyad", "--json", "-q")
+    assert ran.code == 0, ran.err
+    assert ran.json["tasks"] == 7
+    assert ran.json["weights"]["tasks"].keys() == {"ecfp", "size", "constant"}
+    found = load(tables.folder / "m.dyad")
+    assert found._grid.column_ids.labels == tuple(tables.items[:7])
+    assert_allclose(found._grid.values, tables.Y[:, :7])
