@@ -155,7 +155,7 @@ def _scored(
     rows: list[dict[str, Any]] = []
     for setting in known:
         with terminal.working(f"Setting {setting.value}: hold-out"):
-            found = model_holdout(model, setting, cv)
+            found = model_holdout(model, setting, cv, nested=True)
         labels = scored_labels(problem, found.predictions, setting)
         prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
         means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}
@@ -166,7 +166,7 @@ def _scored(
                 "method": found.method,
                 "scores": {name: float(judge(found.predictions)) for name, judge in prepared.items()},
                 "null": {
-                    name: null_mean(problem, setting, found.units, judge, permutations)
+                    name: null_mean(problem, setting, found.units, judge, permutations if found.is_fixed else 0)
                     for name, judge in prepared.items()
                 },
                 "baselines": means,

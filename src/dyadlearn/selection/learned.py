@@ -149,7 +149,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     True
     """
 
-    searches = True
     #: The labels may be of any kind; the error that is learned by is squared.
     scoring = None
     # The parameters of kernels come beside them.

@@ -71,6 +71,9 @@ class LearnedAgain:
 class Relearning(KeptHoldout, stored=False):
     """A model that can learn its kernels again on a part of its own training data."""
 
+    searches = True
+    learns_kernels = True
+
     stages: Any
     cv: Any
     progress: bool | None
@@ -226,6 +229,12 @@ class Relearning(KeptHoldout, stored=False):
         for place, members in zip(places, asked, strict=True):
             place[members] = np.arange(members.size)
         return inner, take_block(block, *places)
+
+    def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
+        """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
+        data = self._training()
+        data = replace(data, grid=replace(data.grid, values=Y), weights=weights)
+        return self._learned_on(data, (self._groups, self._task_groups), setting)
 
     def _learned_on(self, data: Training, groups: Groups, setting: Setting) -> Self:
         """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
