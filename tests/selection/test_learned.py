@@ -102,10 +102,10 @@ def _fitted(plain, K, Y, G):
     return clone(plain).fit(K, Y) if G is None else clone(plain).fit(K, Y, tasks=G)
 
 
-@over(lines("setting stages", ("A", 1), ("D", 1), ("A", 2), ("B", 2)))
+@over(lines("setting stages", ("D", 1), ("A", 2), ("B", 2)))
 def test_the_model_is_that_of_fixed_kernels(setting, stages):
     """Fitted labels and those of new rows, from the kernels that were learned."""
-    X, Y, T = _problem()
+    X, Y, T = _problem(10, 7)
     Y = _holes(Y)
     model = LearnedKernelRidge(setting=setting, stages=stages, tol=1e-12, **FAST).fit(X, Y, tasks=T)
     plain, K, G = _refit(model, Y)
@@ -192,7 +192,7 @@ def test_noise_is_not_predicted():
     assert np.mean(errors) > 0.97 * Y.var()
 
 
-@over(lines("setting stages holes seed", ("A", 2, True, 0), ("B", 1, False, 1), ("C", 1, False, 2), ("D", 1, True, 3)))
+@over(lines("setting stages holes seed", ("A", 2, True, 0), ("B", 1, False, 1), ("C", 1, False, 2)))
 def test_no_single_kernel_is_better_than_all(setting, stages, holes, seed):
     X, Y, T = _problem(10, 7, seed)
     Y = _holes(Y) if holes else Y
@@ -233,7 +233,7 @@ def test_given_random_state_everything_is_the_same():
 )
 def test_folds_may_be_given(setting, cv, groups, method):
     X, Y, T = _problem()
-    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(X, Y, tasks=T, **(groups or {}))
+    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(X[0], Y, tasks=T[0], **(groups or {}))
     assert model.holdout_method_ == method
     assert np.isfinite(model.holdout_).all()
     assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
@@ -261,13 +261,12 @@ def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
 )
 def test_small_grids(m, q, setting):
     X, Y, T = _problem()
-    X, T = [x[:m] for x in X], [t[:q] for t in T]
-    model = LearnedKernelRidge(setting=setting, **FAST).fit(X, Y[:m, :q], tasks=T)
+    model = LearnedKernelRidge(setting=setting, **FAST).fit(X[0][:m], Y[:m, :q], tasks=T[0][:q])
     assert np.isfinite(model.predict()).all()
     assert np.isfinite(model.holdout_error_)
 
 
-@over(every(setting=["A", "B", "C", "D"], value=[0.0, 0.1, -3.0], holes=[True, False], intercept=[True, False]))
+@over(covering(setting=["A", "B", "C", "D"], value=[0.0, 0.1, -3.0], holes=[True, False], intercept=[True, False]))
 def test_labels_that_are_all_equal(setting, value, holes, intercept):
     X, Y, T = _problem()
     Y = np.full_like(Y, value)
@@ -283,7 +282,7 @@ def test_rows_and_columns_without_labels(setting):
     X, Y, T = _problem()
     Y = _holes(Y)
     Y[3], Y[:, 2] = np.nan, np.nan
-    model = LearnedKernelRidge(setting=setting, **FAST).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting=setting, **FAST).fit(X[0], Y, tasks=T[0])
     assert np.isfinite(model.completed_).all()
     observed = ~np.isnan(Y)
     assert_allclose(np.mean((model.holdout_ - Y)[observed] ** 2), model.holdout_error_, rtol=1e-5)

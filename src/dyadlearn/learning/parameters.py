@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ class Parameters:
         """The regularisation λ."""
         return float(np.exp(self.alpha[0]))
 
-    @property
+    @cached_property
     def pair_shares(self) -> tuple[float, float, float]:
         """The shares of the pair kernel, which sum to one; one function for each task where there is no other side."""
         if not len(self.shares):
