@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import LearnedKernelRidge, load, save
+from dyadlearn._tables import Ids, Table
 from dyadlearn.cli import models
 from dyadlearn.kernels.vectors import rbf
 
@@ -122,17 +123,23 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     assert len(new.json["predictions"]["prediction"]) == 96
 
 
-def test_known_pairs_of_a_model_with_profiles(tables, several, run):
-    path = tables.folder / "m.dyad"
-    words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
+def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
+    path, noise = tables.folder / "m.dyad", several[0][:2]
+    # What features do not tell of the users, their other labels do.
+    put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 2)) @ tables.T.T)
+    words = ["learn", tables.labels, *noise, "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
     assert run(*words, "-o", path, "-q").code == 0
     model = load(path)
     assert model.n_stages_ == 2
-    expected = model._expansion().grid(None, None)
-    ran = run("predict", path, *several[0], "--json")
+    ran = run("predict", path, *noise, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["rows"] == tables.users
-    assert_allclose(ran.json["predictions"], expected, rtol=1e-6)
+    known = {"noise": Table(several[2]["noise"][:12], Ids(tuple(tables.users)))}
+    assert_allclose(ran.json["predictions"], model.predict(known), rtol=1e-6)
+    refused = run("predict", path, "--instances", f"noise={tables.folder / 'new_noise.csv'}")
+    assert (refused.code, refused.out) == (2, "")
+    assert "leave --instances out for all of them, or fit with --stages 1" in refused.err
+    assert run("evaluate", path, "--settings", "B").code == 2
 
 
 def test_the_other_commands_take_such_a_file(tables, several, learned, run):

@@ -23,6 +23,7 @@ from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.views.baselines import in_words, nothing_learnt
+from dyadlearn.views.words import joined
 
 __all__ = ["evaluate"]
 
@@ -147,10 +148,18 @@ def _scored(
         One for each setting, with the scores by their names, those of permuted labels, and those of means by theirs.
     """
     problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
-    if any(setting not in known for setting in settings):
+    refused = [setting for setting in settings if setting not in known]
+    if refused and not problem.pairing.knows_tasks:
         terminal.note(
             f"The model knows nothing of {called.tasks} and cannot be asked about new ones: settings C and D are left "
             "out."
+        )
+    elif refused:
+        if not known:
+            problem.pairing.check_request(refused[0], None, None, None)  # which says why
+        terminal.note(
+            f"The model describes what is known by profiles of its labels and cannot be asked about what is new: "
+            f"setting {joined([setting.value for setting in refused])} is left out; learn --stages 1 does without profiles."
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
