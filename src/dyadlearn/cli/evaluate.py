@@ -158,8 +158,8 @@ def _scored(
         if not known:
             problem.pairing.check_request(refused[0], None, None, None)  # which says why
         terminal.note(
-            f"The model describes what is known by profiles of its labels and cannot be asked about what is new: "
-            f"setting {joined([setting.value for setting in refused])} is left out; learn --stages 1 does without profiles."
+            "The model describes what is known by profiles of its labels and cannot be asked about what is new: "
+            f"setting {joined([setting.value for setting in refused])} is left out; learn --stages 1 does without them."
         )
     rows: list[dict[str, Any]] = []
     for setting in known:
