@@ -2,6 +2,7 @@
 
 `davis`, `kiba`, `yamanishi` and `ratings` each give the labels and, for either side, kernels by name: symmetric,
 finite, ones on the diagonal. What takes long is kept in a folder outside the checkout, so that the next call reads it.
+What rdkit says of molecules is kept by itself, in a small file: with that, a machine without rdkit makes the kernels.
 
 The kernels are those of *all* entities, the ones that are held out included, also where new drugs or new targets are
 predicted. That is fair: a kernel is a function of structures, sequences or graphs, which are known of a new entity the
@@ -17,6 +18,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from dyadlearn.kernels import diffusion_kernel, gram, normalize, repair
 from dyadlearn.kernels.sequences import kmer_counts
 
 #: Part of the name of everything kept: another one when the kernels are computed in another way.
-VERSION = "1"
+VERSION = "2"
 
 #: Columns of the fingerprints, and the most that a column counts.
 WIDTH, MOST = 4096, 255
@@ -160,13 +162,17 @@ def _binding(name: str, found: Any, cache: str | os.PathLike[str] | None) -> Dat
             (found.sequences, found.task_names, "sequences"),
         )
     )
-    K = kept(f"{name}-drugs", digest("drugs", *smiles), cache, lambda: _grams(drug_descriptions(smiles)))
+    features = kept_features(name, smiles, cache)
+    key = digest("drugs", *(array.tobytes() for array in features.values()))
+    K = kept(f"{name}-drugs", key, cache, lambda: _grams(drug_descriptions(features)))
     G = kept(f"{name}-targets", digest("targets", *sequences), cache, lambda: _grams(target_descriptions(sequences)))
     return Data(name, found.Y, K, {"smith_waterman": whole(found.G), **G})
 
 
 def _grams(descriptions: Mapping[str, Described]) -> Kernels:
-    return {name: whole(described.gram()) for name, described in descriptions.items()}
+    # Distances take most of the time, on one core each.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(descriptions, pool.map(lambda each: whole(each.gram()), descriptions.values()), strict=True))
 
 
 def in_order(texts: Mapping[str, str], names: Sequence[Any], what: str, name: str) -> list[str]:
@@ -183,13 +189,8 @@ def in_order(texts: Mapping[str, str], names: Sequence[Any], what: str, name: st
 # --- Descriptions ---------------------------------------------------------------------------------
 
 
-def drug_descriptions(smiles: Sequence[str]) -> dict[str, Described]:
-    """Return ten descriptions of molecules by name, each with its kernel.
-
-    Counts of circular neighbourhoods (of atoms up to radius 1, 2, 3, and of kinds of atoms up to 2), of pairs of atoms,
-    of chains of four and of paths, compared by min–max; which neighbourhoods and which MACCS keys occur, compared by
-    Tanimoto; and physical and chemical descriptors, compared by an RBF.
-    """
+def drug_features(smiles: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return what rdkit says of molecules (n, d) by name: counts of each fingerprint, MACCS keys and descriptors."""
     from rdkit import Chem, rdBase
     from rdkit.Chem import MACCSkeys
     from rdkit.Chem.rdFingerprintGenerator import (
@@ -211,24 +212,39 @@ def drug_descriptions(smiles: Sequence[str]) -> dict[str, Described]:
         generators["atom_pairs"] = GetAtomPairGenerator(fpSize=WIDTH)
         generators["torsions"] = GetTopologicalTorsionGenerator(fpSize=WIDTH)
         generators["paths"] = GetRDKitFPGenerator(fpSize=WIDTH, maxPath=6)
-        counts = {name: count_columns(generator, molecules) for name, generator in generators.items()}
-        keys = np.array([list(MACCSkeys.GenMACCSKeys(molecule)) for molecule in molecules], dtype=np.float64)
-        numbers = molecule_numbers(molecules)
-    described = {name: Described(features, "minmax") for name, features in counts.items()}
+        found = {name: count_columns(generator, molecules) for name, generator in generators.items()}
+        found["maccs"] = np.array([list(MACCSkeys.GenMACCSKeys(molecule)) for molecule in molecules], dtype=np.uint8)
+        found["descriptors"] = molecule_numbers(molecules)
+    return found
+
+
+def drug_descriptions(features: Mapping[str, np.ndarray]) -> dict[str, Described]:
+    """Return ten descriptions of molecules by name, each with its kernel, of `drug_features`.
+
+    Counts of circular neighbourhoods (of atoms up to radius 1, 2, 3, and of kinds of atoms up to 2), of pairs of atoms,
+    of chains of four and of paths, compared by min–max; which neighbourhoods and which MACCS keys occur, compared by
+    Tanimoto; and physical and chemical descriptors, compared by an RBF.
+    """
+    counts = {
+        name: sparse.csr_array(each).astype(np.float64)
+        for name, each in features.items()
+        if name not in ("maccs", "descriptors")
+    }
+    described = {name: Described(each, "minmax") for name, each in counts.items()}
     described["morgan2_bits"] = Described((counts["morgan2"] > 0).astype(np.float64), "tanimoto")
-    described["maccs"] = Described(keys, "tanimoto")
-    scaled = tame(numbers)
+    described["maccs"] = Described(features["maccs"].astype(np.float64), "tanimoto")
+    scaled = tame(features["descriptors"])
     described["descriptors"] = Described(scaled, "rbf", {"gamma": bandwidth(scaled)})
     return described
 
 
-def count_columns(generator: Any, molecules: Sequence[Any]) -> sparse.csr_array:
+def count_columns(generator: Any, molecules: Sequence[Any]) -> np.ndarray:
     """Return how often each column of a fingerprint occurs in each molecule (n, WIDTH), at most MOST times."""
-    rows = [generator.GetCountFingerprint(molecule).GetNonzeroElements() for molecule in molecules]
-    columns = np.array([column for row in rows for column in row], dtype=np.int32)
-    counts = np.array([count for row in rows for count in row.values()], dtype=np.float64)
-    ends = np.cumsum([0, *map(len, rows)])
-    return sparse.csr_array((np.minimum(counts, MOST), columns, ends), shape=(len(rows), WIDTH))
+    counts = np.zeros((len(molecules), WIDTH), dtype=np.uint8)
+    for row, molecule in zip(counts, molecules, strict=True):
+        for column, count in generator.GetCountFingerprint(molecule).GetNonzeroElements().items():
+            row[column] = min(count, MOST)
+    return counts
 
 
 def molecule_numbers(molecules: Sequence[Any]) -> np.ndarray:
@@ -306,17 +322,38 @@ def whole(K: np.ndarray) -> np.ndarray:
 
 
 def digest(*parts: Any) -> str:
-    """Return a short text that is another one for other parts, and another version of this file or of rdkit."""
+    """Return a short text that is another one for other parts, and another version of this file."""
+    found = hashlib.blake2b(VERSION.encode(), digest_size=8)
+    for part in parts:
+        found.update(b"\n" + (part if isinstance(part, bytes) else str(part).encode()))
+    return found.hexdigest()
+
+
+def kept_features(name: str, smiles: Sequence[str], cache: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
+    """Return `drug_features`, kept for each version of rdkit; without rdkit, those that were kept of any."""
+    title, key = f"{name}-molecules", digest("molecules", *smiles)
     try:
-        from rdkit import __version__ as chemistry
+        from rdkit import __version__ as release
     except ImportError:
-        chemistry = ""
-    lines = "\n".join(map(str, (VERSION, chemistry, *parts)))
-    return hashlib.blake2b(lines.encode(), digest_size=8).hexdigest()
+        there = sorted(path.stem for path in cache_folder(cache).glob(f"{title}-{key}-rdkit*.npz"))
+        if not there:
+            raise ModuleNotFoundError(
+                f"The molecules of {name} have to be described by rdkit, which is not installed: pip install rdkit, or "
+                f"put {title}-{key}-rdkit*.npz from a machine that has it into {cache_folder(cache)}."
+            ) from None
+        release = there[-1].rpartition("-rdkit")[2]
+    return kept(title, f"{key}-rdkit{release}", cache, lambda: drug_features(smiles), compressed=True)
 
 
-def kept(name: str, key: str, cache: str | os.PathLike[str] | None, compute: Callable[[], Kernels]) -> Kernels:
-    """Return the kernels kept under a name and key, or compute and keep them; a damaged file is computed again."""
+def kept(
+    name: str,
+    key: str,
+    cache: str | os.PathLike[str] | None,
+    compute: Callable[[], Kernels],
+    *,
+    compressed: bool = False,
+) -> Kernels:
+    """Return the arrays kept under a name and key, or compute and keep them; a damaged file is computed again."""
     folder = cache_folder(cache)
     path = folder / f"{name}-{key}.npz"
     try:
@@ -326,10 +363,10 @@ def kept(name: str, key: str, cache: str | os.PathLike[str] | None, compute: Cal
         pass
     except (OSError, ValueError, EOFError, BadZipFile):
         warnings.warn(f"{path} is damaged and is computed again.", UserWarning, stacklevel=2)
-    kernels = compute()
+    arrays = compute()
     with replacing(path) as file:
-        np.savez(file, **kernels)
-    return kernels
+        (np.savez_compressed if compressed else np.savez)(file, **arrays)
+    return arrays
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:

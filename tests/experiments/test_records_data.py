@@ -111,7 +111,7 @@ def test_molecules_are_compared_by_their_counts(script):
     pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not described")
     # Methane has no pair of atoms, no chain and no path: nothing of it may become NaN.
     smiles = ["C", "CC(=O)Oc1ccccc1C(=O)O", "CN1C=NC2=C1C(=O)N(C(=O)N2C)C", "N", "[Na+].[Cl-]"]
-    described = script.drug_descriptions(smiles)
+    described = script.drug_descriptions(script.drug_features(smiles))
     assert list(described) == DRUGS
     kernels = {name: script.whole(each.gram()) for name, each in described.items()}
     check(kernels, 5)
@@ -129,7 +129,20 @@ def test_molecules_are_compared_by_their_counts(script):
     squares = np.array([[((a - b) ** 2).sum() for b in rows] for a in rows])
     assert_allclose(kernels["descriptors"], np.exp(-squares / squares.mean()), rtol=1e-9)
     with pytest.raises(ValueError, match="1 of 2 structures are no valid SMILES: C\\("):
-        script.drug_descriptions(["C", "C("])
+        script.drug_features(["C", "C("])
+
+
+def test_a_machine_without_rdkit_takes_what_was_kept(script, tmp_path, monkeypatch):
+    pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not described")
+    smiles = ["CCO", "c1ccccc1"]
+    first = script.kept_features("x", smiles, tmp_path)
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    again = script.kept_features("x", smiles, tmp_path)
+    assert list(again) == list(first)
+    for name, array in first.items():
+        assert_array_equal(again[name], array)
+    with pytest.raises(ModuleNotFoundError, match="The molecules of x have to be described by rdkit"):
+        script.kept_features("x", ["CC"], tmp_path)
 
 
 def test_counts_are_cut_off(script):
@@ -137,7 +150,8 @@ def test_counts_are_cut_off(script):
     generators = importlib.import_module("rdkit.Chem.rdFingerprintGenerator")
     molecules = [chem.MolFromSmiles("C" * 600), chem.MolFromSmiles("CC")]
     counts = script.count_columns(generators.GetMorganGenerator(radius=1, fpSize=4096), molecules)
-    assert counts.max(axis=1).toarray().ravel().tolist() == [255, 2]
+    assert counts.dtype == np.uint8
+    assert counts.max(axis=1).tolist() == [255, 2]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])

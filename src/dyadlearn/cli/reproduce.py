@@ -1,4 +1,4 @@
-"""``dyadlearn reproduce``: the experiments of the paper, from a source checkout."""
+"""``dyadlearn reproduce``: the experiments of the paper, and public benchmarks, from a source checkout."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ import dyadlearn
 
 __all__ = ["reproduce"]
 
-_EXPERIMENTS = {"table2": "drug_target.py", "transfer": "transfer.py", "online-text": "online_text.py"}
+_EXPERIMENTS = {
+    "table2": "drug_target.py",
+    "transfer": "transfer.py",
+    "online-text": "online_text.py",
+    "records": "records.py",
+}
 
 
 def reproduce(
     context: typer.Context,
     experiment: Annotated[str, typer.Argument(help=f"One of {', '.join(_EXPERIMENTS)}.")],
 ) -> None:
-    """Run an experiment of the paper; what follows its name is handed on to it.
+    """Run an experiment of the paper, or public benchmarks (records); what follows its name is handed on to it.
 
     For example:
 
         dyadlearn reproduce table2 --quick
+
+        dyadlearn reproduce records --data nr,davis --setting A
 
         dyadlearn reproduce transfer -- --help
     """

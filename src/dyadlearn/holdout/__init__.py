@@ -62,6 +62,7 @@ def holdout(
     """
     setting, pairing, Y = as_setting(setting), problem.pairing, problem.Y
     pairing.check_request(setting, groups, task_groups, cells)
+    pairing.check_leaving()
     _check_memory(problem, setting, groups, task_groups, cells)
     if problem.is_complete:
         if cells is not None:

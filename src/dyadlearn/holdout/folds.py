@@ -47,6 +47,7 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, folds: Iterable[Fold]) -> None:
+        problem.pairing.check_leaving()
         self.problem, self.setting = problem, setting
         self.apart = problem.pairing.takes_apart(setting)
         self._spectra: dict[tuple[int, bytes], Spectrum] = {}

@@ -148,6 +148,8 @@ class Intervals:
         """Models without each row, or each unit of rows, of those that have them."""
         problem, kept = self.problem, self.kept(Setting.B)
         codes = None if kept is None else kept[1].instances
+        if problem.pairing.uses_labels:
+            return None
         if problem.is_complete:
             return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
         if codes is None:

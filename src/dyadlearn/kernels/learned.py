@@ -45,7 +45,7 @@ from dyadlearn.kernels.members import (
 )
 from dyadlearn.kernels.repair import mended
 
-__all__ = ["Description", "LearnedKernel", "describe", "widen"]
+__all__ = ["Description", "LearnedKernel", "describe", "is_pair", "widen"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +324,7 @@ def widen(
 
 def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[Any, Any]]:
     """Return the kernel and the parameters of each description."""
-    if _is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping)):
+    if is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping)):
         kernels = dict.fromkeys(names, kernels)
     elif isinstance(kernels, list | tuple):
         if len(kernels) != len(names):
@@ -345,7 +345,7 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
     chosen = {}
     for label in names:
         given = kernels[label]
-        kernel, params = given if _is_pair(given) else (given, None)
+        kernel, params = given if is_pair(given) else (given, None)
         if not (isinstance(kernel, str) and kernel == "precomputed"):
             params = check_kernel(kernel, params)
         elif params:
@@ -354,7 +354,7 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
     return chosen
 
 
-def _is_pair(given: Any) -> bool:
+def is_pair(given: Any) -> bool:
     """Tell whether something is a kernel with its parameters, rather than two kernels."""
     return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
 

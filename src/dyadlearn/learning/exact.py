@@ -32,7 +32,7 @@ from dyadlearn.settings import Setting
 __all__ = ["ExactError", "has_exact_error"]
 
 # Beyond this a step takes longer than by folds: m³q + mq³ multiplications against some hundred products of a grid.
-_LONGEST_SIDE = 1000
+_LONGEST_SIDE = 400
 # Less noise than this loses digits of the inverse.
 _LEAST_ALPHA = 1e-6
 

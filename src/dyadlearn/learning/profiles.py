@@ -34,7 +34,9 @@ def profile_kernels(completed: Array) -> list[Array]:
            [1., 1., 0.],
            [0., 0., 1.]])
     """
-    xp = namespace(completed)
+    xp, dtype = namespace(completed), completed.dtype
+    # Distances are differences of squares: in single precision their kernel would not be one.
+    completed = xp.astype(completed, xp.float64)
     rows = completed - xp.mean(completed, axis=0)
     products = rows @ rows.T
     squares = xp.linalg.diagonal(products)
@@ -47,4 +49,4 @@ def profile_kernels(completed: Array) -> list[Array]:
     angle = products / lengths[:, None] / lengths[None, :]
     angle = xp.clip(0.5 + 0.5 * (angle + angle.T) / 2, 0.0, 1.0)
     here = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
-    return [(part + part.T) / 2 * (1 - here) + here for part in (distance, angle)]
+    return [xp.astype((part + part.T) / 2 * (1 - here) + here, dtype) for part in (distance, angle)]

@@ -108,6 +108,8 @@ def learn_in_stages(
         Told the stage and the error of each step.
     """
     parts = list(_observed_folds(labels, folds, mixture, tasks))
+    if not parts:
+        raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
     whole = Fold(labels.observed, labels.observed, mixture, tasks)
     n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
     stages: list[Stage] = []
@@ -184,7 +186,7 @@ def _observed_folds(
     Y, xp = labels.values, namespace(labels.values)
     for masks in folds:
         train, test = (as_array_of(mask, Y, Y.dtype) * labels.observed for mask in masks)
-        if float(xp.sum(train)) > 1 and float(xp.sum(test)) > 0:
+        if float(xp.sum(train)) > 0 and float(xp.sum(test)) > 0:
             yield Fold(train, test, mixture, tasks)
 
 

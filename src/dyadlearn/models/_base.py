@@ -397,7 +397,7 @@ class PairwiseRidge(PairModel, stored=False):
         if self._residuals is None:
 
             def kept(setting: Setting) -> tuple[Array, Units] | None:
-                found = self._kept_holdout(setting)
+                found = self._kept_holdout(setting) or self._own_holdout(setting)
                 return None if found is None else (found[0], found[2])
 
             whole = Intervals(self._problem(), kept)
@@ -422,9 +422,23 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None
 
+    def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units] | None:
+        """Return predictions as `_kept_holdout` does, of models that learned all they have again without each fold.
+
+        None of a model whose predictions without a fold are those of the same kernels.
+        """
+        return None
+
+    def _own_holdout(
+        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+    ) -> tuple[Array, str, Units] | None:
+        """Return predictions as `_kept_holdout` does, of a model that no formula holds for; None of all others."""
+        return None
+
     def _held_out(self, setting: Setting, **labels: Any) -> Array:
         """Return held-out predictions as an array (m, q); groups and cells come in training order."""
-        return holdout(self._problem(), setting, **labels)
+        own = self._own_holdout(setting, **labels)
+        return holdout(self._problem(), setting, **labels) if own is None else own[0]
 
     @property
     def dual_coef_(self) -> Array:

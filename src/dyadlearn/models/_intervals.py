@@ -63,7 +63,7 @@ def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, set
     ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
     training = (model._ids[0], model._ids[1] or _node_ids(model))
     places = [
-        None if asked is None else training_places(own, known, asked.size)
+        None if asked is None else training_places(own, known, asked.size) if asked.places is None else asked.places
         for asked, own, known in zip((rows, task_rows), ids, training, strict=True)
     ]
     lower, upper = interval_grids(model, (rows, task_rows), ids, (places[0], places[1]), coverage, setting)

@@ -152,6 +152,20 @@ class Pairing(ABC):
         if cells is not None and setting is not Setting.A:
             raise ValueError(f"cells are folds of left-out pairs: they go with setting A, found {setting.value}.")
 
+    @property
+    def uses_labels(self) -> bool:
+        """Whether kernels are made of the labels themselves, so that hiding a label does not make it leave."""
+        return False
+
+    def check_leaving(self) -> None:
+        """Refuse to leave labels out of a model that goes on knowing them by its kernels."""
+        if self.uses_labels:
+            raise ValueError(
+                "This model describes instances or tasks by profiles of the labels that would be left out, so that it "
+                "cannot be held out with its kernels as they are: use its own holdout(), evaluate(), which learns them "
+                "again, or fit it with stages=1."
+            )
+
     def check_regularisation(self) -> None:
         """Refuse a regularisation that vanishes beside the kernels, and warn where none makes a poor solution.
 

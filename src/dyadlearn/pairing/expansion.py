@@ -153,12 +153,15 @@ class NewRows:
         How many numbers it makes of each row; 0 if it takes them as they are.
     prior : callable or None
         Returns the kernel of each row with itself, as it was decomposed; None where nobody knows it.
+    places : integer array of shape (n,) or None
+        Where they stand in training, of rows that are known as those of training, and by more than their kernel.
     """
 
     values: Array
     block: Callable[[Array], Array]
     width: int
     prior: Callable[[Array], Array] | None = None
+    places: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -175,9 +178,8 @@ class NewRows:
 
     def take(self, index: np.ndarray | slice) -> NewRows:
         """Return some of the rows."""
-        return replace(
-            self, values=self.values[index, :] if isinstance(index, slice) else take_rows(self.values, index)
-        )
+        values = self.values[index, :] if isinstance(index, slice) else take_rows(self.values, index)
+        return replace(self, values=values, places=None if self.places is None else self.places[index])
 
     def before(self, part: Part | None) -> NewRows:
         """Return the same rows for coefficients into which their side is folded or not."""
@@ -405,6 +407,10 @@ class PairExpansion(Expansion):
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions as `Expansion` does; of two new rows the shared function alone knows anything."""
+        if rows is not None and rows.places is not None:
+            return take_rows(self.grid(None, tasks), rows.places)
+        if tasks is not None and tasks.places is not None:
+            return take_rows(self.grid(rows, None).T, tasks.places).T
         if self.is_shared or rows is None or tasks is None:
             return super().grid(rows, tasks)
         _check_predictions(rows.size, tasks.size, 0, [], self.values)
@@ -412,6 +418,10 @@ class PairExpansion(Expansion):
 
     def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for some pairs only, as `Expansion` does."""
+        if rows is not None and rows.places is not None:
+            return self.at(None, tasks, (rows.places[pairs[0]], pairs[1]))
+        if tasks is not None and tasks.places is not None:
+            return self.at(rows, None, (pairs[0], tasks.places[pairs[1]]))
         if self.is_shared or rows is None or tasks is None:
             return super().at(rows, tasks, pairs)
         return zeros((pairs[0].size,), self.values) + self._mean

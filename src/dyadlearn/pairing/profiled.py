@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.settings import Setting
@@ -21,7 +21,29 @@ class Profiled(PairKernel):
         Whether instances are, and whether tasks are.
     """
 
+    words: ClassVar[str] = "pair kernel ridge regression on profiles of its labels"
+
     profiled: tuple[bool, bool] = (True, True)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves: by their profiles."""
+        return True
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether kernels are made of the labels: they are."""
+        return True
+
+    @property
+    def transposed(self) -> Self:
+        """The same with tasks for instances."""
+        return replace(super().transposed, profiled=self.profiled[::-1])
+
+    @property
+    def process(self) -> None:
+        """None: labels say how alike instances are, and so are not drawn given that."""
+        return None
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
-from dyadlearn._checks import check_whole
+from dyadlearn._checks import check_flag, check_whole
 from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES
@@ -37,11 +37,14 @@ class HeldOut(NamedTuple):
         How they were made, in words.
     units : Units
         What left together.
+    is_fixed : bool
+        Whether they are those of the model as it is: another one that was learned again has no kernels in common.
     """
 
     predictions: Array
     method: str
     units: Units
+    is_fixed: bool = True
 
 
 def evaluate(
@@ -52,6 +55,7 @@ def evaluate(
     cv: int | None = None,
     n_permutations: int = 10,
     sides: Any = None,
+    nested: bool = True,
 ) -> Any:
     """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
 
@@ -59,6 +63,10 @@ def evaluate(
     as the model is. Which means are left depends on what is new: for a new instance those of the tasks, such as how
     popular each is, for a new task those of the instances, and for both only one number; see
     `dyadlearn.holdout.baselines`.
+
+    A model that learned its kernels from the labels, `LearnedKernelRidge`, learns them again without each fold that it
+    is scored on, for its own setting, and is asked in each of those given: as many times as there are folds. What it
+    finds is kept on the model, so that the next call costs nothing, but not in its file.
 
     Parameters
     ----------
@@ -78,6 +86,10 @@ def evaluate(
         How many times the labels are permuted for the column ``null``; 0 leaves it empty.
     sides : (str, str), default=None
         What an instance and a task are called, for the column ``new``.
+    nested : bool, default=True
+        Whether a model that learned its kernels is scored without having learned them on what is scored. False scores
+        the predictions that it was learned with, in its own setting, or holds out with its kernels as they are: quick,
+        and optimistic. Of other models it says nothing.
 
     Returns
     -------
@@ -87,8 +99,8 @@ def evaluate(
         held out and ``method`` how. ``null`` is the mean score of labels that were permuted against what is new, under
         the regularisation that the model has: what no signal looks like on this scale, the same each time, but no test
         (see `permutation_test`). It is NaN where it would take more than a few products: where labels are missing or
-        weighted, where tasks have regularisations of their own, and where a side is decomposed again for all that
-        leaves, as in setting D of Kronecker ridge regression.
+        weighted, where tasks have regularisations of their own, where a side is decomposed again for all that leaves,
+        as in setting D of Kronecker ridge regression, and where kernels are learned again.
         Scores of means follow: ``grand_mean``, ``instance_means``, ``task_means`` and
         ``additive``, which is an effect of the instance and one of the task; NaN where they have none.
         The frame is of the library the labels came in, else of pandas or polars, whichever is installed; without either
@@ -109,6 +121,7 @@ def evaluate(
     """
     check_is_fitted(model)
     check_whole(n_permutations, "n_permutations", 0)
+    check_flag(nested, "nested")
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem = model._problem()
     asked = [as_setting(setting) for setting in settings]
@@ -118,11 +131,12 @@ def evaluate(
     judge, names = scorer(scoring_of(model, scoring)), side_names(sides, network=problem.pairing.symmetry != 0)
     scores, nulls, means, undefined, methods = [], [], [], [], []
     for setting in wanted:
-        found = model_holdout(model, setting, cv)
+        found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
         prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
         scores.append(float(prepared(found.predictions)))
-        nulls.append(null_mean(problem, setting, found.units, prepared, n_permutations))
+        repeated = n_permutations if found.is_fixed else 0
+        nulls.append(null_mean(problem, setting, found.units, prepared, repeated))
         means.append(baseline_scores(problem, setting, found.units, prepared))
         undefined.append(prepared.n_undefined)
         methods.append(found.method)
@@ -140,7 +154,7 @@ def evaluate(
     return columns if kind is None else write_rows(columns, kind)
 
 
-def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> HeldOut:
+def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested: bool = False) -> HeldOut:
     """Predict every label as if a fitted model had never seen what the setting leaves out.
 
     Parameters
@@ -150,15 +164,23 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> HeldOu
     cv : int, default=None
         Number of folds where labels are missing or weighted; None takes what a search has kept for its own setting,
         else what `dyadlearn.holdout.plan` decides.
+    nested : bool, default=False
+        Whether a model that learned its kernels learns them again without each fold.
 
     Returns
     -------
     HeldOut
     """
+    again: tuple[Array, str, Units] | None = model._relearned_holdout(setting, cv) if nested else None
+    if again is not None:
+        return HeldOut(*again, is_fixed=False)
     # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
     kept: tuple[Array, str, Units] | None = model._kept_holdout(setting) if cv is None else None
     if kept is not None:
         return HeldOut(*kept)
+    own: tuple[Array, str, Units] | None = model._own_holdout(setting, cv=cv)
+    if own is not None:
+        return HeldOut(*own)
     problem: Problem = model._problem()
     return planned_holdout(model, plan(problem, setting, cv=None if problem.is_complete else cv))
 
@@ -166,6 +188,9 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None) -> HeldOu
 def planned_holdout(model: Any, how: Plan) -> HeldOut:
     """Return the predictions of a fitted model as a plan for its problem has them."""
     how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
+    own = model._own_holdout(how.setting, groups=how.groups, task_groups=how.task_groups, cv=how.splitter)
+    if own is not None:
+        return HeldOut(*own)
     if how.splitter is not None:
         if math.isnan(how.problem.pairing.alphas["alpha"]):
             raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")

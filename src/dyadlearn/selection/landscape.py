@@ -148,6 +148,7 @@ def scored(
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
+    pairing.check_leaving()
     for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         pairing.check_request(setting, *used, None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -12,16 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, namespace, take_rows
+from dyadlearn._array import Array, cast, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
+from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
-from dyadlearn.kernels.learned import LearnedKernel, describe, widen
+from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
+from dyadlearn.kernels.learned import LearnedKernel, describe, is_pair, widen
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
 from dyadlearn.learning.folds import Labels
@@ -36,7 +38,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.kept import KeptHoldout
+from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LearnedKernelRidge"]
@@ -47,7 +49,7 @@ _FEATURES, _KERNEL = "features", "kernel"
 _STAGES = 3
 
 
-class LearnedKernelRidge(KeptHoldout, ProcessRidge):
+class LearnedKernelRidge(Relearning, ProcessRidge):
     r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
 
     Each side may be described several times over, by tables of features or by kernels. The kernel of a side is a
@@ -87,7 +89,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
         than one stage, and sides of some thousand entities.
     repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+        What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: when conjugate gradients of the last fit stop.
     random_state : int, RandomState or None, default=None
@@ -130,8 +132,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     Notes
     -----
-    While learning, systems are solved in single precision to a relative residual of 10⁻³, and what is compared to
-    10⁻⁴; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
+    While learning, systems are solved in single precision to a relative residual of 10⁻², and what is compared to
+    10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
     with a `ConvergenceWarning`, and what was best by then is fitted.
 
     Examples
@@ -165,10 +167,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _task_places: Array | None
     # Which sides came as plain tables.
     _plain: tuple[bool, bool]
-    _constants: tuple[float, float]
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*ProcessRidge._made_again, "_described")
+    _made_again: ClassVar[tuple[str, ...]] = (*Relearning._made_again, "_described")
     _described: tuple[KernelSpec | None, KernelSpec | None]
 
     def __init__(
@@ -305,7 +306,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         described: KernelSpec | None = self.__dict__.get("_described", (None, None))[axis]
         if described is not None:
             return described
-        kernel, params = given if _is_pair(given) else (given, None)
+        kernel, params = given if is_pair(given) else (given, None)
         return KernelSpec(kernel, params, self.repair)
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
@@ -356,8 +357,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 raise self._other_form("X", 0)
             if not _is_profiled(self._side):
                 return super()._instance_rows(X)
-        table = self._wide_rows(X, 0)
-        return table, self._side.new_rows(self._as_fitted(table.values, "X"))
+        return self._read_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         if tasks is None or self._task_side is None:
@@ -369,10 +369,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 raise self._other_form("tasks", 1)
             if not _is_profiled(self._task_side):
                 return super()._task_rows(tasks)
-        table = self._wide_rows(tasks, 1)
-        return table, self._task_side.new_rows(self._as_fitted(table.values, "tasks"))
+        return self._read_rows(tasks, 1)
 
-    def _wide_rows(self, given: Any, axis: int) -> Table:
+    def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         """Return rows to predict for as the kernel of their side wants them."""
         name = ("X", "tasks")[axis]
         side, places = (self._side, self._places) if axis == 0 else (self._task_side, self._task_places)
@@ -393,14 +392,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             found = Descriptions({label: table})
         if _is_profiled(side):
             known = self._known_rows(found, side, places, name)
-            return Table(take_rows(side.features, known), found.row_ids, None, found.kind)
-        return widen(kernel, found, places, name)
+            table = Table(take_rows(side.features, known), found.row_ids, None, found.kind)
+            return table, replace(side.new_rows(table.values), places=known)
+        table = widen(kernel, found, places, name)
+        return table, side.new_rows(self._as_fitted(table.values, name))
 
     def _known_rows(self, given: Descriptions, side: Side, places: Array | None, name: str) -> np.ndarray:
         """Return where rows stand among those of training; rows that do not are refused."""
-        found = None
-        if given.row_ids is not None and side.ids is not None:
-            found = among(given.row_ids.labels, side.ids.labels)
+        found, ids = None, own_ids(given.row_ids)
+        if ids is not None and side.ids is not None:
+            found = among(ids.labels, side.ids.labels)
         elif given.places is not None and places is not None:
             found = among(given.places.tolist(), places.tolist())
         if found is None or (found < 0).any():
@@ -428,19 +429,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """Learn kernels, decompose them and solve."""
         setting, has_tasks = as_setting(self.setting), data.tasks is not None
         self._keep_labels(data)
+        self._keep_groups(groups, task_groups)
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
-        labels, size = _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        labels, centre, size = self._scaled(data)
         exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
-        Y = data.grid.values
-        check_enough_left(Y, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
+        check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         dtype = labels.values.dtype if exact else namespace(labels.values).float32
-        labels = _cast(labels, dtype)
-        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and has_tasks)
-        tasks = None
-        if data.tasks is not None and self._task_kernel is not None:
-            tasks = _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        labels = cast_labels(labels, dtype)
+        mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
         with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
 
@@ -459,21 +457,33 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
                 self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
+        self._interrupted = found.interrupted
         if found.interrupted:
             warnings.warn(
                 "Learning was interrupted: the model has the kernels that were best by then.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return self._fit_learned(data, found, size)
+        return self._fit_learned(data, found, centre, size)
 
-    def _fit_learned(self, data: Training, found: Learned, size: float) -> Self:
+    def _scaled(self, data: Training) -> tuple[Labels, float, float]:
+        has_tasks = data.tasks is not None
+        return _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+
+    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
+        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
+        if data.tasks is None or self._task_kernel is None:
+            return mixture, None
+        return mixture, _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+
+    def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
         stage, xp = found.stages[found.best], namespace(data.grid.values)
         self.n_stages_ = found.best + 1
         self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
         self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
         self.holdout_error_ = self.stage_errors_[found.best]
+        self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
         kernel, wide, constant = _final(
@@ -499,20 +509,22 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
             self.shares_ = (a * constant * task_constant, b * constant, c * task_constant)
             data = replace(data, tasks=task_wide)
-            task_spec = KernelSpec(task_kernel, None, self.repair, dual=True)
+            task_spec = KernelSpec(task_kernel, None, "clip", dual=True)
         data = replace(data, instances=wide)
-        spec = KernelSpec(kernel, None, self.repair, dual=True)
-        [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
+        spec = KernelSpec(kernel, None, "clip", dual=True)
+        with warnings.catch_warnings():
+            # Fractional powers of kernels are almost kernels: what they lack is no fault of those that were given.
+            warnings.simplefilter("ignore", KernelRepairWarning)
+            [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
         self._solve()
-        centre = float(xp.mean(data.grid.values[~xp.isnan(data.grid.values)]))
         held_out = xp.astype(found.held_out, data.grid.values.dtype) * size + centre
         self.holdout_ = self._grid.restore(held_out)
         return self
 
     def _splitter(self, setting: Setting) -> SettingKFold | GivenFolds:
-        if isinstance(self.cv, int) and self.random_state is not None:
+        if isinstance(self.cv, Integral) and self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            return SettingKFold(setting, self.cv, random_state=seed)
+            return SettingKFold(setting, int(self.cv), random_state=seed)
         return as_splitter(self.cv, setting)
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
@@ -523,16 +535,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return Profiled(*given, profiled=profiled) if any(profiled) else PairKernel(*given)
 
 
-def _is_pair(kernel: Any) -> bool:
-    """Tell whether a kernel comes with its parameters."""
-    return (
-        isinstance(kernel, list | tuple) and len(kernel) == 2 and (kernel[1] is None or isinstance(kernel[1], Mapping))
-    )
-
-
 def _is_one(kernel: Any) -> bool:
     """Tell whether one kernel is given rather than one for each description."""
-    return _is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
+    return is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
 
 
 def _learned(side: Side) -> LearnedKernel:
@@ -555,20 +560,21 @@ def _weights(side: Side) -> dict[str, float]:
     return {name: weight / total for name, weight in found.items()}
 
 
-def _standardised(data: Training, constant: str | None) -> tuple[Labels, float]:
-    """Return labels around zero that deviate by one, zero where not observed, and by how much they deviated."""
+def _standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
+    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
+
+    The centre is zero where no constant would make up for another.
+    """
     Y, xp = data.grid.values, namespace(data.grid.values)
     observed = ~xp.isnan(Y)
     present = Y[observed]
-    centre = float(xp.mean(present))
-    size = float(xp.std(present)) or 1.0
+    centre = 0.0 if constant is None else float(xp.mean(present))
+    size = float(xp.mean((present - centre) ** 2)) ** 0.5
+    # Labels that are all alike deviate by rounding alone.
+    if size <= 1e3 * epsilon(Y) * abs(centre):
+        size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), size
-
-
-def _cast(labels: Labels, dtype: Any) -> Labels:
-    weights = None if labels.weights is None else cast(labels.weights, dtype)
-    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
+    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
 
 
 def _mixture(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
-from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
+from dyadlearn.exceptions import GridEdgeWarning, KernelError
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.lone import scored_labels
@@ -29,9 +30,12 @@ from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average, read_stack
+from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.models._base import Training
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.baselines import scored_means
+from dyadlearn.selection.relearning import Groups, LearnedAgain, pass_on
 from dyadlearn.selection.resampling import resampled_scores, score_or_nan
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
@@ -99,7 +103,7 @@ class Interval:
 
 
 def nested_score(
-    search: Search,
+    search: Any,
     X: Any,
     y: Any,
     tasks: Any = None,
@@ -124,8 +128,9 @@ def nested_score(
 
     Parameters
     ----------
-    search : TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
-        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score.
+    search : TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV, PairKernelRidgeCV or LearnedKernelRidge
+        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
+        scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
     X, y, tasks
         As in its `fit`.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
@@ -162,25 +167,51 @@ def nested_score(
     setting = as_setting(search.setting)
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
-    data = clone(search)._read(X, y, tasks, None)
-    rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
+    reader = clone(search)
+    data = reader._read(X, y, tasks, None)
     grid, Y = data.grid, data.grid.values
-    spec, task_spec = search._spec(), search._task_spec()
-    _check_square(rows, spec, "X")
-    if task_rows is not None:
-        _check_square(task_rows, task_spec, "tasks")
     groups, task_groups = groups_in_order(grid, groups, task_groups)
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
+    # A model that learned its kernels cuts what it has read; others are given the data of each fold.
+    again = getattr(reader, "_learn_without", partial(_search_without, search))
+    found: LearnedAgain = again(
+        data, (groups, task_groups), setting, SettingKFold(setting, n_splits, random_state=random_state)
+    )
+    F, tests = found.predictions, found.tests
+    judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
+    labels = scored_labels(replace(found.problem, Y=Y, weights=None), F, setting)
+    prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
+    return NestedScore(
+        score=score,
+        setting=setting.value,
+        fold_scores=np.array(
+            [score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
+        ),
+        alphas=np.array(found.alphas),
+        task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
+        predictions=grid.restore(F),
+        baselines=scored_means(means, prepared),
+    )
 
-    folds = SettingKFold(setting, n_splits, random_state=random_state)
+
+def _search_without(
+    search: Search, data: Training, groups: Groups, setting: Setting, folds: SettingKFold
+) -> LearnedAgain:
+    """Leave out folds in turn, search without each, and predict it; arguments as in `Relearning._learn_without`."""
+    rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
+    Y, spec, task_spec = data.grid.values, search._spec(), search._task_spec()
+    _check_square(rows, spec, "X")
+    if task_rows is not None:
+        _check_square(task_rows, task_spec, "tasks")
     predictions, tests, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
     with (
         warnings.catch_warnings(record=True) as caught,
         Progress(folds.get_n_splits(), "Nested folds", search.progress) as bar,
     ):
         warnings.simplefilter("always")
-        for train, test in folds.split_grid(*Y.shape, groups=groups, task_groups=task_groups):
+        for train, test in folds.split_grid(*Y.shape, groups=groups[0], task_groups=groups[1]):
             # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
             (seen, known) = map(np.arange, Y.shape) if setting is Setting.A else _axes(train)
             (new, asked), before = _axes(test), len(caught)
@@ -190,8 +221,8 @@ def nested_score(
                 spec.take(rows, seen, seen),
                 labels,
                 None if task_rows is None else task_spec.take(task_rows, known, known),
-                groups=None if groups is None else groups[seen],
-                task_groups=None if task_groups is None else task_groups[known],
+                groups=None if groups[0] is None else groups[0][seen],
+                task_groups=None if groups[1] is None else groups[1][known],
             )
             if setting is Setting.A:
                 predictions[test] = to_numpy(inner.completed_)[test]
@@ -205,22 +236,9 @@ def nested_score(
             at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
             bar.advance()
     _warn(caught, at_edge, len(tests))
-    F, judge = as_array_of(predictions, Y, Y.dtype), scorer(search.scoring)
-    labels = scored_labels(replace(inner._problem(), Y=Y, weights=None), F, setting)
-    prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
-    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
-    alphas, task_alphas = zip(*chosen, strict=True)
-    return NestedScore(
-        score=score,
-        setting=setting.value,
-        fold_scores=np.array(
-            [score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
-        ),
-        alphas=np.array(alphas),
-        task_alphas=None if task_alphas[0] is None else np.array(task_alphas),
-        predictions=grid.restore(F),
-        baselines=scored_means(means, prepared),
-    )
+    alphas, task_alphas = map(list, zip(*chosen, strict=True))
+    found = as_array_of(predictions, Y, Y.dtype)
+    return LearnedAgain(found, tests, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def bootstrap_interval(
@@ -328,9 +346,6 @@ def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> 
         warnings.warn(
             f"In {at_edge} of {n_folds} folds a best regularisation is on the edge of the grid: widen it.",
             GridEdgeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    others = {(warning.category, warning.filename, warning.lineno): warning for warning in reversed(caught)}
-    for category, filename, line in others:
-        if not issubclass(category, GridEdgeWarning | NoLabelWarning):  # which are said of all folds together
-            warnings.warn_explicit(others[category, filename, line].message, category, filename, line)
+    pass_on(caught, GridEdgeWarning)

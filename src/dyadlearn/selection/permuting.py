@@ -108,6 +108,7 @@ def permuted_scores(
     -------
     array of shape (n,)
     """
+    problem.pairing.check_leaving()
     Y, xp = problem.Y, namespace(problem.Y)
     members = group_members(units.instances, Y.shape[0], "groups")
     groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
@@ -143,6 +144,7 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
         anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
     """
     is_closed = problem.is_complete and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
+    is_closed = is_closed and not problem.pairing.uses_labels
     permuted = what_is_new(problem, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if not n_permutations or not is_closed or problem.pairing.decomposes(setting):

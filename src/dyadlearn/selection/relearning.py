@@ -1,0 +1,306 @@
+"""Models that learn their kernels from labels: what is held out of them, they learn without.
+
+A kernel that was learned with a label knows something of it. Predictions for labels that had no part in anything come
+from a model that has learned all of its kernels again, without the fold that it predicts. That takes no raw data: the
+wide table of a side tells the kernels of any of its rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from dyadlearn._array import Array, as_array_of, cast, namespace, take_block, take_rows
+from dyadlearn._codes import group_codes
+from dyadlearn._progress import Progress
+from dyadlearn._tables import Table
+from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout.folds import as_splitter, each_fold
+from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.kernels.learned import LearnedKernel
+from dyadlearn.learning.cascade import cascaded
+from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.mixture import Mixture
+from dyadlearn.models._base import Training
+from dyadlearn.models._side import Side
+from dyadlearn.selection.kept import KeptHoldout
+from dyadlearn.settings import Setting, as_setting
+
+__all__ = ["Groups", "LearnedAgain", "Relearning", "cast_labels", "pass_on"]
+
+# Instances, and tasks, that leave together: numbers that are equal where they do.
+Groups = tuple[np.ndarray | None, np.ndarray | None]
+# Folds that are left out where nobody says how many.
+_N_FOLDS = 5
+# Deals them. Another than that of the folds that are learned from: in setting A one of these would be empty.
+_SEED = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedAgain:
+    """What models predict that were learned without a fold each.
+
+    Attributes
+    ----------
+    predictions : array of shape (m, q)
+        NaN where no fold predicts.
+    tests : list of boolean arrays of shape (m, q)
+        What each fold left out.
+    problem : Problem
+        Of the last one.
+    alphas : list of float, or of arrays of shape (q,)
+        The regularisation that was learned in each.
+    task_alphas : list of float or None
+        That of the tasks, where there is one.
+    """
+
+    predictions: Array
+    tests: list[np.ndarray]
+    problem: Problem
+    alphas: list[Any]
+    task_alphas: list[float] | None = None
+
+
+class Relearning(KeptHoldout, stored=False):
+    """A model that can learn its kernels again on a part of its own training data."""
+
+    stages: Any
+    cv: Any
+    progress: bool | None
+    alpha_: float
+
+    _kernel: LearnedKernel
+    _task_kernel: LearnedKernel | None
+    # Instances and tasks that were left out together while learning.
+    _groups: np.ndarray | None
+    _task_groups: np.ndarray | None
+    # The parameters of each stage that the model has.
+    _path: list[list[float]]
+    # Whether somebody stopped the learning.
+    _interrupted: bool
+    # What models without folds predicted, by setting and number of folds.
+    _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]]
+
+    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted")
+
+    @abstractmethod
+    def _scaled(self, data: Training) -> tuple[Labels, float, float]:
+        """Return labels as kernels are learned from them, with the centre and the scale that they had."""
+
+    @abstractmethod
+    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
+        """Return the kernels of both sides that are to be mixed."""
+
+    @abstractmethod
+    def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+        """Learn kernels and fit the model with them; the kernels of the descriptions are there."""
+
+    def _keep_groups(self, groups: Any, task_groups: Any) -> None:
+        """Keep what leaves together, and nothing that was learned again for other labels."""
+        m, q = self._grid.values.shape
+        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
+        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
+        self._relearned = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is kept of a model, less what was learned again for folds."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_relearned"}
+
+    def _fits(self) -> bool:
+        m, q = self._grid.values.shape
+        return super()._fits() and Units(self._groups, self._task_groups).fit((m, q))
+
+    def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units]:
+        kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
+        groups = (self._groups, self._task_groups)
+        splitter = _splitter(setting, cv, self._grid.values.shape, groups)
+        key = (setting, splitter.n_splits)
+        if key not in kept:
+            found = self._learn_without(self._training(), groups, setting, splitter)
+            count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
+            units = Units.of_folds(found.tests, setting, self._grid.values.shape)
+            kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
+        return kept[key]
+
+    def _own_holdout(
+        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+    ) -> tuple[Array, str, Units] | None:
+        """Return what folds predict that have gone through all stages with their own labels, if there are profiles.
+
+        Without anything that is given, these are the folds that were learned with, in the setting of the model, and
+        five folds in another.
+        """
+        problem = self._problem()
+        if not problem.pairing.uses_labels:
+            return None
+        problem.pairing.check_request(setting, groups, task_groups, cells)
+        Y, xp = problem.Y, namespace(problem.Y)
+        if all(given is None for given in (groups, task_groups, cells, cv)):
+            kept = self._kept_holdout(setting)
+            if kept is not None and setting is Setting.A:
+                # What is not observed was never seen.
+                return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
+            if kept is not None:
+                groups, task_groups = kept[2].instances, kept[2].tasks
+        if cv is None and not (groups is None and task_groups is None and cells is None):
+            folds = list(each_fold(problem, setting, groups, task_groups, cells))
+        else:
+            splitter = cv if hasattr(cv, "split_grid") else as_splitter(cv, setting)
+            folds = list(splitter.split_grid(*Y.shape, groups=groups, task_groups=task_groups))
+        units = Units.of_folds((test for _, test in folds), setting, Y.shape)
+        return self._cascaded(folds), f"{len(folds)} folds, profiles made again", units
+
+    def _cascaded(self, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Array:
+        """Return what the stages that were learned predict for folds, in the units of the labels."""
+        data, Y = self._training(), self._grid.values
+        labels, centre, size = self._scaled(data)
+        single = namespace(Y).float32
+        own = as_setting(self.holdout_setting_)
+        profiled = (not own.new_instance, not own.new_task)
+        found = cascaded(cast_labels(labels, single), *self._mixtures(data, single), folds, self._path, profiled)
+        return namespace(Y).astype(found, Y.dtype) * size + centre
+
+    def _training(self) -> Training:
+        """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
+        tasks = None
+        if self._task_side is not None and self._task_kernel is not None:
+            tasks = _as_given(self._task_side, self._task_kernel)
+        return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
+
+    def _learn_without(self, data: Training, groups: Groups, setting: Setting, splitter: SettingKFold) -> LearnedAgain:
+        """Leave out folds in turn, learn the kernels without each, and predict it.
+
+        Parameters
+        ----------
+        data : Training
+            Whose tables are those of the kernels of the descriptions.
+        groups : Groups
+            What leaves together, from the folds and from those within them.
+        setting : Setting
+            Which need not be that of the model: it learns for its own, and is asked in this one.
+        splitter : SettingKFold
+        """
+        Y, xp = data.grid.values, namespace(data.grid.values)
+        given = _of_setting(groups, setting)
+        folds = list(splitter.split_grid(*Y.shape, groups=given[0], task_groups=given[1]))
+        predictions, alphas = xp.full_like(Y, float("nan")), []
+        with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", self.progress) as bar:
+            warnings.simplefilter("always")
+            for train, test in folds:
+                inner, predicted = self._learned_without(data, groups, setting, train, test)
+                predictions = xp.where(as_array_of(test, Y), predicted, predictions)
+                alphas.append(inner.alpha_)
+                bar.advance()
+        pass_on(caught)
+        return LearnedAgain(predictions, [test for _, test in folds], inner._problem(), alphas)
+
+    def _learned_without(
+        self, data: Training, groups: Groups, setting: Setting, train: np.ndarray, test: np.ndarray
+    ) -> tuple[Self, Array]:
+        """Return the model that is learned without a fold, and its predictions, put in place in a grid (m, q)."""
+        Y, xp = data.grid.values, namespace(data.grid.values)
+        if setting is Setting.A:
+            hidden = xp.where(as_array_of(train, Y), Y, xp.full_like(Y, float("nan")))
+            inner = self._learned_on(replace(data, grid=replace(data.grid, values=hidden)), groups, setting)
+            return inner, inner._closed_problem.Y
+        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
+        inner = self._learned_on(_taken(data, rows, columns), _groups_at(groups, rows, columns), setting)
+        asked = np.flatnonzero(test.any(axis=1)), np.flatnonzero(test.any(axis=0))
+        new_rows = inner._side.new_rows(take_rows(data.instances.values, asked[0])) if setting.new_instance else None
+        new_columns = None
+        if setting.new_task:
+            assert data.tasks is not None
+            assert inner._task_side is not None
+            new_columns = inner._task_side.new_rows(take_rows(data.tasks.values, asked[1]))
+        block = inner._expansion().grid(new_rows, new_columns)
+        # Each cell of the fold finds its own in the block; what the others find is not looked at.
+        places = [np.zeros(size, dtype=np.intp) for size in Y.shape]
+        for place, members in zip(places, asked, strict=True):
+            place[members] = np.arange(members.size)
+        return inner, take_block(block, *places)
+
+    def _learned_on(self, data: Training, groups: Groups, setting: Setting) -> Self:
+        """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
+        own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
+        inner: Self = clone(self).set_params(**{**own, "progress": False})
+        searched = as_setting(own["setting"])
+        inner.cv = _fewer(inner.cv, searched, data.grid.values.shape, groups)
+        if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
+            inner.stages = 1  # more would describe by labels what is new here
+        inner._kernel, inner._task_kernel = self._kernel, self._task_kernel
+        inner.n_features_in_ = self.n_features_in_
+        inner._learn(data, *groups)
+        if inner._interrupted:
+            raise KeyboardInterrupt
+        return inner
+
+
+def cast_labels(labels: Labels, dtype: Any) -> Labels:
+    """Return labels in another precision."""
+    weights = None if labels.weights is None else cast(labels.weights, dtype)
+    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
+
+
+def _splitter(setting: Setting, cv: int | None, shape: tuple[int, int], groups: Groups) -> SettingKFold:
+    """Return the folds to leave out: as many as somebody wants, else five, or fewer where there are not as many."""
+    n_splits = min(_N_FOLDS, _most_folds(setting, shape, groups)) if cv is None else cv
+    return SettingKFold(setting, n_splits, random_state=_SEED)
+
+
+def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
+    """Return how many folds of a setting there can be, at least two."""
+    sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
+    counts = [size if own is None else len(np.unique(own)) for size, own, is_new in sides if is_new]
+    return max(2, min(counts or [shape[0] * shape[1]]))
+
+
+def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) -> Any:
+    """Return the folds to learn from on fewer rows: no more than there can be, and none of rows that are not there."""
+    most = _most_folds(setting, shape, groups)
+    if isinstance(cv, list | tuple):
+        return min(len(cv), most)
+    if isinstance(cv, int):
+        return min(cv, most)
+    return cv if cv.n_splits <= most else SettingKFold(cv.setting, most, random_state=cv.random_state)
+
+
+def _of_setting(groups: Groups, setting: Setting) -> Groups:
+    """Return the groups of those sides that a setting leaves out."""
+    return groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
+
+
+def _groups_at(groups: Groups, rows: np.ndarray, columns: np.ndarray) -> Groups:
+    return None if groups[0] is None else groups[0][rows], None if groups[1] is None else groups[1][columns]
+
+
+def _as_given(side: Side, kernel: LearnedKernel) -> Table:
+    """Return the wide table of a fitted side without what labels have added to it."""
+    features = side.features
+    assert features is not None
+    return Table(features[:, : kernel.n_columns], side.ids)
+
+
+def _taken(data: Training, rows: np.ndarray, columns: np.ndarray) -> Training:
+    """Return the data of some instances and tasks."""
+    return Training(
+        data.instances.take(rows),
+        None if data.tasks is None else data.tasks.take(columns),
+        replace(data.grid.take(rows, columns), is_vector=False),
+        None if data.weights is None else take_block(data.weights, rows, columns),
+    )
+
+
+def pass_on(caught: Sequence[warnings.WarningMessage], *told: type[Warning]) -> None:
+    """Warn once of each thing that was warned of in folds, but for what is said of all of them together."""
+    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
+    for (category, filename, line), each in others.items():
+        if not issubclass(category, (NoLabelWarning, *told)):
+            warnings.warn_explicit(each.message, category, filename, line)

@@ -1,0 +1,208 @@
+"""Nested predictions of models that learn their kernels: equal to really learning again on what a fold leaves."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from tests.sweeps import lines, over
+
+from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, load, nested_score, save
+from dyadlearn.kernels import Descriptions
+from dyadlearn.settings import Setting
+
+M, Q = 12, 8
+
+
+def _data(seed=0):
+    rng = np.random.default_rng(seed)
+    X, N, T = rng.normal(size=(M, 2)), rng.normal(size=(M, 3)), rng.normal(size=(Q, 2))
+    Y = np.sin(2 * X) @ np.cos(T).T + 0.1 * rng.normal(size=(M, Q))
+    return X, N, T, Y
+
+
+def _holes(Y, share=0.15, seed=1):
+    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+
+
+def _model(**given):
+    # Bandwidths that are given do not depend on which rows there are.
+    rbf = ("rbf", {"gamma": 0.5})
+    return LearnedKernelRidge(**{"kernel": rbf, "task_kernel": rbf, "n_steps": 2, **given})
+
+
+def _sides(name):
+    """Return instances and tasks in some form, how rows are taken from them, and the kernels that they want."""
+    X, N, T, _ = _data()
+    if name == "plain":
+        return X, T, {}
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
+    rbf = ("rbf", {"gamma": 0.5})
+    return Descriptions({"noise": N, "near": K}), T, {"kernel": {"noise": rbf, "near": "precomputed"}}
+
+
+def _learned_again(model, X, Y, T, setting, groups, weights):
+    """Return nested predictions as anybody would make them: fitting again on the rows that a fold leaves."""
+    found = np.full(Y.shape, np.nan)
+    cut = None if groups is None or not setting.new_instance else groups
+    for train, test in SettingKFold(setting, 2, random_state=1).split_grid(*Y.shape, groups=cut):
+        inner = clone(model)
+        if setting is Setting.A:
+            inner.fit(X, np.where(train, Y, np.nan), tasks=T, groups=groups, sample_weight=weights)
+            found[test] = inner.completed_[test]
+            continue
+        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
+        new, asked = np.flatnonzero(test.any(axis=1)), np.flatnonzero(test.any(axis=0))
+        some = {"groups": None if groups is None else groups[rows]}
+        some["sample_weight"] = None if weights is None else weights[np.ix_(rows, columns)]
+        inner.fit(X[rows], Y[np.ix_(rows, columns)], tasks=None if T is None else T[columns], **some)
+        given = (X[new] if setting.new_instance else None, T[asked] if setting.new_task else None)
+        found[np.ix_(new, asked)] = inner.predict(*given)
+    return found
+
+
+@over(
+    lines(
+        "form own stages asked labels",
+        ("plain", "B", 1, "B", "complete"),
+        ("plain", "C", 1, "D", "complete"),
+        ("plain", "B", 2, "B", "holes"),
+        ("described", "A", 2, "A", "holes"),
+        ("described", "C", 1, "C", "weighted"),
+        ("described", "D", 1, "A", "holes"),
+        ("described", "B", 1, "B", "grouped"),
+        ("no tasks", "B", 1, "B", "holes"),
+    )
+)
+def test_nested_predictions_are_those_of_models_that_are_fitted_again(form, own, stages, asked, labels):
+    X, T, kernels = _sides("plain" if form == "no tasks" else form)
+    T = None if form == "no tasks" else T
+    Y = _data()[3] if labels in ("complete", "grouped") else _holes(_data()[3])
+    weights = np.random.default_rng(2).uniform(0.5, 2, size=Y.shape) if labels == "weighted" else None
+    groups = np.arange(M) // 2 if labels == "grouped" else None
+    model = _model(setting=own, stages=stages, cv=2, **kernels)
+    model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
+    found, method, units = model._relearned_holdout(Setting(asked), 2)
+    wanted = _learned_again(model, X, Y, T, Setting(asked), groups, weights)
+    # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs, that may show.
+    is_exact = labels == "complete" and stages == 1
+    assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 if is_exact else 2e-4)
+    assert method == ("2×2" if asked == "D" else "2") + " folds, kernels learned again"
+    assert not np.isnan(found).any()
+    if groups is not None:
+        assert_array_equal(units.instances[::2], units.instances[1::2])
+
+
+def test_no_label_has_a_part_in_its_own_nested_prediction():
+    X, _, T, Y = _data()
+    fold = next(iter(SettingKFold("A", 2, random_state=1).split_grid(M, Q)))[1]
+    models = [_model(stages=2, cv=2).fit(X, labels, tasks=T) for labels in (Y, np.where(fold, Y + 100.0, Y))]
+    one, other = (model._relearned_holdout(Setting.A, 2)[0] for model in models)
+    assert_allclose(one[fold], other[fold], atol=2e-4)
+    assert np.abs(one[~fold] - other[~fold]).max() > 1
+
+
+def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
+    X, _, T, Y = _data()
+    model = _model(setting="B").fit(X, Y, tasks=T)
+    table = evaluate(model, "BC")
+    assert list(table["method"]) == ["5 folds, kernels learned again"] * 2
+    assert np.isnan(table["null"]).all()
+    quick = evaluate(model, "B", nested=False)
+    assert list(quick["method"]) == ["exact leave-one-out"]
+    assert not np.isnan(quick["null"]).any()
+    score = "neg_mean_squared_error"
+    F = model._relearned_holdout(Setting.B)[0]
+    assert_allclose(table[score][0], -np.mean((F - Y) ** 2))
+    assert evaluate(model, "B", cv=3)["method"][0] == "3 folds, kernels learned again"
+
+    def never(*given, **named):
+        raise AssertionError
+
+    monkeypatch.setattr(LearnedKernelRidge, "_learn", never)
+    assert_array_equal(evaluate(model, "BC")[score], table[score])
+    assert "_relearned" not in pickle.loads(pickle.dumps(model)).__dict__
+
+
+def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_path):
+    X, _, T, Y = _data()
+    model = _model(setting="B").fit(X, Y, tasks=T, groups=np.arange(M) // 2)
+    first = model._relearned_holdout(Setting.B, 2)[0]
+    save(model, tmp_path / "model.dyad")
+    read = load(tmp_path / "model.dyad")
+    assert "_relearned" not in read.__dict__
+    assert_array_equal(read._relearned_holdout(Setting.B, 2)[0], first)  # in the same groups
+    model.fit(X, 2 * Y, tasks=T)
+    assert np.abs(model._relearned_holdout(Setting.B, 2)[0] - first).max() > 0.1
+
+
+def test_what_was_set_since_has_no_part_in_it():
+    X, _, T, Y = _data()
+    model = _model(setting="B").fit(X, Y, tasks=T)
+    first = model._relearned_holdout(Setting.B, 2)[0]
+    again = _model(setting="B").fit(X, Y, tasks=T).set_params(n_steps=1, setting="D", progress=True)
+    assert_array_equal(again._relearned_holdout(Setting.B, 2)[0], first)
+
+
+@over(lines("kind", "number", "splitter", "rows"))
+def test_fewer_rows_have_fewer_folds(kind):
+    X, _, T, Y = _data()
+    rows = [(np.delete(np.arange(M), fold), fold) for fold in np.array_split(np.arange(M), 5)]
+    cv = {"number": 5, "splitter": SettingKFold("B", 5, random_state=3), "rows": rows}[kind]
+    groups = None if kind == "rows" else np.arange(M) % 5
+    model = _model(setting="B", cv=cv).fit(X, _holes(Y), tasks=T, groups=groups)
+    assert not np.isnan(model._relearned_holdout(Setting.B)[0]).any()
+
+
+def test_an_interrupt_ends_it_all(monkeypatch):
+    X, _, T, Y = _data()
+    model = _model(setting="B").fit(X, Y, tasks=T)
+
+    def stopped(self, data, *groups):
+        self._interrupted = True
+
+    monkeypatch.setattr(LearnedKernelRidge, "_learn", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(model, "B")
+    assert model._relearned == {}
+
+
+def test_other_models_have_nothing_to_learn_again():
+    X, _, T, Y = _data()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert model._relearned_holdout(Setting.B) is None
+    assert evaluate(model, "B", nested=True).equals(evaluate(model, "B", nested=False))
+
+
+@over(lines("form setting stages", ("plain", "A", 2), ("described", "B", 1), ("no tasks", "B", 1)))
+def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
+    X, T, kernels = _sides("plain" if form == "no tasks" else form)
+    T = None if form == "no tasks" else T
+    Y = _holes(_data()[3])
+    model = _model(setting=setting, stages=stages, cv=2, **kernels)
+    found = nested_score(model, X, Y, tasks=T, n_splits=2, random_state=1)
+    wanted = _learned_again(model, X, Y, T, Setting(setting), None, None)
+    assert_allclose(found.predictions, wanted, atol=2e-4)
+    squares = (found.predictions - Y) ** 2  # in B averaged over instances
+    assert_allclose(found.score, -np.nanmean(squares if setting == "A" else np.nanmean(squares, axis=1)))
+    assert found.alphas.shape == found.fold_scores.shape == (2,)
+    assert found.task_alphas is None
+    assert not hasattr(model, "alpha_")
+    evaluated = evaluate(model.fit(X, Y, tasks=T), setting, cv=2)
+    assert_allclose(evaluated["neg_mean_squared_error"][0], found.score, rtol=1e-3)
+    assert_allclose(evaluated["task_means"][0], found.baselines["task_means"])
+
+
+def test_nested_score_of_labels_of_two_values_is_an_area():
+    X, _, T, Y = _data()
+    labels = (np.median(Y) < Y).astype(float)
+    found = nested_score(_model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, n_splits=3, random_state=0)
+    assert 0 <= found.score <= 1
+    assert (found.alphas > 0).all()
+
+
+def test_groups_of_a_side_that_stays_are_refused():
+    X, _, T, Y = _data()
+    with pytest.raises(ValueError, match="setting A leaves none out"):
+        nested_score(_model(setting="A"), X, Y, tasks=T, groups=np.arange(M) // 2)
