@@ -149,9 +149,15 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     assert "instances weigh" in seen.out
     assert "instances noise=noise.csv sim=sim.csv" in seen.out
     assert run("inspect", path, "--json").json["weights"] == load(path).weights_
-    scored = run("evaluate", path, "--settings", "B", "--json", "--permutations", 0)
-    assert scored.code == 0, scored.err
-    assert scored.json["settings"][0]["setting"] == "B"
+    scores = {}
+    for nested in ("--nested", "--no-nested"):
+        ran = run("evaluate", path, "--settings", "B", "--scoring", "neg_mean_squared_error", nested, "--json")
+        assert ran.code == 0, ran.err
+        (row,) = ran.json["settings"]
+        scores[nested] = row["scores"]["neg_mean_squared_error"]
+        assert ("learned again" in row["method"]) is (nested == "--nested")
+    assert_allclose(scores["--no-nested"], -load(path).holdout_error_)
+    assert scores["--nested"] != scores["--no-nested"]
     why = ["--new-instance", asked[1], "--new-instance", asked[3], "--instance", "n1", "--task", "i2"]
     explained = run("explain", path, *why, "--json").json
     predicted = run("predict", path, *asked, "--json").json["predictions"]

@@ -46,6 +46,13 @@ def evaluate(
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
     permutations: Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")] = 10,
+    nested: Annotated[
+        bool,
+        typer.Option(
+            "--nested/--no-nested",
+            help="Learn kernels again without what is scored, or score with those that were learned from all labels.",
+        ),
+    ] = True,
     how: options.Reading,
     sides: Sides = None,
     json: Json = False,
@@ -56,6 +63,7 @@ def evaluate(
     The best mean is that of all labels (grand), of the instance, of the task, or an effect of both (additive), held out
     as the model is; a model that has learnt something of the features does better. --json has all of them.
     The null is the mean score of a few permuted labels, where that is quickly had: see `dyadlearn permute` for a test.
+    A model of dyadlearn learn learns its kernels again without each fold that is scored, which takes its time.
 
     For example:
 
@@ -91,7 +99,7 @@ def evaluate(
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations)
+        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations, nested)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
@@ -126,6 +134,7 @@ def _scored(
     called: SideNames,
     terminal: Terminal,
     permutations: int,
+    nested: bool,
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -141,6 +150,8 @@ def _scored(
     terminal : Terminal
     permutations : int
         Of the labels, for the null.
+    nested : bool
+        Whether kernels that were learned are learned again without what is scored.
 
     Returns
     -------
@@ -164,7 +175,7 @@ def _scored(
     rows: list[dict[str, Any]] = []
     for setting in known:
         with terminal.working(f"Setting {setting.value}: hold-out"):
-            found = model_holdout(model, setting, cv)
+            found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
         prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
         means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}
@@ -175,7 +186,7 @@ def _scored(
                 "method": found.method,
                 "scores": {name: float(judge(found.predictions)) for name, judge in prepared.items()},
                 "null": {
-                    name: null_mean(problem, setting, found.units, judge, permutations)
+                    name: null_mean(problem, setting, found.units, judge, permutations if found.is_fixed else 0)
                     for name, judge in prepared.items()
                 },
                 "baselines": means,
