@@ -70,4 +70,4 @@ def cascaded(
 def _completed(labels: Labels, fold: Fold, vector: Sequence[float]) -> Array:
     """Return what the model of a fold predicts, for all cells."""
     parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
-    return FoldError(labels, [fold]).completed(parameters, fold, _TOL)
+    return FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)
