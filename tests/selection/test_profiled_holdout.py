@@ -83,8 +83,8 @@ def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
     for fold in range(3):
         here = codes == fold
         wanted = _dense_cascade(model, X, T, Y, observed & ~here, (own != "B", own != "C"))
-        # In single precision, to a residual of 10⁻⁴ in each stage.
-        assert_allclose(found[here], wanted[here], atol=4e-3)
+        # In single precision, to a residual of 10⁻⁵ in each stage.
+        assert_allclose(found[here], wanted[here], atol=5e-4)
     assert setting in model._problem().pairing.settings
 
 
@@ -92,7 +92,7 @@ def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
 def test_what_was_learned_with_is_what_is_held_out(own):
     model, _, _, Y = _profiled(own)
     found, observed = model.holdout(own), ~np.isnan(Y)
-    assert_allclose(found[observed], model.holdout_[observed], atol=1e-3)
+    assert_allclose(found[observed], model.holdout_[observed], atol=5e-3)  # which was solved for to 10⁻³
     assert not np.isnan(found).any()
     if own == "A":
         assert_array_equal(found[observed], model.holdout_[observed])

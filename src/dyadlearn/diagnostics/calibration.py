@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn._tables import read_table, write_rows
+from dyadlearn._tables import write_rows
 from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
 from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
 from dyadlearn.diagnostics.reliability import Reliability, reliability
@@ -19,7 +19,7 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.labels import distinct_labels
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import among, unwrap_tasks
+from dyadlearn.models._inputs import among
 from dyadlearn.models._intervals import training_places
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import HeldOut, model_holdout
@@ -336,12 +336,14 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
 
 def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
-    known = labels_of(model)
-    sides = ((X, "X", known.row_ids), (unwrap_tasks(tasks), "tasks", known.column_ids))
+    known, fitted = labels_of(model), labelled_model(model)
     found: list[np.ndarray | None] = []
-    for given, name, ids in sides:
-        table = None if given is None else read_table(given, name)
-        found.append(None if table is None else training_places(table.row_ids, ids, np.shape(table.values)[0]))
+    for given, read, ids in ((X, fitted._instance_rows, known.row_ids), (tasks, fitted._task_rows, known.column_ids)):
+        table, rows = (None, None) if given is None else read(given)
+        if table is None or rows is None:
+            found.append(None)
+        else:
+            found.append(training_places(table.row_ids, ids, rows.size) if rows.places is None else rows.places)
     return found
 
 

@@ -517,10 +517,12 @@ def _notes(found: Mapping[str, _HeldOut], fitted: Mapping[str, Any]) -> list[str
         notes.append(
             f"The models were held out {what}: part of a difference may come from how much was left to learn from."
         )
-    chosen = [name for name, model in fitted.items() if model.searches]
-    if chosen:
-        notes.append(
-            f"{', '.join(chosen)} chose the regularisation with the labels that are scored here, which flatters a "
-            "little: nested_score does not, and its result can be compared in its place."
-        )
+    chosen = [name for name, model in fitted.items() if model.searches and not model.learns_kernels]
+    learned = [name for name, model in fitted.items() if model.learns_kernels]
+    for names, what, how in ((chosen, "chose the regularisation", " a little"), (learned, "learned the kernels", "")):
+        if names:
+            notes.append(
+                f"{', '.join(names)} {what} with the labels that are scored here, which flatters{how}: nested_score "
+                "does not, and its result can be compared in its place."
+            )
     return notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count, check_memory
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
+from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import Tasks
 from dyadlearn.pairing.weighing import Asked
@@ -21,6 +22,7 @@ from dyadlearn.sides import SideNames, side_names
 __all__ = ["Contribution", "Contributions", "Explanation", "explain", "explained"]
 
 _CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
+_LEARNED = "The kernels were learned by these labels too; the weights are those of the kernels as they are."
 # Weights and what they are made of, contributions, and masks and orders to list the largest.
 _GRIDS = 8.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
@@ -293,7 +295,7 @@ def _explained(
     of_pairs = _of_pairs(labels, weights, parts, observed, top, once=is_network(fitted))
     setting = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}[known[0], known[1]]
     label = float(Y[asked]) if setting == "A" else float("nan")
-    note = _CHOSEN if fitted.searches else ""
+    note = _LEARNED if fitted.learns_kernels else _CHOSEN if fitted.searches else ""
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
 
 
@@ -355,6 +357,8 @@ def _asked(model: Any, fitted: PairwiseRidge, labels: Table, given: Any, axis: i
     assert rows is not None
     if rows.size != 1:
         raise ValueError(f"One prediction is explained at a time: {name} must be one row, found {rows.size}.")
+    if rows.places is not None:
+        return int(rows.places[0]), _id_at(ids, rows.places[0])
     return rows, label if table.row_ids is None else table.row_ids.labels[0]
 
 
@@ -364,11 +368,15 @@ def _id_at(ids: Ids | None, place: int) -> Hashable:
 
 def _is_described(given: Any) -> bool:
     """Tell whether numbers are given, and no id."""
+    if isinstance(given, Mapping):
+        return bool(given)  # descriptions by their names
     return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()
 
 
 def _one_row(given: Any) -> Any:
     """Return numbers as a matrix or frame of one row, where they came as a vector or series."""
+    if read_descriptions(given, "the row") is not None:
+        return given
     if isinstance(given, list):
         try:
             given = np.asarray(given)

@@ -123,10 +123,10 @@ def permutation_test(
     Under the hypothesis that the permuted side does not matter, p is at most any :math:`\alpha` with a probability of
     at most :math:`\alpha`. Scores that are equal but for rounding count as :math:`\ge`.
 
-    **A model that chose its regularisation chooses it again for every permutation**, and whatever else it chose: the
-    kernel parameters and the shares of a kernel. Its best score is the best of many, and so is each one that it is
-    compared with. A model with a fixed regularisation is scored at that, by the spectra that it has: if you took it
-    from a search on the same labels, give the search instead, for such a p is too small.
+    **A model that chose its regularisation chooses it again for every permutation**, and whatever else it chose or
+    learned: the kernel parameters, the shares of a kernel, the weights of several. Its best score is the best of many,
+    and so is each one that it is compared with. A model with a fixed regularisation is scored at that, by the spectra
+    that it has: if you took it from a search on the same labels, give the search instead, for such a p is too small.
 
     Parameters
     ----------
@@ -255,8 +255,10 @@ def _searching(
 ) -> Found:
     """Search on every permutation anew. The statistic is the best score of a search, or that of what it has chosen."""
     search = cast(Search, model)
-    problem, fit = search._problem(), search_again(search)
-    is_own = setting is search._searched_setting and judge == scorer(search._solved_with["scoring"])
+    problem, fit = search._problem(), search_again(search, setting)
+    # What learns its kernels has no score that it was chosen by, but an error.
+    own = search._solved_with.get("scoring")
+    is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
 
     def statistic(found: Search) -> float:
         if is_own:
@@ -271,7 +273,7 @@ def _searching(
                 yield [statistic(fit(posed.Y, posed.weights))]
 
     method = model_holdout(search, setting).method
-    return statistic(search), f"{method}, searched again", null()
+    return statistic(search), f"{method}, {'learned' if own is None else 'searched'} again", null()
 
 
 def _posed(problem: Problem, permutation: Permutation) -> Problem:

@@ -187,7 +187,8 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
     """
     if isinstance(X, Descriptions):
         return X
-    is_several = isinstance(X, Mapping) or (
+    # A sparse matrix in the form of a dictionary is one table.
+    is_several = (isinstance(X, Mapping) and _dimensions(X) is None) or (
         isinstance(X, list | tuple) and not isinstance(X, Table) and any(_dimensions(item) == 2 for item in X)
     )
     return Descriptions(_read(X, name)) if is_several else None

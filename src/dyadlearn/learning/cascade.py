@@ -14,6 +14,9 @@ from dyadlearn.learning.profiles import DIVISIBLE, profile_kernels
 
 __all__ = ["cascaded"]
 
+# The relative residual: each fold is solved once in a stage, so that it need not be as rough as while learning.
+_TOL = 1e-5
+
 
 def cascaded(
     labels: Labels,
@@ -67,4 +70,4 @@ def cascaded(
 def _completed(labels: Labels, fold: Fold, vector: Sequence[float]) -> Array:
     """Return what the model of a fold predicts, for all cells."""
     parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
-    return FoldError(labels, [fold]).completed(parameters, fold)
+    return FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)

@@ -44,6 +44,9 @@ class HoldoutError(Protocol):
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error, and what is predicted of each part."""
 
+    def accepted(self, parameters: Parameters) -> Parameters:
+        """Return parameters with powers that are kernels."""
+
 
 @dataclass(frozen=True)
 class Descent:
@@ -95,12 +98,13 @@ def descend(
     start: Parameters,
     how: Descent,
     watch: Callable[[float], None] = lambda loss: None,
+    held: np.ndarray | None = None,
 ) -> Descended:
     """Return parameters with a lower error, and the errors on the way.
 
     Each step takes one part of the error in turn. The minimised function is the logarithm of the error and the penalty,
     so that the units of the labels say nothing. A step that leads nowhere (no finite error or gradient) is not made.
-    Whoever interrupts the descent gets what was reached.
+    An error of one part ends at its least value on the way. Whoever interrupts the descent gets what was reached.
 
     Parameters
     ----------
@@ -109,10 +113,17 @@ def descend(
     how : Descent
     watch : callable
         Told the error of each step.
+    held : array of bool, optional
+        Which numbers of the vector of parameters stay as they are.
     """
     origin, losses = start.within(error.limits).vector, []
     penalties = how.penalties(start, error.shape)
     vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
+    kept, least, interrupted = origin, math.inf, False
+
+    def value(loss: float) -> float:
+        return math.log(loss) + float(penalties @ (vector - origin) ** 2)
+
     try:
         for step in range(how.n_steps):
             loss, slope = error.slope(start.of(vector), step % error.n_parts)
@@ -120,7 +131,11 @@ def descend(
             watch(loss)
             if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
                 continue
+            if error.n_parts == 1 and value(loss) < least:
+                kept, least = vector, value(loss)
             slope = slope / loss + 2.0 * penalties * (vector - origin)
+            if held is not None:
+                slope = np.where(held, 0.0, slope)
             slope *= min(1.0, _LONGEST / max(float(np.linalg.norm(slope)), 1e-300))
             taken += 1
             first = _FADING[0] * first + (1 - _FADING[0]) * slope
@@ -128,6 +143,9 @@ def descend(
             mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
             rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
             vector = start.of(vector - rate * mean / (np.sqrt(square) + 1e-8)).within(error.limits).vector
+        if error.n_parts == 1:
+            loss = error.loss(start.of(vector), 0)
+            vector = vector if 0 < loss < math.inf and value(loss) < least else kept
     except KeyboardInterrupt:
-        return Descended(start.of(vector), losses, True)
-    return Descended(start.of(vector), losses, False)
+        vector, interrupted = kept if error.n_parts == 1 else vector, True
+    return Descended(start.of(vector), losses, interrupted)

@@ -89,6 +89,10 @@ class ExactError:
         found = self._solved(parameters)
         return found.error, [self.labels.values - found.residuals]
 
+    def accepted(self, parameters: Parameters) -> Parameters:
+        """Return parameters with powers that are kernels."""
+        return parameters.accepted(self.mixture, self.tasks)
+
     def _solved(self, parameters: Parameters) -> _Rows | _Cells | _Tasks:
         operator, Y = PairOperator.at(self.mixture, self.tasks, parameters), self.labels.values
         if self.tasks is None:

@@ -144,10 +144,13 @@ class FoldError:
     ----------
     labels : Labels
     folds : sequence of Fold
+    whole : Fold
+        All labels of training, with kernels of theirs.
     """
 
     labels: Labels
     folds: Sequence[Fold]
+    whole: Fold
 
     @property
     def n_parts(self) -> int:
@@ -202,3 +205,11 @@ class FoldError:
         found = [self.completed(parameters, fold) for fold in self.folds]
         sums = [self._loss(fold, predicted)[:2] for fold, predicted in zip(self.folds, found, strict=True)]
         return sum(squares for squares, _ in sums) / sum(count for _, count in sums), found
+
+    def accepted(self, parameters: Parameters) -> Parameters:
+        """Return parameters with powers that are kernels, in all folds and in the whole."""
+        # Folds without profiles share their kernels.
+        sides = {(id(fold.mixture), id(fold.tasks)): (fold.mixture, fold.tasks) for fold in (self.whole, *self.folds)}
+        for mixture, tasks in sides.values():
+            parameters = parameters.accepted(mixture, tasks)
+        return parameters

@@ -9,13 +9,14 @@ RBF kernel is one of another bandwidth.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace
+from dyadlearn._array import Array, epsilon, is_definite, namespace
 
 __all__ = ["Mixed", "Mixture", "softmax"]
 
@@ -25,6 +26,8 @@ _LEAST_WEIGHT = 1e-4
 _LOG_ZERO = -1e4
 # What exponents may be: of kernels all whose powers are kernels, and of others.
 _DIVISIBLE, _POWERS = (0.05, 50.0), (1.0, 9.0)
+# How many roundings of its trace an eigenvalue of a kernel may lie below zero.
+_SLACK = 10.0
 # Powers of anything smaller are those of this: a logarithm that grows without bound would rule the exponent.
 _LEAST_ENTRY = 1e-6
 
@@ -84,12 +87,16 @@ class Mixture:
     @property
     def exponent_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms of the least and the most that each exponent may be."""
-        divisible = [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
         allowed = [
-            _DIVISIBLE if free else _POWERS for free, power in zip(divisible, self.has_exponent, strict=True) if power
+            _DIVISIBLE if free else _POWERS for free, power in zip(self._free, self.has_exponent, strict=True) if power
         ]
         low, high = np.log(np.array(allowed).reshape(-1, 2)).T
         return low, high
+
+    @property
+    def _free(self) -> list[bool]:
+        """Of which all powers are kernels."""
+        return [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
 
     @cached_property
     def _logs(self) -> list[Array | None]:
@@ -97,9 +104,8 @@ class Mixture:
 
     def joined(self, grams: Sequence[Array], divisible: Sequence[bool]) -> Mixture:
         """Return the mixture with more Gram matrices, all of which have exponents."""
-        own = [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
         powers = [*self.has_exponent, *(True for _ in grams)]
-        more = Mixture([*self.grams, *grams], powers, self.constant, [*own, *divisible[: len(grams)]])
+        more = Mixture([*self.grams, *grams], powers, self.constant, [*self._free, *divisible[: len(grams)]])
         # Logarithms of the old ones are not taken again.
         more.__dict__["_logs"] = [*self._logs, *map(_log, grams)]
         return more
@@ -107,6 +113,21 @@ class Mixture:
     def weights(self, logits: np.ndarray) -> np.ndarray:
         """Return the weights, the constant's last."""
         return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(logits) + _LEAST_WEIGHT)
+
+    def accepted(self, log_exponents: np.ndarray) -> np.ndarray:
+        """Return exponents with which all powers are kernels: the next whole number where one is none.
+
+        A whole power of a kernel is one, whatever the kernel; another, even above one, need not be.
+        """
+        found, number = np.array(log_exponents), 0
+        for log, free in zip(self._logs, self._free, strict=True):
+            if log is None:
+                continue
+            exponent = float(np.exp(found[number]))
+            if not free and exponent < math.ceil(exponent) and not _is_kernel(namespace(log).exp(exponent * log)):
+                found[number] = np.log(math.ceil(exponent))
+            number += 1
+        return found
 
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel at some parameters."""
@@ -151,6 +172,13 @@ class Mixture:
 def _added(total: Array, weight: float, power: Array) -> Array:
     total += weight * power
     return total
+
+
+def _is_kernel(power: Array) -> bool:
+    """Tell whether a matrix with a unit diagonal has no negative eigenvalue beyond rounding."""
+    n = power.shape[0]
+    slack = _SLACK * n * epsilon(power)
+    return is_definite(power + slack * namespace(power).eye(n, dtype=power.dtype, device=power.device))
 
 
 def _sum(array: Array) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,10 @@ _MOST_ALPHA = 1e4
 # Logarithms of the shares at the start, up to a constant: the product of both kernels, one function for each task, one
 # for each instance.
 _START_SHARES = (0.0, -2.0, -2.0)
-# The logit of a kernel beside one that is to be alone.
-_ALONE = -8.0
+# What the vector of parameters is made of, in its order.
+_NUMBERS = ("weights", "exponents", "task_weights", "task_exponents", "shares", "alpha")
+# The logit of a kernel beside one that is alone, and from which it may come back.
+_ALONE, _OPENED = -12.0, -3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,8 @@ class Parameters:
         Logits of the product, of one function for each task and of one for each instance.
     alpha : array of shape (1,)
         Its logarithm.
+    constant : bool
+        Whether the last weight of each side is that of a constant.
     """
 
     weights: np.ndarray
@@ -65,6 +70,7 @@ class Parameters:
     task_exponents: np.ndarray
     shares: np.ndarray
     alpha: np.ndarray
+    constant: bool
 
     @classmethod
     def start(cls, mixture: Mixture, tasks: Mixture | None) -> Parameters:
@@ -77,41 +83,75 @@ class Parameters:
             none if tasks is None else np.zeros(tasks.n_exponents),
             none if tasks is None else np.array(_START_SHARES),
             np.array([np.log(_START_ALPHA)]),
+            mixture.constant,
         )
 
-    def singled(self, member: int | None, task_member: int | None, constant: bool) -> Parameters:
-        """Return these with the weight of one kernel a side alone, beside the constant's; None leaves a side as it is.
+    def beside(self, member: int | None, task_member: int | None) -> np.ndarray:
+        """Tell of each number in `vector` whether it is the weight of another kernel than those, or the constant.
 
         Parameters
         ----------
         member, task_member : int or None
-        constant : bool
-            Whether the last weight of each side is that of a constant.
+            A single kernel of each side; None for all of them.
+        """
+        others = self.of(np.zeros(len(self.vector), dtype=bool))
+        for logits, place in ((others.weights, member), (others.task_weights, task_member)):
+            if place is not None:
+                logits[: len(logits) - self.constant] = True
+                logits[place] = False
+        return others.vector
+
+    def singled(self, member: int | None, task_member: int | None) -> Parameters:
+        """Return these with the weight of one kernel of a side alone, beside the constant's; None leaves a side."""
+        alone = self.of(np.where(self.beside(member, task_member), _ALONE, self.vector))
+        weights, task_weights = alone.weights.copy(), alone.task_weights.copy()
+        for logits, place in ((weights, member), (task_weights, task_member)):
+            if place is not None:
+                logits[place] = 0.0
+                logits[len(logits) - self.constant :] = 0.0
+        return replace(alone, weights=weights, task_weights=task_weights)
+
+    def opened(self) -> Parameters:
+        """Return these with weights, where some had vanished, from which a descent leads back."""
+        return replace(
+            self, weights=np.maximum(self.weights, _OPENED), task_weights=np.maximum(self.task_weights, _OPENED)
+        )
+
+    def joined(self, start: Parameters) -> Parameters:
+        """Return these with whatever `start` has more kernels, all of which have exponents, as it has them.
+
+        A kernel that joins has the largest weight of its side.
         """
 
-        def alone(logits: np.ndarray, place: int | None) -> np.ndarray:
-            if place is None:
-                return logits
-            found = np.full_like(logits, _ALONE)
-            found[place] = 0.0
-            if constant:
-                found[-1] = 0.0
-            return found
+        def weights(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+            last = len(own) - self.constant
+            most = np.full(len(others) - len(own), max(own, default=0.0))
+            return np.concatenate([own[:last], most, own[last:]])
 
-        return replace(self, weights=alone(self.weights, member), task_weights=alone(self.task_weights, task_member))
+        def exponents(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+            return np.concatenate([own, others[len(own) :]])
+
+        return replace(
+            self,
+            weights=weights(self.weights, start.weights),
+            exponents=exponents(self.exponents, start.exponents),
+            task_weights=weights(self.task_weights, start.task_weights),
+            task_exponents=exponents(self.task_exponents, start.task_exponents),
+        )
 
     @property
     def vector(self) -> np.ndarray:
         """All of them in a row."""
-        return np.concatenate([getattr(self, field.name) for field in fields(self)])
+        return np.concatenate([getattr(self, name) for name in _NUMBERS])
 
     def of(self, vector: np.ndarray) -> Parameters:
         """Return parameters of the same sizes from a vector."""
-        parts, at = {}, 0
-        for field in fields(self):
-            size = len(getattr(self, field.name))
-            parts[field.name], at = vector[at : at + size], at + size
-        return Parameters(**parts)
+        parts: dict[str, Any] = {}
+        at = 0
+        for name in _NUMBERS:
+            size = len(getattr(self, name))
+            parts[name], at = vector[at : at + size], at + size
+        return replace(self, **parts)
 
     def within(self, limits: Limits) -> Parameters:
         """Return the nearest parameters that are allowed."""
@@ -121,6 +161,11 @@ class Parameters:
             task_exponents=np.clip(self.task_exponents, *limits.task_exponents),
             alpha=np.clip(self.alpha, *limits.alpha),
         )
+
+    def accepted(self, mixture: Mixture, tasks: Mixture | None) -> Parameters:
+        """Return these with exponents with which all powers are kernels."""
+        others = self.task_exponents if tasks is None else tasks.accepted(self.task_exponents)
+        return replace(self, exponents=mixture.accepted(self.exponents), task_exponents=others)
 
     @property
     def lam(self) -> float:

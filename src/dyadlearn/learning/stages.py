@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.learning.descent import Descent, HoldoutError, descend
+from dyadlearn.learning.candidates import Candidate, best_candidate
+from dyadlearn.learning.descent import Descent, HoldoutError
 from dyadlearn.learning.folds import Fold, FoldError, Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
@@ -30,7 +32,7 @@ class Stage:
     error : float
         The mean squared error of cells that were left out, in the units of `Labels`.
     losses : list of float
-        Errors of the parts, step by step.
+        Errors of the parts, step by step, of the descent that led there.
     profiles, task_profiles : list of arrays of shape (m, m) and (q, q)
         The profile kernels, of all labels of training.
     """
@@ -77,8 +79,8 @@ def learn_at_once(
     how : Descent
     watch : callable
     """
-    found, predicted, interrupted = _best_of(error, start, n_kernels, how, lambda loss: watch(0, loss))
-    return Learned([found], 0, predicted[0], interrupted)
+    found, interrupted = best_candidate(error, [start], n_kernels, how, partial(watch, 0))
+    return Learned([_stage(found, ([], []))], 0, found.predicted[0], interrupted)
 
 
 def learn_in_stages(
@@ -110,73 +112,39 @@ def learn_in_stages(
     parts = list(_observed_folds(labels, folds, mixture, tasks))
     if not parts:
         raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
-    whole = Fold(labels.observed, labels.observed, mixture, tasks)
+    error = FoldError(labels, parts, Fold(labels.observed, labels.observed, mixture, tasks))
+    # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
     n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
-    stages: list[Stage] = []
-    best = 0
-    profiles: tuple[list[Array], list[Array]] = ([], [])
-    for number in range(n_stages):
-        error = FoldError(labels, parts)
-        start = Parameters.start(whole.mixture, whole.tasks)
-        sizes = (n_kernels[0] + len(profiles[0]), n_kernels[1] + len(profiles[1]))
-        found, predicted, interrupted = _best_of(error, start, sizes, how, lambda loss: watch(number, loss))  # noqa: B023
-        stages.append(replace(found, profiles=profiles[0], task_profiles=profiles[1]))
-        if number and not found.error < stages[best].error:
-            break
-        best, held_out = number, _assembled(labels, parts, predicted)
-        if interrupted or number + 1 == n_stages:
-            break
-        completed = error.completed(found.parameters, whole)
-        parts = [
-            _profiled(fold, each, mixture, tasks, profiled)[0] for fold, each in zip(parts, predicted, strict=True)
-        ]
-        whole, profiles = _profiled(whole, completed, mixture, tasks, profiled)
+    starts = [Parameters.start(mixture, tasks)]
+    found, interrupted = best_candidate(error, starts, n_kernels, how, partial(watch, 0))
+    stages, best, held_out = [_stage(found, ([], []))], 0, _assembled(labels, parts, found.predicted)
+    try:
+        while not interrupted and len(stages) < n_stages and best == len(stages) - 1:
+            completed = [*found.predicted, error.completed(found.parameters, error.whole)]
+            *parts, whole = (
+                _profiled(fold, each, mixture, tasks, profiled)
+                for fold, each in zip([*error.folds, error.whole], completed, strict=True)
+            )
+            error = FoldError(labels, parts, whole)
+            start = Parameters.start(whole.mixture, whole.tasks)
+            starts, number = [start, found.parameters.joined(start)], len(stages)
+            found, interrupted = best_candidate(error, starts, (0, 0), how, partial(watch, number))
+            stages.append(_stage(found, _joined_kernels(whole, n_kernels)))
+            if found.error < stages[best].error:
+                best, held_out = number, _assembled(labels, parts, found.predicted)
+    except KeyboardInterrupt:
+        interrupted = True
     return Learned(stages, best, held_out, interrupted)
 
 
-def _best_of(
-    error: HoldoutError, start: Parameters, n_kernels: tuple[int, int], how: Descent, watch: Callable[[float], None]
-) -> tuple[Stage, list[Array], bool]:
-    """Return what a descent finds, or one from the best single kernels if they are better than that.
-
-    The last are looked for one side after the other, with the exponents, shares and λ that were learned.
-    """
-    found = descend(error, start, how, watch)
-    losses, interrupted = found.losses, found.interrupted
-    best = _Candidate.of(error, found.parameters)
-    if not interrupted:
-        constant = len(start.weights) > n_kernels[0]
-        alone, task_alone = None, None
-        if n_kernels[0] > 1:
-            alone = _least(error, [found.parameters.singled(i, None, constant) for i in range(n_kernels[0])])
-        if n_kernels[1] > 1:
-            each = [found.parameters.singled(alone, j, constant) for j in range(n_kernels[1])]
-            task_alone = _least(error, each)
-        if alone is not None or task_alone is not None:
-            single = _Candidate.of(error, found.parameters.singled(alone, task_alone, constant))
-            if single.error < best.error:
-                again = descend(error, single.parameters, how, watch)
-                losses, interrupted = [*losses, *again.losses], again.interrupted
-                better = _Candidate.of(error, again.parameters)
-                best = better if better.error < single.error else single
-    return Stage(best.parameters, best.error, losses, [], []), best.predicted, interrupted
+def _stage(found: Candidate, profiles: tuple[list[Array], list[Array]]) -> Stage:
+    return Stage(found.parameters, found.error, found.losses, *profiles)
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    parameters: Parameters
-    error: float
-    predicted: list[Array]
-
-    @classmethod
-    def of(cls, error: HoldoutError, parameters: Parameters) -> _Candidate:
-        return cls(parameters, *error.evaluate(parameters))
-
-
-def _least(error: HoldoutError, candidates: Sequence[Parameters]) -> int:
-    """Return which of some parameters has the least error on one part, which is enough to tell."""
-    found = [error.loss(each, 0) for each in candidates]
-    return int(np.nanargmin(np.where(np.isfinite(found), found, np.inf)))
+def _joined_kernels(whole: Fold, n_kernels: tuple[int, int]) -> tuple[list[Array], list[Array]]:
+    """Return what stands beside the first kernels of each side: the profiles."""
+    columns = [] if whole.tasks is None else whole.tasks.grams
+    return list(whole.mixture.grams[n_kernels[0] :]), list(columns[n_kernels[1] :])
 
 
 def _observed_folds(
@@ -192,12 +160,12 @@ def _observed_folds(
 
 def _profiled(
     fold: Fold, completed: Array, mixture: Mixture, tasks: Mixture | None, profiled: tuple[bool, bool]
-) -> tuple[Fold, tuple[list[Array], list[Array]]]:
-    """Return a fold with the profiles of what its own training cells complete."""
+) -> Fold:
+    """Return a fold with the profiles of what its own training cells complete, beside kernels without any."""
     rows = profile_kernels(completed) if profiled[0] else []
     columns = profile_kernels(completed.T) if profiled[1] and tasks is not None else []
     joined = None if tasks is None else tasks.joined(columns, DIVISIBLE)
-    return replace(fold, mixture=mixture.joined(rows, DIVISIBLE), tasks=joined, ends={}), (rows, columns)
+    return replace(fold, mixture=mixture.joined(rows, DIVISIBLE), tasks=joined, ends={})
 
 
 def _assembled(labels: Labels, folds: Sequence[Fold], predicted: Sequence[Array]) -> Array:

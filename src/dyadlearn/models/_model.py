@@ -66,6 +66,9 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     #: Whether the model chooses its regularisation itself.
     searches = False
 
+    #: Whether it learns its kernels from the labels as well.
+    learns_kernels = False
+
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
 

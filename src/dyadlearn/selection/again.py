@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,20 +25,24 @@ if TYPE_CHECKING:
 __all__ = ["search_again"]
 
 
-def search_again(search: Search) -> Callable[[Array, Array | None], Search]:
+def search_again(search: Any, setting: Setting) -> Callable[[Array, Array | None], Any]:
     """Return a function that fits a search to other labels (m, q) and weights: the whole of it, but for the sides.
 
     Parameters
     ----------
-    search : fitted search
+    search : fitted search, or a model that learned its kernels
         Which stays as it is. Its parameters are those that it was fitted with, whatever was set since; groups and folds
         stay with their instances and tasks. Kernels that it tried and did not choose are decomposed once more.
+    setting : Setting
+        What it will be asked for.
 
     Returns
     -------
     callable
         Takes labels and their weights, or None, and returns a fitted search.
     """
+    if hasattr(search, "_learned_for"):
+        return partial(search._learned_for, setting)
     kept = copy.copy(search)
     kept.__dict__.update(search._solved_with)
     kept.progress = False
@@ -46,7 +51,8 @@ def search_again(search: Search) -> Callable[[Array, Array | None], Search]:
     def fitted(Y: Array, weights: Array | None) -> Search:
         again = copy.copy(kept)
         again._grid, again._weights, again._completion = replace(kept._grid, values=Y), weights, None
-        return (again._choose_each_task if again.alpha_per_task else again._choose)(sides, left_out)
+        found: Search = (again._choose_each_task if again.alpha_per_task else again._choose)(sides, left_out)
+        return found
 
     return fitted
 

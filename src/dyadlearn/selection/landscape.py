@@ -104,7 +104,8 @@ def landscape(
     """
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     if scoring is None:
-        scoring = getattr(model, "scoring", "neg_mean_squared_error")
+        own = getattr(model, "scoring", None)
+        scoring = "neg_mean_squared_error" if own is None else own
     if isinstance(model, Problem):
         problem = model
     else:

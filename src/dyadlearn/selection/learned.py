@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, epsilon, namespace, take_rows
+from dyadlearn._array import Array, cast, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
@@ -38,6 +37,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.selection.mixing import final_kernel, for_new_entities, mixture_of, standardised
 from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
@@ -81,13 +81,14 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         How much weights and exponents are held where they start, all alike and one: the logarithm of the error grows
         by their squared distance times this over the number of entities of their side. The more entities, the less.
     normalize : bool, default=True
-        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
+        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal. The latter it is for a
+        single precomputed kernel whose diagonal differs, as nobody knows that of new entities.
     fit_intercept : bool, default=True
         Whether there are constants: main effects of both sides with learned weights, and a grand mean that is not
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
-        than one stage, and sides of some thousand entities.
+        than one stage, and sides of some hundred entities; folds and groups that are given are always used.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -115,7 +116,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     n_stages_ : int
         The number of stages that the model has.
     history_ : list of list of float
-        Errors of the folds on the way, step by step, for each stage.
+        For each stage the errors of the folds, step by step, of the descent that led to its parameters.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions.
     holdout_method_, holdout_setting_ : str
@@ -136,6 +137,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
     with a `ConvergenceWarning`, and what was best by then is fitted.
 
+    What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again without
+    what they score. `holdout` keeps the parameters, and makes profiles of labels again in each fold.
+
     Examples
     --------
     >>> import numpy as np
@@ -148,7 +152,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     True
     """
 
-    searches = True
     #: The labels may be of any kind; the error that is learned by is squared.
     scoring = None
     # The parameters of kernels come beside them.
@@ -285,7 +288,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         check_count(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
         check_flag(self.normalize, "normalize")
-        as_splitter(self.cv, setting)
+        self._splitter(setting, knows_tasks=not isinstance(self.cv, list | tuple))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -336,7 +339,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 continue
             name = _KERNEL if spec.is_precomputed else _FEATURES
             plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
-            found[axis], wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
+            learned, wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
+            found[axis] = for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
         assert found[0] is not None
         assert sides[0] is not None
@@ -434,7 +438,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         n_stages = self._n_stages(has_tasks)
         labels, centre, size = self._scaled(data)
-        exact = n_stages == 1 and groups is None and task_groups is None and has_exact_error(labels, setting)
+        # Whoever gives folds or groups wants them.
+        is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
+        exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         dtype = labels.values.dtype if exact else namespace(labels.values).float32
         labels = cast_labels(labels, dtype)
@@ -451,7 +457,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
                 self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
             else:
-                splitter = self._splitter(setting)
+                splitter = self._splitter(setting, has_tasks)
                 folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
                 profiled = (not setting.new_instance, not setting.new_task)
                 found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
@@ -468,13 +474,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
 
     def _scaled(self, data: Training) -> tuple[Labels, float, float]:
         has_tasks = data.tasks is not None
-        return _standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
     def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
-        mixture = _mixture(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
+        mixture = mixture_of(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
         if data.tasks is None or self._task_kernel is None:
             return mixture, None
-        return mixture, _mixture(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        return mixture, mixture_of(self._task_kernel, data.tasks, dtype, self.fit_intercept)
 
     def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
@@ -486,7 +492,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
-        kernel, wide, constant = _final(
+        kernel, wide, constant = final_kernel(
             self._kernel,
             data.instances,
             own.weights,
@@ -498,7 +504,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.alpha_, self.shares_ = own.lam, None
         task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
         if data.tasks is not None and self._task_kernel is not None:
-            task_kernel, task_wide, task_constant = _final(
+            task_kernel, task_wide, task_constant = final_kernel(
                 self._task_kernel,
                 data.tasks,
                 own.task_weights,
@@ -521,7 +527,10 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.holdout_ = self._grid.restore(held_out)
         return self
 
-    def _splitter(self, setting: Setting) -> SettingKFold | GivenFolds:
+    def _splitter(self, setting: Setting, knows_tasks: bool) -> SettingKFold | GivenFolds:
+        if isinstance(self.cv, list | tuple) and setting is Setting.A and not knows_tasks:
+            # Where tasks say nothing of each other, a pair leaves as its instance does.
+            return as_splitter(self.cv, Setting.B)
         if isinstance(self.cv, Integral) and self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             return SettingKFold(setting, int(self.cv), random_state=seed)
@@ -558,48 +567,3 @@ def _weights(side: Side) -> dict[str, float]:
         found["constant"] = 1.0
     total = sum(found.values())
     return {name: weight / total for name, weight in found.items()}
-
-
-def _standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
-    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
-
-    The centre is zero where no constant would make up for another.
-    """
-    Y, xp = data.grid.values, namespace(data.grid.values)
-    observed = ~xp.isnan(Y)
-    present = Y[observed]
-    centre = 0.0 if constant is None else float(xp.mean(present))
-    size = float(xp.mean((present - centre) ** 2)) ** 0.5
-    # Labels that are all alike deviate by rounding alone.
-    if size <= 1e3 * epsilon(Y) * abs(centre):
-        size = 1.0
-    values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
-
-
-def _mixture(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
-    grams = [cast(block, dtype) for block in kernel.blocks(table.values)]
-    powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
-    return Mixture(grams, powers, constant, free)
-
-
-def _final(
-    kernel: LearnedKernel,
-    table: Table,
-    logits: np.ndarray,
-    log_exponents: np.ndarray,
-    profiles: Sequence[Array],
-    constant: bool,
-) -> tuple[LearnedKernel, Table, float]:
-    """Return the kernel with what was learned, the table that it wants, and the weight that its constant had.
-
-    All weights are over that of the constant, which is the unit then; without one they are as they are.
-    """
-    if profiles:
-        kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
-    mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
-    weights = mixture.weights(logits)
-    unit = float(weights[-1]) if constant else 1.0
-    powers = iter(np.exp(log_exponents))
-    exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
-    return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit

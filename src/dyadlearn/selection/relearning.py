@@ -71,6 +71,10 @@ class LearnedAgain:
 class Relearning(KeptHoldout, stored=False):
     """A model that can learn its kernels again on a part of its own training data."""
 
+    searches = True
+    learns_kernels = True
+    takes_descriptions = True
+
     stages: Any
     cv: Any
     progress: bool | None
@@ -101,6 +105,10 @@ class Relearning(KeptHoldout, stored=False):
     @abstractmethod
     def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Learn kernels and fit the model with them; the kernels of the descriptions are there."""
+
+    def _kernels_given(self, axis: int) -> tuple[str, ...]:
+        kernel = (self._kernel, self._task_kernel)[axis]
+        return () if kernel is None else tuple(each.name for each in kernel.members if each.is_precomputed)
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         """Keep what leaves together, and nothing that was learned again for other labels."""
@@ -226,6 +234,12 @@ class Relearning(KeptHoldout, stored=False):
         for place, members in zip(places, asked, strict=True):
             place[members] = np.arange(members.size)
         return inner, take_block(block, *places)
+
+    def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
+        """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
+        data = self._training()
+        data = replace(data, grid=replace(data.grid, values=Y), weights=weights)
+        return self._learned_on(data, (self._groups, self._task_groups), setting)
 
     def _learned_on(self, data: Training, groups: Groups, setting: Setting) -> Self:
         """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""

@@ -267,6 +267,8 @@ class Evaluation:
         fixed = [each for each in self.model._problem().pairing.filters if not each.uses_alpha()]
         if fixed:
             return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
+        if self.model._problem().pairing.uses_labels:
+            return [], ["A model that describes instances or tasks by profiles of their labels has no landscape."]
         kept = self._kept_landscape()
         found = {} if kept is None or self.own not in settings else {self.own: kept}
         wanted = [setting for setting in settings if setting not in found]

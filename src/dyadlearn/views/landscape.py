@@ -137,6 +137,11 @@ def landscape_of_search(model: Any) -> LandscapeView:
             "dyadlearn.landscape gives."
         )
     check_is_fitted(search)
+    if search.learns_kernels:
+        raise TypeError(
+            f"{type(search).__name__} has learned its regularisation with its kernels, and has no landscape of it: use "
+            "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives for these kernels."
+        )
     alphas, task_alphas = search._grids()
     return LandscapeView(
         best_kernel(search),

@@ -1,0 +1,74 @@
+"""Between tables and what is learned of them: labels and kernels to learn from, and the kernel that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, cast, epsilon, namespace
+from dyadlearn._tables import Table
+from dyadlearn.kernels.learned import LearnedKernel
+from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.mixture import Mixture
+from dyadlearn.learning.profiles import PROFILES
+from dyadlearn.models._base import Training
+
+__all__ = ["final_kernel", "for_new_entities", "mixture_of", "standardised"]
+
+
+def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
+    """Return the kernel of a single table, divided by its mean diagonal where nobody knows that of new entities."""
+    [member] = kernel.members
+    if not (member.is_precomputed and member.normalized) or member.new_diagonal is not None:
+        return kernel
+    mean = float(namespace(member.diagonal).mean(member.diagonal))
+    return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
+
+
+def standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
+    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
+
+    The centre is zero where no constant would make up for another.
+    """
+    Y, xp = data.grid.values, namespace(data.grid.values)
+    observed = ~xp.isnan(Y)
+    present = Y[observed]
+    centre = 0.0 if constant is None else float(xp.mean(present))
+    size = float(xp.mean((present - centre) ** 2)) ** 0.5
+    # Labels that are all alike deviate by rounding alone.
+    if size <= 1e3 * epsilon(Y) * abs(centre):
+        size = 1.0
+    values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
+    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
+
+
+def mixture_of(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
+    """Return the kernels of a side to learn from, of the rows of its wide table."""
+    grams = [cast(block, dtype) for block in kernel.blocks(table.values)]
+    powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
+    return Mixture(grams, powers, constant, free)
+
+
+def final_kernel(
+    kernel: LearnedKernel,
+    table: Table,
+    logits: np.ndarray,
+    log_exponents: np.ndarray,
+    profiles: Sequence[Array],
+    constant: bool,
+) -> tuple[LearnedKernel, Table, float]:
+    """Return the kernel with what was learned, the table that it wants, and the weight that its constant had.
+
+    All weights are over that of the constant, which is the unit then; without one they are as they are.
+    """
+    if profiles:
+        kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
+    mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
+    weights = mixture.weights(logits)
+    unit = float(weights[-1]) if constant else 1.0
+    powers = iter(np.exp(log_exponents))
+    exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
+    return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit

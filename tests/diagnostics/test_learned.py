@@ -1,0 +1,131 @@
+"""What is asked of any fitted model, of models that learn their kernels: answered without a leak, or refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from tests.sweeps import lines, over
+
+from dyadlearn import (
+    LearnedKernelRidge,
+    TwoStepRidge,
+    calibrate,
+    compare,
+    explain,
+    landscape,
+    permutation_test,
+    recommend,
+    screen,
+    top_pairs,
+    verify_holdout,
+)
+from dyadlearn.selection.again import search_again
+from dyadlearn.settings import Setting
+from dyadlearn.views.landscape import landscape_of_search
+
+M, Q = 12, 8
+ROWS, COLUMNS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+
+
+def _data(binary=False, holes=True):
+    rng = np.random.default_rng(0)
+    U, V, others = rng.normal(size=(M, 2)), rng.normal(size=(Q, 2)), rng.normal(size=(Q, 2))
+    Y = np.sin(U) @ V.T
+    Y = np.where(np.median(Y) < Y, 1.0, 0.0) if binary else Y
+    if holes:
+        Y = np.where(rng.random(Y.shape) < 0.15, np.nan, Y)
+    frame = pd.DataFrame(Y, index=ROWS, columns=COLUMNS)
+    return pd.DataFrame(U, index=ROWS), pd.DataFrame(others, index=COLUMNS), frame
+
+
+def _fitted(kind, **data):
+    X, T, Y = _data(**data)
+    model = LearnedKernelRidge(n_steps=2, cv=3, stages=2 if kind.startswith("profiled") else 1)
+    if kind == "no tasks":
+        return model.set_params(setting="B").fit(X, Y)
+    if kind == "described":
+        return model.fit({"x": X, "y": 2 * X}, Y, tasks=T)
+    return model.set_params(setting=kind[-1] if kind.startswith("profiled") else "A").fit(X, Y, tasks=T)
+
+
+KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no tasks")
+
+
+@over(KINDS)
+def test_every_question_has_an_answer(kind):
+    model = _fitted(kind)
+    own = model.holdout_setting_
+    assert model.n_stages_ == 1 + kind.startswith("profiled")
+    assert screen(model, own).setting == own
+    assert len(recommend(model, instance="i1")) > 0
+    assert len(top_pairs(model)) > 0
+    found = explain(model, "i1", "t2")
+    assert "kernels were learned" in found.note
+    assert_allclose(found.prediction, model.predict().loc["i1", "t2"], rtol=1e-4, atol=1e-5)
+    lower, upper = model.predict_interval(coverage=0.5)
+    assert (lower.to_numpy() <= upper.to_numpy()).all()
+    assert set(model.baselines_) >= {"grand_mean"}
+    with pytest.raises(TypeError, match="has learned its regularisation with its kernels, and has no landscape"):
+        landscape_of_search(model)
+
+
+@over(KINDS)
+def test_probabilities_know_rows_by_their_ids(kind):
+    model = _fitted(kind, binary=True)
+    found = calibrate(model)
+    whole = found.predict()
+    X, _, _ = _data()
+    some = X.iloc[[4, 1]]
+    given = {"x": some, "y": 2 * some} if kind == "described" else some
+    assert_allclose(found.predict(given), whole.loc[some.index])
+
+
+def test_rows_of_several_descriptions_are_explained():
+    X, _, _ = _data()
+    new = pd.DataFrame(X.to_numpy()[:1] + 0.1, index=["new"])
+    model = _fitted("described")
+    found = explain(model, {"x": new, "y": 2 * new}, "t2")
+    assert found.instance == "new"
+    assert_allclose(found.prediction, model.predict({"x": new, "y": 2 * new}).loc["new", "t2"], rtol=1e-4)
+    found = explain(_fitted("profiled A"), X.iloc[[3]], "t2")
+    assert (found.instance, found.setting) == ("i3", "A")
+
+
+@over(lines("kind asked", ("plain", "A"), ("plain", "B"), ("profiled A", "A"), ("profiled B", "A"), ("no tasks", "B")))
+def test_kernels_are_learned_again_for_every_permutation(kind, asked):
+    model = _fitted(kind)
+    again = search_again(model, Setting(asked))(model._grid.values, model._weights)
+    assert_allclose(again.holdout_, model.holdout_.to_numpy(), atol=1e-4)
+    assert_allclose(again.alpha_, model.alpha_, rtol=1e-3)
+    found = permutation_test(model, asked, n_permutations=3, random_state=0)
+    assert found.method.endswith("learned again")
+    assert found.score > found.null.max()
+
+
+def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
+    X, T, Y = _data()
+    model = LearnedKernelRidge(n_steps=2, cv=3, stages=1).fit(X, Y, tasks=T)
+    model.stages = model._solved_with["stages"] = 2  # as if the second stage had not been better
+    again = search_again(model, Setting.B)(model._grid.values, None)
+    assert again.n_stages_ == 1
+
+
+def test_comparisons_say_that_kernels_were_learned():
+    X, T, _ = _data()
+    model = _fitted("profiled A")
+    found = compare({"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], tasks=T)}, "A", n_resamples=100)
+    assert any("learned learned the kernels with the labels" in note for note in found.notes)
+    assert found.methods["learned"] == "3 folds, learned with"
+
+
+def test_what_would_leak_is_refused():
+    model = _fitted("profiled A", holes=False)
+    for leak in (
+        lambda: verify_holdout(model, "A"),
+        lambda: landscape(model, settings="A"),
+    ):
+        with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+            leak()
+    assert set(landscape(_fitted("plain"), [0.1, 1.0], settings="A")) == {"A"}
+    assert verify_holdout(_fitted("plain", holes=False), "B") < 1e-8
+    assert_array_equal(model.holdout("A"), model.holdout_)

@@ -1,0 +1,116 @@
+"""Descent: what holds parameters back, what stays, and what remains after an interrupt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.learning.descent import Descent, descend
+from dyadlearn.learning.parameters import Limits, Parameters
+from learning_case import mixture
+
+RNG = np.random.default_rng(0)
+ROWS, COLUMNS = mixture(8, RNG), mixture(4, RNG)
+START = Parameters.start(ROWS, COLUMNS)
+GOAL = START.vector + np.linspace(-0.8, 0.8, len(START.vector))
+
+
+@dataclass
+class Bowl:
+    """exp of a squared distance, so that its logarithm is that; with parts that differ, and troubles on request."""
+
+    n_parts: int = 1
+    unit: float = 1.0
+    shape: tuple[int, int] = (8, 4)
+    troubles: dict = field(default_factory=dict)
+    limits: Limits = field(default_factory=lambda: Limits.of(ROWS, COLUMNS, 1e-6))
+    calls: int = 0
+
+    def loss(self, parameters, part):
+        return self.unit * math.exp(float(np.sum((parameters.vector - GOAL) ** 2)))
+
+    def slope(self, parameters, part):
+        self.calls += 1
+        trouble = self.troubles.get(self.calls)
+        if isinstance(trouble, type):
+            raise trouble
+        loss = self.loss(parameters, part) if trouble is None else trouble
+        return loss, 2 * loss * (parameters.vector - GOAL)
+
+
+def _free(found):
+    """Return the numbers that no limit holds: not the exponents."""
+    return np.concatenate([found.weights, found.task_weights, found.shares, found.alpha])
+
+
+def test_it_finds_the_least_error():
+    found = descend(Bowl(), START, Descent(200, 0.0))
+    assert_allclose(_free(found.parameters), _free(START.of(GOAL)), atol=0.02)
+    assert len(found.losses) == 200
+    assert not found.interrupted
+    # Powers below one are not to be had of the first kernel.
+    assert found.parameters.exponents[0] == 0
+
+
+def test_the_units_of_the_labels_say_nothing():
+    small, large = (descend(Bowl(unit=unit), START, Descent(30, 0.1)).parameters for unit in (1e-8, 1e8))
+    assert_allclose(small.vector, large.vector, rtol=1e-9)
+
+
+def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
+    """The least of (x - g)² + s (x - x₀)² lies at x₀ + (g - x₀) / (1 + s), s over the entities of a side."""
+    found = descend(Bowl(), START, Descent(400, 8.0)).parameters
+    goal = START.of(GOAL)
+    assert_allclose(found.weights - START.weights, (goal.weights - START.weights) / 2, atol=0.01)
+    assert_allclose(found.task_weights - START.task_weights, (goal.task_weights - START.task_weights) / 3, atol=0.01)
+    assert_allclose(np.append(found.shares, found.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
+    stiff = descend(Bowl(), START, Descent(100, 1e6)).parameters
+    assert_allclose(np.append(stiff.weights, stiff.task_weights), 0.0, atol=1e-2)
+
+
+def test_what_is_held_stays():
+    held = START.beside(1, 2)
+    found = descend(Bowl(), START, Descent(50, 0.1), held=held).parameters
+    assert_array_equal(found.vector[held], START.vector[held])
+    assert (found.vector[~held] != START.vector[~held]).sum() > 5
+
+
+@pytest.mark.parametrize("trouble", [math.nan, math.inf, 0.0])
+def test_a_step_that_leads_nowhere_is_not_made(trouble):
+    found = descend(Bowl(troubles=dict.fromkeys((3, 4, 9), trouble)), START, Descent(200, 0.0))
+    assert np.isfinite(found.parameters.vector).all()
+    assert_allclose(_free(found.parameters), _free(START.of(GOAL)), atol=0.02)
+    everywhere = descend(Bowl(n_parts=2, troubles=dict.fromkeys(range(100), trouble)), START, Descent(20, 0.0))
+    assert_array_equal(everywhere.parameters.vector, START.vector)
+
+
+def test_an_error_of_one_part_ends_at_its_least():
+    seen = []
+    bowl = Bowl()
+    found = descend(bowl, START.of(GOAL + 0.02), Descent(7, 0.0), seen.append)
+    assert seen == found.losses
+    assert bowl.loss(found.parameters, 0) <= min(seen)
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_an_interrupt_keeps_what_was_reached(n_parts):
+    found = descend(Bowl(n_parts, troubles={11: KeyboardInterrupt}), START, Descent(60, 0.0))
+    assert found.interrupted
+    assert len(found.losses) == 10
+    bowl = Bowl()
+    assert bowl.loss(found.parameters, 0) < bowl.loss(START, 0)
+    assert n_parts > 1 or bowl.loss(found.parameters, 0) == min(found.losses)
+    at_once = descend(Bowl(n_parts, troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
+    assert at_once.interrupted
+    assert_array_equal(at_once.parameters.vector, START.vector)
+
+
+def test_it_starts_within_the_limits():
+    wild = START.of(START.vector - 20.0)
+    found = descend(Bowl(n_parts=2, troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
+    assert_allclose(np.exp(found.alpha), 1e-6)
+    assert_allclose(np.exp(found.exponents), [1.0, 0.05])

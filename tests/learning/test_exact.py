@@ -1,0 +1,105 @@
+"""The exact leave-one-out error against models that are really solved without each cell, row or column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn.learning import folds
+from dyadlearn.learning.exact import ExactError, has_exact_error
+from dyadlearn.learning.folds import Labels
+from dyadlearn.settings import Setting
+from learning_case import dense_pairs, dense_predictions, differences, fold_error, left_out, mixture, parameters
+from problems import close
+from sweeps import covering, lines, over
+
+SHAPES = [(7, 5), (4, 6), (2, 3), (6, 1)]
+
+
+def _problem(setting, shape, constant, tasks=True, put=np.asarray, seed=0):
+    """Return the error, where it is asked for, and what the definition says of it."""
+    rng = np.random.default_rng([seed, *shape])
+    m, q = shape
+    rows, columns = mixture(m, rng, tasks, put), mixture(q, rng, True, put) if tasks else None
+    Y = rng.normal(size=shape)
+    labels = Labels(put(Y), put(np.ones(shape)), None, constant)
+    return ExactError(labels, rows, columns, Setting(setting)), parameters(rows, columns, rng), Y
+
+
+def _held_out(error, at, Y, setting, to_numpy=np.asarray):
+    pairs = dense_pairs(error.mixture, error.tasks, at, Y.shape[1], to_numpy)
+    found = np.empty(Y.shape)
+    for test in left_out(setting, Y.shape):
+        found[test] = dense_predictions(pairs, at.lam, Y, ~test, None, error.labels.constant)[test]
+    return found
+
+
+@over(
+    covering(
+        setting=["A", "B", "C"],
+        shape=SHAPES,
+        constant=[None, "grand"],
+        where=lambda setting, shape, **_: not (setting == "C" and shape[1] == 1),
+    )
+)
+def test_the_error_and_its_gradient(setting, shape, constant, library):
+    error, at, Y = _problem(setting, shape, constant, put=library.asarray)
+    held_out = _held_out(error, at, Y, setting, library.to_numpy)
+    expected = float(np.mean((Y - held_out) ** 2))
+    assert_allclose(error.loss(at, 0), expected, rtol=library.rtol)
+    value, (predicted,) = error.evaluate(at)
+    assert_allclose(value, expected, rtol=library.rtol)
+    close(library.to_numpy(predicted), held_out, library.rtol)
+    loss, slope = error.slope(at, 0)
+    assert_allclose(loss, expected, rtol=library.rtol)
+    plain, _, _ = _problem(setting, shape, constant)
+    close(slope, differences(lambda vector: plain.loss(at.of(vector), 0), at.vector), max(library.rtol, 1e-7))
+
+
+@over(lines("shape constant", ((7, 3), "task"), ((7, 3), None), ((5, 1), "task")))
+def test_the_error_without_tasks(shape, constant, library):
+    """Each task has a constant of its own; single cells leave as rows do."""
+    error, at, Y = _problem("B", shape, constant, tasks=False, put=library.asarray)
+    expected = _held_out(error, at, Y, "B", library.to_numpy)
+    value, (predicted,) = error.evaluate(at)
+    close(library.to_numpy(predicted), expected, library.rtol)
+    assert_allclose(value, np.mean((Y - expected) ** 2), rtol=library.rtol)
+    plain, _, _ = _problem("B", shape, constant, tasks=False)
+    close(
+        error.slope(at, 0)[1],
+        differences(lambda vector: plain.loss(at.of(vector), 0), at.vector),
+        max(library.rtol, 1e-7),
+    )
+    close(_held_out(error, at, Y, "A", library.to_numpy), expected, library.rtol)
+
+
+@over(covering(setting=["A", "B", "C"], constant=[None, "grand"]))
+def test_both_gradients_agree(setting, constant, monkeypatch):
+    """The closed form is the mean over folds of single cells, rows or columns, with one more solve each."""
+    for name in ("_TOL", "_ADJOINT_TOL"):
+        monkeypatch.setattr(folds, name, 1e-13)
+    error, at, Y = _problem(setting, (6, 4), constant)
+    masks = [(~test, test) for test in left_out(setting, Y.shape)]
+    parts = fold_error(Y, masks, error.mixture, error.tasks, constant=constant)
+    found = [parts.slope(at, part) for part in range(parts.n_parts)]
+    loss, slope = error.slope(at, 0)
+    assert_allclose(np.mean([value for value, _ in found]), loss, rtol=1e-10)
+    close(np.mean([each for _, each in found], axis=0), slope, 1e-8)
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e4])
+def test_both_ends_of_the_regularisation(lam):
+    error, at, Y = _problem("A", (6, 5), "grand")
+    at.alpha[0] = np.log(lam)
+    assert_allclose(error.loss(at, 0), np.mean((Y - _held_out(error, at, Y, "A")) ** 2), rtol=1e-5)
+
+
+def test_where_the_error_is_exact():
+    full = Labels(np.zeros((4, 3)), np.ones((4, 3)), None, None)
+    assert all(has_exact_error(full, Setting(setting)) for setting in "ABC")
+    assert not has_exact_error(full, Setting.D)
+    assert not has_exact_error(Labels(np.zeros((4, 3)), np.eye(4)[:, :3], None, None), Setting.A)
+    assert not has_exact_error(Labels(np.zeros((4, 3)), np.ones((4, 3)), np.ones((4, 3)), None), Setting.A)
+    long = np.ones((1500, 2))
+    assert not has_exact_error(Labels(long, long, None, None), Setting.A)

@@ -1,0 +1,144 @@
+"""Mixtures of powers of kernels: their derivatives, their limits, and that what is accepted is a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.learning.mixture import Mixture
+from dyadlearn.learning.parameters import Limits, Parameters
+from learning_case import dense_kernel, differences, distance_kernel, mixture, similarity
+from problems import close
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_mixture_and_its_derivatives(constant, library):
+    rng = np.random.default_rng(0)
+    given = mixture(7, rng, constant, library.asarray)
+    logits, exponents = rng.normal(size=given.n_weights), np.array([0.4, -0.3])
+    slope = rng.normal(size=(7, 7))
+    mixed = given.mixed(logits, exponents)
+    close(library.to_numpy(mixed.kernel), dense_kernel(given, logits, exponents, library.to_numpy), library.rtol)
+
+    def function(vector):
+        return float(np.sum(slope * dense_kernel(given, vector[:-2], vector[-2:], library.to_numpy)))
+
+    found = np.concatenate(given.gradient(library.asarray(slope), logits, exponents, mixed))
+    close(found, differences(function, np.append(logits, exponents)), max(library.rtol, 1e-8))
+
+
+def test_weights_sum_to_one_and_none_vanishes():
+    given = mixture(4, np.random.default_rng(0))
+    weights = given.weights(np.array([0.0, -50.0, 3.0, 1.0]))
+    assert_allclose(weights.sum(), 1.0)
+    assert_allclose(weights.min(), 1e-4)
+
+
+def test_zeros_stay_zeros_and_pull_at_no_exponent(library):
+    """Entries without anything in common: their logarithm is not finite, their powers are zero."""
+    K = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 1e-9], [0.5, 1e-9, 1.0]])
+    given = Mixture([library.asarray(K)], [True], False)
+    mixed = given.mixed(np.zeros(1), np.log([2.0]))
+    kernel = library.to_numpy(mixed.kernel)
+    assert kernel[0, 1] == 0
+    assert_allclose(kernel[0, 2], 0.25, rtol=1e-6)
+    _, slope = given.gradient(library.asarray(np.ones((3, 3))), np.zeros(1), np.log([2.0]), mixed)
+    assert_allclose(slope, 2 * 2 * 0.25 * np.log(0.5), rtol=1e-6)
+
+
+def test_what_exponents_may_be():
+    """All powers of an RBF kernel are kernels, below one of no other are they in general."""
+    rng = np.random.default_rng(0)
+    low, high = mixture(5, rng).exponent_limits
+    assert_allclose(np.exp(low), [1.0, 0.05])
+    assert_allclose(np.exp(high), [9.0, 50.0])
+    given = mixture(5, rng)
+    limits = Limits.of(given, None, 1e-3)
+    wild = Parameters.start(given, None)
+    for value, expected in ((-100.0, [1.0, 0.05, 1e-3]), (100.0, [9.0, 50.0, 1e4])):
+        found = wild.of(np.full(len(wild.vector), value)).within(limits)
+        assert_allclose(np.exp([*found.exponents, *found.alpha]), expected)
+        assert_array_equal(found.weights, value)
+
+
+@pytest.mark.parametrize("kind", ["Tanimoto", "min-max", "angle"])
+def test_accepted_powers_are_kernels(kind, library):
+    rng = np.random.default_rng(0)
+    n = 40
+    if kind == "Tanimoto":
+        K = similarity(n, rng)
+    elif kind == "min-max":
+        counts = rng.poisson(1.0, size=(n, 20)) + np.eye(n, 20)
+        low, high = (fold(counts[:, None], counts).sum(axis=2) for fold in (np.minimum, np.maximum))
+        K = low / high
+    else:
+        rows = rng.normal(size=(n, 2))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        K = (1 + rows @ rows.T) / 2
+    K = np.clip(K, 0, 1)
+    given = Mixture([library.asarray(K), library.asarray(distance_kernel(n, rng))], [True, True], True, (False, True))
+    changed = 0
+    for exponent in (1.0, 1.1, 1.5, 2.0, 2.5, 3.5):
+        exponents = np.log([exponent, 0.5])
+        found = given.accepted(exponents)
+        assert found[1] == exponents[1]
+        assert found[0] in (exponents[0], np.log(np.ceil(exponent)))
+        changed += int(found[0] != exponents[0])
+        # The slack is that of rounding in the precision that was looked at.
+        slack = 20 * n * np.finfo(library.dtype).eps
+        assert np.linalg.eigvalsh(K ** np.exp(found[0])).min() > -slack
+        is_kernel = np.linalg.eigvalsh(K**exponent).min() > -slack / 4
+        assert is_kernel <= (found[0] == exponents[0]), "a power that is a kernel was not left alone"
+    assert (changed > 0) == (kind == "angle")
+
+
+def test_more_kernels_join():
+    rng = np.random.default_rng(0)
+    given = mixture(5, rng)
+    more = given.joined([distance_kernel(5, rng), similarity(5, rng)], (True, False))
+    assert (more.n_weights, more.n_exponents) == (6, 4)
+    assert_allclose(np.exp(more.exponent_limits[0]), [1.0, 0.05, 0.05, 1.0])
+    logits, exponents = rng.normal(size=6), np.array([0.1, -0.2, 0.3, 0.4])
+    plain = Mixture(more.grams, more.has_exponent, True, more.divisible)
+    assert_allclose(more.mixed(logits, exponents).kernel, plain.mixed(logits, exponents).kernel, rtol=1e-14)
+    assert_array_equal(
+        given.joined([], ()).mixed(logits[:4], exponents[:2]).kernel, given.mixed(logits[:4], exponents[:2]).kernel
+    )
+
+
+# Parameters by their parts ---------------------------------------------------------------------------
+
+
+def test_single_kernels_among_parameters():
+    rng = np.random.default_rng(0)
+    rows, columns = mixture(5, rng), mixture(4, rng)
+    start = Parameters.start(rows, columns)
+    start = start.of(rng.normal(size=len(start.vector)))
+    single = start.singled(1, None)
+    assert_allclose(rows.weights(single.weights), [1e-4, 0.5, 1e-4, 0.5], atol=2e-4)
+    assert_array_equal(single.task_weights, start.task_weights)
+    others = start.beside(1, None)
+    assert_array_equal(np.flatnonzero(others), [0, 2])
+    assert_array_equal(
+        np.flatnonzero(start.beside(None, 0)), len(start.weights) + len(start.exponents) + np.array([1, 2])
+    )
+    assert not start.beside(None, None).any()
+    opened = single.opened()
+    assert rows.weights(opened.weights).min() > 0.01
+    # Without a constant a single kernel has all the weight.
+    alone = Parameters.start(mixture(5, rng, False), None).singled(2, None)
+    assert_allclose(mixture(5, rng, False).weights(alone.weights), [1e-4, 1e-4, 1.0], atol=5e-4)
+
+
+def test_parameters_of_an_earlier_stage_go_on_with_profiles():
+    rng = np.random.default_rng(0)
+    rows, columns = mixture(5, rng), mixture(4, rng)
+    before = Parameters.start(rows, columns)
+    before = before.of(np.arange(len(before.vector), dtype=float))
+    start = Parameters.start(rows.joined(rows.grams[:2], (True, False)), columns)
+    found = before.joined(start)
+    assert_array_equal(found.weights, [0, 1, 2, 3, 3, 3])
+    assert_array_equal(found.exponents, [4, 5, 0, 0])
+    assert_array_equal(found.task_weights, before.task_weights)
+    assert_array_equal(found.joined(start).vector, found.vector)

@@ -1,0 +1,94 @@
+"""Profile kernels: what they are, and that no label gets into those of a fold that leaves it out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn.learning import stages
+from dyadlearn.learning.descent import Descent
+from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.mixture import Mixture
+from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.profiles import DIVISIBLE, PROFILES, profile_kernels
+from dyadlearn.learning.stages import learn_in_stages
+from learning_case import distance_kernel
+from problems import close
+from sweeps import every, over
+
+
+@over(every(shape=[(6, 4), (3, 7), (2, 1), (1, 3)]))
+def test_profile_kernels_are_what_the_definition_says(shape, library):
+    F = np.random.default_rng(0).normal(size=shape) + 5.0
+    found = [library.to_numpy(kernel) for kernel in profile_kernels(library.asarray(F))]
+    assert len(found) == len(PROFILES) == len(DIVISIBLE)
+    rows = F - F.mean(axis=0)
+    m = len(F)
+    squares = np.array([[np.sum((rows[i] - rows[j]) ** 2) for j in range(m)] for i in range(m)])
+    distance = np.exp(-squares / (squares.mean() or 1.0))
+    lengths = [np.linalg.norm(row) or 1.0 for row in rows]
+    angle = [[(1 + rows[i] @ rows[j] / lengths[i] / lengths[j]) / 2 for j in range(m)] for i in range(m)]
+    np.fill_diagonal(angle := np.array(angle), 1.0)
+    for kernel, expected in zip(found, (distance, angle), strict=True):
+        close(kernel, expected, 10 * library.rtol)
+        assert_array_equal(kernel, kernel.T)
+        assert_array_equal(np.diag(kernel), 1.0)
+        assert kernel.min() >= 0
+        assert np.linalg.eigvalsh(kernel).min() > -1e-5
+
+
+def test_rows_without_a_profile_give_no_nan():
+    for F in (np.zeros((4, 3)), np.full((4, 3), 0.1), np.array([[1.0, 1.0], [0.0, 0.0], [0.5, 0.5]])):
+        for kernel in profile_kernels(F.astype(np.float32)):
+            assert np.isfinite(kernel).all()
+            assert_allclose(np.diag(kernel), 1.0)
+
+
+# What leaks --------------------------------------------------------------------------------------------------------
+
+
+def _noise(seed=0, shape=(24, 16)):
+    rng = np.random.default_rng(seed)
+    rows, columns = (Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape)
+    Y = rng.normal(size=shape)
+    Y /= Y.std()
+    code = rng.permutation(Y.size).reshape(shape) % 4
+    masks = [(code != fold, code == fold) for fold in range(4)]
+    return Labels(Y - Y.mean(), np.ones(shape), None, "grand"), rows, columns, masks
+
+
+def test_profiles_of_noise_say_nothing(monkeypatch):
+    """Labels are noise: whoever predicts held-out ones better than their variance has seen them."""
+    labels, rows, columns, masks = _noise()
+    how = Descent(25, 0.1)
+
+    def learned():
+        return learn_in_stages(labels, rows, columns, masks, how, 3, (True, True))
+
+    honest = learned()
+    assert min(stage.error for stage in honest.stages) > 0.97
+    # The same with a leak: profiles of all labels in each fold.
+    own = stages._profiled
+    monkeypatch.setattr(stages, "_profiled", lambda fold, completed, *others: own(fold, labels.values, *others))
+    leaking = learned()
+    assert leaking.stages[-1].error < 0.9
+
+
+def test_labels_of_test_cells_change_nothing_of_their_fold():
+    """At given parameters of both stages, bit for bit: profiles, predictions, and the profiles of what is predicted."""
+    labels, rows, columns, masks = _noise()
+    changed = Labels(np.where(masks[0][1], 3.0 - 2 * labels.values, labels.values), labels.observed, None, "grand")
+    predictions = []
+    for given in (labels, changed):
+        [fold, other] = stages._observed_folds(given, masks[:2], rows, columns)
+        for _ in range(3):
+            error = stages.FoldError(given, [fold, other], fold)
+            at = Parameters.start(fold.mixture, fold.tasks)
+            predicted, beside = (error.completed(at, each) for each in (fold, other))
+            fold = stages._profiled(fold, predicted, rows, columns, (True, True))
+            other = stages._profiled(other, beside, rows, columns, (True, True))
+        predictions.append((predicted, beside, fold.mixture.grams[-1]))
+    (mine, others, profile), (again, moved, same) = predictions
+    assert_array_equal(mine, again)
+    assert_array_equal(profile, same)
+    assert np.abs(others - moved).max() > 0.01
