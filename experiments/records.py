@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -431,7 +432,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--out", type=Path, default=OUT, help="the results, JSON lines (default: build/records.jsonl)")
     found.add_argument("--cache", help="folder where kernels are kept (default: in that of data sets)")
     found.add_argument("--data-home", help="folder of data sets (default: as in dyadlearn.datasets)")
-    found.add_argument("--device", help="compute with torch there, such as cuda (default: numpy)")
+    found.add_argument("--device", default="cpu", help="cuda: with torch on the card (default: cpu, with numpy)")
     found.add_argument("--threads", type=int, help="threads of linear algebra (default: as the environment has it)")
     found.add_argument("--list", action="store_true", help="name the units in their order, and run none")
     found.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print the table of results, and run none")
@@ -465,7 +466,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(map(str, units)))
         return 0
-    machine = Machine(None if options.device in (None, "numpy") else options.device, options.threads)
+    machine = Machine(None if options.device == "cpu" else options.device, options.threads)
+    if machine.device is not None and find_spec("torch") is None:
+        reader.error(f"--device {machine.device} needs torch: pip install torch.")
     failed = 0
     with machine.limited():
         for unit, row in run_all(units, options.out, machine, options.data_home, options.cache):
