@@ -21,6 +21,7 @@ import argparse
 import datetime
 import functools
 import json
+import math
 import os
 import platform
 import resource
@@ -54,6 +55,8 @@ from dyadlearn.metrics import (
 
 OUT = Path(__file__).resolve().parents[1] / "build" / "records.jsonl"
 PARTS, SEEDS = 6, (0, 1, 2)
+#: Scores that need no order of the labels.
+ERRORS = ("MSE", "RMSE")
 #: The seed that deals out folds.
 DEALING = 0
 #: The description of a side that nothing is known of.
@@ -333,7 +336,7 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     done = time.perf_counter()
     return {
         **asdict(unit),
-        "scores": {name: _number(measure(split.truth, F)) for name, measure in benchmark.measures.items()},
+        "scores": scores(benchmark.measures, split.truth, F),
         "seconds": round(fitted - start, 2),
         "seconds_predicting": round(done - fitted, 2),
         **{name: round(mebibytes) for name, mebibytes in machine.peaks().items()},
@@ -352,9 +355,21 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     }
 
 
-def _number(score: float) -> float | None:
-    """Return a score as JSON has it: nothing for one that is not defined, as where no label is positive."""
-    return float(score) if np.isfinite(score) else None
+def scores(measures: Mapping[str, Measure], truth: np.ndarray, F: np.ndarray) -> dict[str, float | None]:
+    """Return all scores; None for those of an order where no two labels of the test differ."""
+    is_ordered = np.unique(truth[np.isfinite(truth)]).size > 1
+    return {
+        name: float(measure(truth, F)) if is_ordered or name in ERRORS else None for name, measure in measures.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON has: None in the place of numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:
@@ -363,7 +378,7 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-        text = json.dumps(row, allow_nan=False) + "\n"
+        text = json.dumps(plain(row), allow_nan=False) + "\n"
         file.write((text if file.read(1) in (b"", b"\n") else "\n" + text).encode())
 
 
@@ -477,8 +492,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{unit}: failed", file=sys.stderr)
                 traceback.print_exception(row)
             elif row is not None:
-                scores = (f"{name} {np.nan if score is None else score:.4f}" for name, score in row["scores"].items())
-                print(f"{unit}: {', '.join(scores)}, {row['seconds']:.0f} s, {row['memory']} MiB", flush=True)
+                found = (f"{name} {np.nan if score is None else score:.4f}" for name, score in row["scores"].items())
+                print(f"{unit}: {', '.join(found)}, {row['seconds']:.0f} s, {row['memory']} MiB", flush=True)
             else:
                 print(f"{unit}: is there", flush=True)
     return 1 if failed else 0

@@ -270,6 +270,19 @@ def test_no_test_label_is_seen(script, benchmarks):
         assert found[0]["scores"] != found[1]["scores"]
 
 
+def test_scores_that_are_not_defined(script, tmp_path):
+    truth, F = np.array([[0.0, np.nan], [0.0, 0.0]]), np.array([[0.5, 9.0], [0.5, 0.5]])
+    assert script.scores(script.BENCHMARKS["nr"].measures, truth, F) == {"AUPR": None, "AUC": None}
+    assert script.scores(script.BENCHMARKS["kiba"].measures, truth, F) == {"MSE": 0.25, "CI": None}
+    assert script.scores(script.BENCHMARKS["douban"].measures, truth, F) == {"RMSE": 0.5}
+    with pytest.raises(ValueError, match="NaN"):
+        script.scores(script.BENCHMARKS["douban"].measures, truth, np.full((2, 2), np.nan))
+    script.append(
+        tmp_path / "x", {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}}
+    )
+    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1]}}]
+
+
 def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path, monkeypatch, capsys):
     real = script.run
 
