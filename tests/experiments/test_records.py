@@ -280,7 +280,7 @@ def test_scores_that_are_not_defined(script, tmp_path):
     script.append(
         tmp_path / "x", {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}}
     )
-    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1]}}]
+    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1, 2]}}]
 
 
 def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path, monkeypatch, capsys):
