@@ -314,6 +314,11 @@ def described(kernels: Mapping[str, np.ndarray], n: int, machine: Machine) -> De
     return Descriptions({name: machine.array(kernel) for name, kernel in kernels.items()})
 
 
+def taken(side: Descriptions, rows: np.ndarray) -> Descriptions:
+    """Return some rows of a side; all of them without a copy."""
+    return side if len(rows) == len(side) else side[rows]
+
+
 def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machine: Machine) -> dict[str, Any]:
     """Learn and test one unit, and return its line of the results."""
     benchmark = BENCHMARKS[unit.data]
@@ -327,7 +332,7 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     with warnings.catch_warnings(record=True) as caught:
         # What was interrupted is no result.
         warnings.filterwarnings("error", "Learning was interrupted", ConvergenceWarning)
-        model.fit(drugs[split.rows], machine.array(split.Y), tasks=targets[split.columns])
+        model.fit(taken(drugs, split.rows), machine.array(split.Y), tasks=taken(targets, split.columns))
         fitted = time.perf_counter()
         new_rows, new_columns = (
             None if new is None else side[new] for side, new in ((drugs, split.new_rows), (targets, split.new_columns))
