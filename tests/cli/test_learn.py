@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import LearnedKernelRidge, load, save
+from dyadlearn._tables import Ids, Table
 from dyadlearn.cli import models
 from dyadlearn.kernels.vectors import rbf
 
@@ -122,17 +123,23 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     assert len(new.json["predictions"]["prediction"]) == 96
 
 
-def test_known_pairs_of_a_model_with_profiles(tables, several, run):
-    path = tables.folder / "m.dyad"
-    words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
+def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
+    path, noise = tables.folder / "m.dyad", several[0][:2]
+    # What features do not tell of the users, their other labels do.
+    put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 2)) @ tables.T.T)
+    words = ["learn", tables.labels, *noise, "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
     assert run(*words, "-o", path, "-q").code == 0
     model = load(path)
     assert model.n_stages_ == 2
-    expected = model._expansion().grid(None, None)
-    ran = run("predict", path, *several[0], "--json")
+    ran = run("predict", path, *noise, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["rows"] == tables.users
-    assert_allclose(ran.json["predictions"], expected, rtol=1e-6)
+    known = {"noise": Table(several[2]["noise"][:12], Ids(tuple(tables.users)))}
+    assert_allclose(ran.json["predictions"], model.predict(known), rtol=1e-6)
+    refused = run("predict", path, "--instances", f"noise={tables.folder / 'new_noise.csv'}")
+    assert (refused.code, refused.out) == (2, "")
+    assert "leave --instances out for all of them, or fit with --stages 1" in refused.err
+    assert run("evaluate", path, "--settings", "B").code == 2
 
 
 def test_the_other_commands_take_such_a_file(tables, several, learned, run):
@@ -142,9 +149,15 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     assert "instances weigh" in seen.out
     assert "instances noise=noise.csv sim=sim.csv" in seen.out
     assert run("inspect", path, "--json").json["weights"] == load(path).weights_
-    scored = run("evaluate", path, "--settings", "B", "--json", "--permutations", 0)
-    assert scored.code == 0, scored.err
-    assert scored.json["settings"][0]["setting"] == "B"
+    scores = {}
+    for nested in ("--nested", "--no-nested"):
+        ran = run("evaluate", path, "--settings", "B", "--scoring", "neg_mean_squared_error", nested, "--json")
+        assert ran.code == 0, ran.err
+        (row,) = ran.json["settings"]
+        scores[nested] = row["scores"]["neg_mean_squared_error"]
+        assert ("learned again" in row["method"]) is (nested == "--nested")
+    assert_allclose(scores["--no-nested"], -load(path).holdout_error_)
+    assert scores["--nested"] != scores["--no-nested"]
     why = ["--new-instance", asked[1], "--new-instance", asked[3], "--instance", "n1", "--task", "i2"]
     explained = run("explain", path, *why, "--json").json
     predicted = run("predict", path, *asked, "--json").json["predictions"]

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dyadlearn import KroneckerRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.report import write_report
 from dyadlearn.selection.nested import Interval
 
@@ -42,6 +42,8 @@ def models(real, binary, holes):
     yield TwoStepRidge().fit(X, pd.DataFrame(two, rows, columns), tasks=T)
     yield KroneckerRidge(10.0).fit(X, 1e-7 * Y, tasks=T)
     yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, tasks=T)
+    described = {"W" * 60: X[:, :2], "an unusually long name of a description": X[:, 2:], "x": X}
+    yield LearnedKernelRidge(stages=2, n_steps=3).fit(described, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.views.baselines import in_words, nothing_learnt
+from dyadlearn.views.words import joined
 
 __all__ = ["evaluate"]
 
@@ -45,6 +46,13 @@ def evaluate(
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
     permutations: Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")] = 10,
+    nested: Annotated[
+        bool,
+        typer.Option(
+            "--nested/--no-nested",
+            help="Learn kernels again without what is scored, or score with those that were learned from all labels.",
+        ),
+    ] = True,
     how: options.Reading,
     sides: Sides = None,
     json: Json = False,
@@ -55,6 +63,7 @@ def evaluate(
     The best mean is that of all labels (grand), of the instance, of the task, or an effect of both (additive), held out
     as the model is; a model that has learnt something of the features does better. --json has all of them.
     The null is the mean score of a few permuted labels, where that is quickly had: see `dyadlearn permute` for a test.
+    A model of dyadlearn learn learns its kernels again without each fold that is scored, which takes its time.
 
     For example:
 
@@ -90,7 +99,7 @@ def evaluate(
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept)
             wanted_scores = scoring or [scoring_of(estimator)]
-        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations)
+        rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations, nested)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
             _verify(estimator, rows, cells, terminal)
@@ -125,6 +134,7 @@ def _scored(
     called: SideNames,
     terminal: Terminal,
     permutations: int,
+    nested: bool,
 ) -> list[dict[str, Any]]:
     """Score a model in several settings.
 
@@ -140,6 +150,8 @@ def _scored(
     terminal : Terminal
     permutations : int
         Of the labels, for the null.
+    nested : bool
+        Whether kernels that were learned are learned again without what is scored.
 
     Returns
     -------
@@ -147,15 +159,23 @@ def _scored(
         One for each setting, with the scores by their names, those of permuted labels, and those of means by theirs.
     """
     problem, judges, known = model._problem(), [scorer(each) for each in scoring], known_settings(model, settings)
-    if any(setting not in known for setting in settings):
+    refused = [setting for setting in settings if setting not in known]
+    if refused and not problem.pairing.knows_tasks:
         terminal.note(
             f"The model knows nothing of {called.tasks} and cannot be asked about new ones: settings C and D are left "
             "out."
         )
+    elif refused:
+        if not known:
+            problem.pairing.check_request(refused[0], None, None, None)  # which says why
+        terminal.note(
+            "The model describes what is known by profiles of its labels and cannot be asked about what is new: "
+            f"setting {joined([setting.value for setting in refused])} is left out; learn --stages 1 does without them."
+        )
     rows: list[dict[str, Any]] = []
     for setting in known:
         with terminal.working(f"Setting {setting.value}: hold-out"):
-            found = model_holdout(model, setting, cv, nested=True)
+            found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
         prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
         means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}

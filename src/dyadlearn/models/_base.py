@@ -87,6 +87,9 @@ class PairwiseRidge(PairModel, stored=False):
     fit_intercept: bool = False
     symmetry: str | None = None
 
+    #: Whether a side may be described by several tables.
+    takes_descriptions = False
+
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
     _coupled: type[Pairing] = TwoStep
@@ -428,6 +431,10 @@ class PairwiseRidge(PairModel, stored=False):
         None of a model whose predictions without a fold are those of the same kernels.
         """
         return None
+
+    def _kernels_given(self, axis: int) -> tuple[str, ...]:
+        """Return which descriptions of a side are kernels that were computed beforehand, after several were given."""
+        return ()
 
     def _own_holdout(
         self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None

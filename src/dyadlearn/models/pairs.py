@@ -19,21 +19,18 @@ from dyadlearn._array import (
     as_array_of,
     cast,
     float_dtype,
-    is_foreign,
-    is_sparse,
     namespace,
     take_rows,
     to_numpy,
 )
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
-from dyadlearn._tables import Ids, Table, is_whole, read_table, shown
-from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn._tables import Ids, is_whole
 from dyadlearn.labels import averaged_grid, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import align_side, among, check_labels_given, check_names, in_range, unwrap_tasks
+from dyadlearn.models._entities import Entities, positions_of, read_entities
+from dyadlearn.models._inputs import among, check_labels_given, check_names, in_range
 from dyadlearn.models._intervals import interval_grids
-from dyadlearn.models._side import KernelSpec
 from dyadlearn.settings import Setting
 
 __all__ = ["PairRegressor"]
@@ -55,9 +52,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     ----------
     model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, or one that chooses its regularisation
         What is fitted, as a clone; its own parameters are ``model__alpha`` and so on.
-    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel
+    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
         Features of all instances that will be asked for, or the kernel between them. Their ids are the index of a
-        pandas frame, the first column of any other if it is text, and the row positions of an array.
+        pandas frame, the first column of any other if it is text, and the row positions of an array. For a model that
+        takes several descriptions of a side, such as `LearnedKernelRidge`, a mapping or list of such tables too.
     tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
         The same for the tasks. Without it the model is fitted without tasks, and only training tasks can be predicted.
 
@@ -110,6 +108,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     n_repeated_: int
     n_contradicting_: int
     _names: tuple[Ids | None, Ids | None]
+    # Of sides with several descriptions: the ids of all entities when the model was fitted, which have places.
+    _bases: tuple[Ids | None, Ids | None]
 
     _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "m q", "instance_ids_": "m", "task_ids_": "q"}
 
@@ -140,20 +140,22 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         first, second = id_columns(pairs, "pairs")
         found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
         instances, tasks = self._tables(model)
-        X = _looked_up(instances, found.instances, found.instances, model._spec(), "instances")
-        T = None if tasks is None else _looked_up(tasks, found.tasks, found.tasks, model._task_spec(), "tasks")
-        given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, X)}
-        grid = as_array_of(found.grid, X)
+        X = instances.looked_up(found.instances, found.instances)
+        T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)
+        like = instances.arrays[0]
+        given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, like)}
+        grid = as_array_of(found.grid, like)
         if is_whole(y):
             # An average of whole numbers is as precise as what it stands beside.
-            grid = cast(grid, float_dtype(X, T))
+            grid = cast(grid, float_dtype(*instances.arrays, *(() if tasks is None else tasks.arrays)))
         fitted = clone(model).fit(X, grid, tasks=T, **given)
 
         self.model_ = fitted
         self.instance_ids_, self.task_ids_ = found.instances, found.tasks
         self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
         self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
-        self._names = instances.column_ids, None if tasks is None else tasks.column_ids
+        self._names = instances.names, None if tasks is None else tasks.names
+        self._bases = instances.base, None if tasks is None else tasks.base
         return self
 
     def predict(self, pairs: Any) -> Array:
@@ -190,9 +192,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         model = self.model_
-        asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
         ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
         places = (among(instance_ids, self.instance_ids_), None if T is None else among(task_ids, self.task_ids_))
+        if model._problem().pairing.uses_labels:
+            # Such a model knows those of training only, and these as they are.
+            if (places[0] >= 0).all():
+                X, rows = None, places[0][rows]
+            if places[1] is not None and (places[1] >= 0).all():
+                T, columns = None, places[1][columns]
+        asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
         bounds = interval_grids(model, asked, ids, places, coverage, setting)
         flat = rows * bounds[0].shape[1] + columns
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
@@ -200,7 +208,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _asked(
         self, pairs: Any
-    ) -> tuple[Array, Array | None, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
+    ) -> tuple[Any, Any, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
         """Return the distinct instances and tasks of pairs, where those of each pair stand among them, and their ids.
 
         Without features of the tasks these are those of training.
@@ -211,22 +219,22 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         columns, task_ids = distinct(second, "pairs")
         instances, tasks = self._tables(self.model_)
         names, task_names = self._names
-        check_names(names, instances.column_ids, "instances")
-        X = _looked_up(instances, instance_ids, self.instance_ids_, self.model_._spec(), "instances")
+        check_names(names, instances.names, "instances")
+        X = instances.looked_up(instance_ids, self.instance_ids_, self._bases[0], self.model_._kernels_given(0))
         if tasks is None or self.model_._task_side is None:
             return X, None, (rows, self._training_tasks(task_ids)[columns]), (instance_ids, task_ids)
-        check_names(task_names, tasks.column_ids, "tasks")
-        T = _looked_up(tasks, task_ids, self.task_ids_, self.model_._task_spec(), "tasks")
+        check_names(task_names, tasks.names, "tasks")
+        T = tasks.looked_up(task_ids, self.task_ids_, self._bases[1], self.model_._kernels_given(1))
         return X, T, (rows, columns), (instance_ids, task_ids)
 
     def _predict_known(
-        self, X: Array, T: Array, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
+        self, X: Any, T: Any, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
     ) -> Array:
         """Predict pairs of which instances or tasks of training are known by themselves.
 
         Parameters
         ----------
-        X, T : arrays
+        X, T : arrays or Descriptions
             All instances and tasks that are asked about.
         new, places : (integer array of shape (n,), integer array of shape (n,))
             Where instances and tasks of the pairs stand there, and in training, -1 where they do not.
@@ -239,7 +247,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 at = [(place if own else row)[here] for own, place, row in zip(of_training, places, new, strict=True)]
                 pieces.append(self.model_.predict_pairs(rows, columns, np.stack(at, axis=1)))
                 members.append(here)
-        return take_rows(namespace(X).concat(pieces), np.argsort(np.concatenate(members)))
+        return take_rows(namespace(pieces[0]).concat(pieces), np.argsort(np.concatenate(members)))
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² over the pairs that have a value.
@@ -295,70 +303,24 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             )
         return model
 
-    def _tables(self, model: PairwiseRidge) -> tuple[Table, Table | None]:
+    def _tables(self, model: PairwiseRidge) -> tuple[Entities, Entities | None]:
         """Read both tables as the kernels of the model want them."""
         if self.instances is None:
             raise ValueError("instances is None: give the features or the kernel of the instances.")
-        tasks = None if self.tasks is None else _read_entities(self.tasks, model._task_spec(), "tasks")
-        return _read_entities(self.instances, model._spec(), "instances"), tasks
+        tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
+        return read_entities(self.instances, model, 0), tasks
 
-    def _new_row(self, wanted: Hashable, axis: int) -> Array:
+    def _new_row(self, wanted: Hashable, axis: int) -> Any:
         """Return what a table says of an instance (axis 0) or task that no training pair has, as one row."""
-        table, spec = self._tables(self.model_)[axis], (self.model_._spec, self.model_._task_spec)[axis]()
+        table, training = self._tables(self.model_)[axis], (self.instance_ids_, self.task_ids_)[axis]
         if axis and (table is None or self.model_._task_side is None):
             self._training_tasks([wanted])  # which refuses it
         assert table is not None
-        return _looked_up(
-            table, [wanted], (self.instance_ids_, self.task_ids_)[axis], spec, ("instances", "tasks")[axis]
-        )
+        return table.looked_up([wanted], training, self._bases[axis], self.model_._kernels_given(axis))
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:
             remedy = "give tasks=, their features or kernel, to predict for new ones"
         else:
             remedy = f"{type(self.model_).__name__} learns nothing of tasks and knows only those it was fitted on"
-        return _positions(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)
-
-
-def _read_entities(given: Any, spec: KernelSpec, side: str) -> Table:
-    """Return the table of a side: a matrix, the ids of its rows and, of features, their names where they have any."""
-    table = align_side(read_table(unwrap_tasks(given), side), None, spec, side, side)
-    if table.kind is not None and table.row_ids is None:
-        raise IdError(
-            f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
-            "whose ids are its row positions."
-        )
-    values = table.values
-    if is_sparse(values):
-        values = values.tocsr()
-    elif not is_foreign(values):
-        values = np.asarray(values)
-    if values.ndim != 2:
-        raise ValueError(f"{side} must be a matrix with a row for each of the {side}, found shape {values.shape}.")
-    if spec.is_precomputed and values.shape[0] != values.shape[1]:
-        raise KernelError(
-            f"{side} must be a square matrix for a precomputed kernel, over all {side} there are, found shape "
-            f"{tuple(values.shape)}."
-        )
-    names = None if spec.is_precomputed else table.column_ids
-    return Table(values, table.row_ids or Ids(tuple(range(values.shape[0]))), names)
-
-
-def _looked_up(
-    table: Table, wanted: Sequence[Hashable], training: Sequence[Hashable], spec: KernelSpec, side: str
-) -> Array:
-    """Return the rows of some ids; of a kernel only their values with those of the training ids."""
-    assert table.row_ids is not None
-    ids, where = table.row_ids, f"not in the table {side}="
-    remedy = f"add them to it, or leave their pairs out (ids are such as {ids.labels[0]!r})"
-    taken = take_rows(table.values, _positions(ids, wanted, side, where, remedy))
-    return take_rows(taken.T, _positions(ids, training, side, where, remedy)).T if spec.is_precomputed else taken
-
-
-def _positions(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
-    """Return where some ids stand; those that do not are counted and a few of them named."""
-    place = {label: position for position, label in enumerate(ids.labels)}
-    unknown = [label for label in wanted if label not in place]
-    if unknown:
-        raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}.")
-    return np.array([place[label] for label in wanted], dtype=np.intp)
+        return positions_of(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)

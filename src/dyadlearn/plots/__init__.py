@@ -11,6 +11,7 @@ from dyadlearn.plots.learning import LearningCurveDisplay
 from dyadlearn.plots.permutation import PermutationDisplay
 from dyadlearn.plots.reliability import ReliabilityDisplay
 from dyadlearn.plots.spectrum import SpectrumDisplay
+from dyadlearn.plots.weights import WeightsDisplay
 
 __all__ = [
     "ComparisonDisplay",
@@ -22,4 +23,5 @@ __all__ = [
     "PermutationDisplay",
     "ReliabilityDisplay",
     "SpectrumDisplay",
+    "WeightsDisplay",
 ]

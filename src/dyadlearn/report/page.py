@@ -22,6 +22,7 @@ from dyadlearn._files.atomic import replacing
 from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.report.explaining import explanations
+from dyadlearn.report.learning import learned_kernels
 from dyadlearn.report.tables import in_between
 from dyadlearn.settings import Setting
 from dyadlearn.views.baselines import best_in_words
@@ -52,10 +53,10 @@ def write_report(
     """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
 
     The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
-    both kernels; the score in each setting, how far it may be off, and what simple means and permuted labels reach
-    there; the score at every regularisation, to point at; ROC and precision–recall curves, or predictions against
-    labels; the labels that contradict their held-out prediction most; the likeliest pairs that are not observed, and
-    where the first of these predictions come from; and warnings.
+    both kernels, and what was learned of these, if anything was; the score in each setting, how far it may be off, and
+    what simple means and permuted labels reach there; the score at every regularisation, to point at; ROC and
+    precision–recall curves, or predictions against labels; the labels that contradict their held-out prediction most;
+    the likeliest pairs that are not observed, and where the first of these predictions come from; and warnings.
 
     Parameters
     ----------
@@ -135,6 +136,7 @@ def render(summary: Summary) -> str:
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
+        ("kernels", "Learned kernels", learned_kernels(summary)),
         ("settings", "Settings", tables.settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),

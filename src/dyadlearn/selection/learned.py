@@ -137,6 +137,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
     with a `ConvergenceWarning`, and what was best by then is fitted.
 
+    What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again
+    without what they score. `holdout` keeps the parameters, and makes profiles of labels again in each fold.
+
     Examples
     --------
     >>> import numpy as np

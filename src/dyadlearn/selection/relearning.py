@@ -73,6 +73,7 @@ class Relearning(KeptHoldout, stored=False):
 
     searches = True
     learns_kernels = True
+    takes_descriptions = True
 
     stages: Any
     cv: Any
@@ -104,6 +105,10 @@ class Relearning(KeptHoldout, stored=False):
     @abstractmethod
     def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Learn kernels and fit the model with them; the kernels of the descriptions are there."""
+
+    def _kernels_given(self, axis: int) -> tuple[str, ...]:
+        kernel = (self._kernel, self._task_kernel)[axis]
+        return () if kernel is None else tuple(each.name for each in kernel.members if each.is_precomputed)
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         """Keep what leaves together, and nothing that was learned again for other labels."""

@@ -17,6 +17,7 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.views.words import joined
 
 __all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
 
@@ -123,6 +124,8 @@ def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
 
 
 def _kernel_words(spec: KernelSpec) -> str:
+    if descriptions := getattr(spec.kernel, "names", ()):
+        return f"learned, of {joined(descriptions)}"
     word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
     params = ", ".join(f"{key}={value}" for key, value in (spec.params or {}).items())
     return f"{word} ({params})" if params else word

@@ -33,6 +33,7 @@ from dyadlearn.views.evaluation import Evaluation, Result
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
+from dyadlearn.views.weights import Weights, weights_of_model
 from dyadlearn.views.words import joined, number, power, told_apart
 
 __all__ = ["Summary", "summary_of"]
@@ -52,6 +53,8 @@ class Summary:
         What the model is, in words.
     grid : GridView
     sides : dict of str to SideSpectrum
+    weights : Weights or None
+        Of the descriptions of both sides, where kernels were learned.
     scoring : str
         Name of the score.
     own : Setting or None
@@ -74,6 +77,7 @@ class Summary:
     facts: list[tuple[str, str]]
     grid: GridView
     sides: dict[str, SideSpectrum]
+    weights: Weights | None
     scoring: str
     own: Setting | None
     results: list[Result]
@@ -164,6 +168,7 @@ def summary_of(
         facts=_facts(asked_for, grid),
         grid=grid,
         sides=spectra,
+        weights=weights_of_model(fitted),
         scoring=asked_for.judge.name,
         own=asked_for.own,
         results=results,
@@ -303,7 +308,13 @@ def _remarks(
 ) -> list[str]:
     """Return what a reader should know."""
     found, problem = [], evaluation.model._problem()
-    if evaluation.own in [each.setting for each in results]:
+    if weights_of_model(evaluation.model) is not None:
+        found.append(
+            f"Kernels and regularisation were learned for setting {evaluation.own} from all labels, so that scores of "
+            "held-out predictions with them are optimistic, there most of all: dyadlearn.evaluate, which learns them "
+            "again without what is scored, gives ones that are not."
+        )
+    elif evaluation.own in [each.setting for each in results]:
         found.append(
             f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
             "optimistic: dyadlearn.nested_score gives one that is not."

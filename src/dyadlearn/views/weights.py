@@ -88,8 +88,8 @@ class Weights:
         found = []
         for word, side in self.named(names).items():
             (name, _, first), *rest = side.lines
-            others = joined([f"{each} {words}" for each, _, words in rest])
-            found.append(f"Of the {word}, {name} weighs {first}" + (f", {others}." if rest else "."))
+            parts = [f"{name} weighs {first}", *(f"{each} {words}" for each, _, words in rest)]
+            found.append(f"Of the {word}, {joined(parts)}.")
         return found
 
     def shares_in_words(self, names: SideNames) -> str:

@@ -1,0 +1,159 @@
+"""Long tables of models that learn their kernels, with one table or several descriptions of a side."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import cross_val_score
+from tests.sweeps import lines, over
+
+from dyadlearn import LearnedKernelRidge, PairRegressor, SettingKFold, TwoStepRidge, evaluate, explain, load, save
+from dyadlearn.kernels import Descriptions
+
+M, Q = 14, 9
+ROWS, COLUMNS = np.array([f"i{i}" for i in range(M)]), np.array([f"t{j}" for j in range(Q)])
+RBF = ("rbf", {"gamma": 0.5})
+
+
+def _entities():
+    rng = np.random.default_rng(0)
+    U, V, others = rng.normal(size=(M, 2)), rng.normal(size=(Q, 2)), rng.normal(size=(Q, 2))
+    K = np.exp(-0.3 * ((U[:, None] - U[None]) ** 2).sum(-1))
+    return U, K, others, np.sin(U) @ V.T
+
+
+def _sides(form):
+    """Return instances in some form, tasks and kernels."""
+    U, K, T, _ = _entities()
+    X, K, T = pd.DataFrame(U, index=ROWS), pd.DataFrame(K, index=ROWS, columns=ROWS), pd.DataFrame(T, index=COLUMNS)
+    if form == "plain":
+        return X, T, {"kernel": RBF}
+    if form == "kernel":
+        return K, T, {"kernel": "precomputed"}
+    both = {"features": X, "kernel": K.iloc[::-1, ::-1]}
+    kernels = {"kernel": {"features": RBF, "kernel": "precomputed"}}
+    return (both if form == "mapping" else Descriptions(both)), T, kernels
+
+
+def _table(n_known=11, share=0.8):
+    """Return pairs of the first instances, some of them not there, and their values."""
+    Y = _entities()[3]
+    seen = np.random.default_rng(1).random((n_known, Q)) < share
+    i, j = np.nonzero(seen)
+    return pd.DataFrame({"i": ROWS[i], "t": COLUMNS[j]}), Y[i, j]
+
+
+def _model(form, **given):
+    X, T, kernels = _sides(form)
+    model = LearnedKernelRidge(task_kernel=RBF, n_steps=2, cv=2, **{**kernels, **given})
+    return PairRegressor(model, instances=X, tasks=T)
+
+
+def _grid_twin(model, form):
+    """Return the same model fitted on the grid of the pairs, with whatever a fitted one is asked for by rows."""
+    X, T, _ = _sides(form)
+    rows, columns = list(model.instance_ids_), list(model.task_ids_)
+    pairs, y = _table()
+    grid = pd.DataFrame({"i": pairs["i"], "t": pairs["t"], "y": y}).pivot(index="i", columns="t", values="y")
+
+    def some(ids):
+        if form == "plain":
+            return X.loc[ids]
+        if form == "kernel":
+            return X.loc[ids, rows]
+        return {"features": X["features"].loc[ids], "kernel": X["kernel"].loc[ids, rows]}
+
+    twin = LearnedKernelRidge(**model.model.get_params())
+    return twin.fit(some(rows), grid.loc[rows, columns], tasks=T.loc[columns]), some
+
+
+@over(
+    lines(
+        "form setting stages",
+        ("plain", "B", 1),
+        ("kernel", "A", 2),
+        ("mapping", "A", 1),
+        ("mapping", "A", 2),
+        ("mapping", "B", 2),
+    )
+)
+def test_pairs_are_those_of_the_grid(form, setting, stages):
+    pairs, y = _table()
+    model = _model(form, setting=setting, stages=stages).fit(pairs, y)
+    twin, some = _grid_twin(model, form)
+    assert model.model_.n_stages_ == twin.n_stages_ == stages
+    known = [("i2", "t3"), ("i0", "t0"), ("i2", "t0"), ("i9", "t8")]
+    # Learned in single precision: where rows lie in memory may show.
+    whole = twin.predict()
+    assert_allclose(model.predict(known), [whole.loc[pair] for pair in known], atol=1e-3)
+    asked = [(list(model.instance_ids_).index(i), list(model.task_ids_).index(t)) for i, t in known]
+    assert_allclose(model.predict(known), [model.model_.predict()[pair] for pair in asked], rtol=1e-7)
+    bounds, wanted = model.predict_interval(known, coverage=0.5), twin.predict_interval(coverage=0.5)
+    for one, other in zip(bounds, wanted, strict=True):
+        assert_allclose(one, [other.loc[pair] for pair in known], atol=1e-2)
+    new = [("i12", "t3"), ("i2", "t3"), ("i13", "t1")]
+    if setting == "A" and twin.n_stages_ > 1:
+        with pytest.raises(ValueError, match="by profiles of their labels"):
+            model.predict(new)
+        return
+    fresh = twin.predict(some(["i12", "i13"]))
+    wanted = [fresh.loc["i12", "t3"], whole.loc["i2", "t3"], fresh.loc["i13", "t1"]]
+    assert_allclose(model.predict(new), wanted, atol=1e-3)
+    lower, upper = model.predict_interval(new, coverage=0.5)
+    assert (lower <= upper).all()
+
+
+def test_all_forms_of_descriptions_are_one():
+    pairs, y = _table()
+    U, K, T, _ = _entities()
+    numbers = np.stack([[int(each[1:]) for each in pairs[column]] for column in pairs], axis=1)
+    wanted = _model("mapping").fit(pairs, y).predict(pairs)
+    assert_array_equal(_model("Descriptions").fit(pairs, y).predict(pairs), wanted)
+    kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
+    model = PairRegressor(LearnedKernelRidge(n_steps=2, cv=2, **kernels), instances=[U, K], tasks=T)
+    assert_allclose(model.fit(numbers, y).predict(numbers), wanted, atol=1e-3)
+
+
+@over(lines("stages", 1, 2))
+def test_other_tables_are_looked_up_by_id(stages):
+    pairs, y = _table()
+    model = _model("mapping", stages=stages).fit(pairs, y)
+    wanted = model.predict(pairs)
+    X = model.instances
+    order = np.random.default_rng(3).permutation(ROWS)[:13]
+    order = [*order, *(row for row in model.instance_ids_ if row not in order)]
+    model.set_params(instances={"features": X["features"].loc[order], "kernel": X["kernel"].loc[order, order]})
+    assert_allclose(model.predict(pairs), wanted, rtol=1e-7)
+    if stages == 1:
+        last = next(row for row in order if row not in model.instance_ids_)
+        found = model.predict([(last, "t1")])
+        assert_allclose(model.set_params(instances=X).predict([(last, "t1")]), found, rtol=1e-7)
+
+
+def test_scikit_learn_cuts_tables_of_pairs():
+    pairs, y = _table(M)
+    model = _model("mapping", stages=2)
+    scores = cross_val_score(model, pairs, y, cv=SettingKFold("A", 3, random_state=0), error_score="raise")
+    assert (scores > 0).all()
+    scores = cross_val_score(
+        _model("mapping", setting="B"), pairs, y, cv=SettingKFold("B", 3, random_state=0), error_score="raise"
+    )
+    assert np.isfinite(scores).all()
+
+
+def test_what_is_asked_of_models_is_asked_of_those_of_pairs(tmp_path):
+    pairs, y = _table()
+    model = _model("mapping", stages=1).fit(pairs, y)
+    assert list(evaluate(model, "A", cv=2)["method"]) == ["2 folds, kernels learned again"]
+    assert explain(model, "i12", "t1").instance == "i12"  # which is in the tables only
+    save(model, tmp_path / "model.dyad")
+    assert_allclose(load(tmp_path / "model.dyad").predict(pairs), model.predict(pairs))
+
+
+def test_models_of_one_table_refuse_several():
+    X, T, _ = _sides("mapping")
+    with pytest.raises(TypeError, match="TwoStepRidge takes one table of the instances, found 2 descriptions"):
+        PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*_table())
+    model = _model("Descriptions")
+    with pytest.raises(ValueError, match="taken out of other descriptions"):
+        model.set_params(instances=model.instances[:5]).fit(*_table())

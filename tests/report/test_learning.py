@@ -1,0 +1,50 @@
+"""The section about learned kernels: words, bars and stages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn.report.learning import learned_kernels
+from dyadlearn.report.page import render
+from dyadlearn.views.summary import summary_of
+from dyadlearn.views.words import number
+
+
+@pytest.fixture(scope="module")
+def learned(real):
+    X, Y, T = real
+    model = LearnedKernelRidge(setting="A", stages=2, n_steps=4, cv=3)
+    return model.fit({"<b>": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
+
+
+def test_a_section_with_words_bars_and_stages(learned):
+    summary = summary_of(learned, wanted="A", sides=("drug", "protein"))
+    section = learned_kernels(summary)
+    assert "Of the drugs, " in section
+    assert "The kernel between pairs is" in section
+    assert "&lt;b&gt;" in section
+    assert "<b>" not in section
+    sizes = [float(share) for share in re.findall(r"--share: ([\d.]+)", section)]
+    wanted = []
+    for side in summary.weights.sides.values():
+        most = max(side.weights.values())
+        wanted += [weight / most for weight in side.weights.values()]
+    wanted += [error / max(learned.stage_errors_) for error in learned.stage_errors_]
+    assert sizes == pytest.approx(wanted, abs=1e-3)
+    for error in learned.stage_errors_:
+        assert number(error) in section
+    assert section.count("this model") == 1
+    assert section.count("optimistic") == 1
+    page = render(summary)
+    assert '<section id="kernels"><h2>Learned kernels</h2>' in page
+    assert '<a href="#kernels">Learned kernels</a>' in page
+
+
+def test_no_section_where_nothing_was_learned(real):
+    X, Y, T = real
+    summary = summary_of(TwoStepRidge().fit(X, Y, tasks=T), wanted="B", alphas=[1.0], task_alphas=[1.0])
+    assert learned_kernels(summary) == ""
+    assert "Learned kernels" not in render(summary)

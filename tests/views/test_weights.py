@@ -1,0 +1,94 @@
+"""What was learned of kernels, in numbers and in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn.sides import SideNames
+from dyadlearn.views.spectra import spectra_of_model
+from dyadlearn.views.summary import summary_of
+from dyadlearn.views.weights import SideWeights, Weights, percent, weights_of_model
+
+NAMES = SideNames("drug", "protein")
+
+
+@pytest.fixture(scope="module")
+def learned(real):
+    X, Y, T = real
+    model = LearnedKernelRidge(setting="B", n_steps=5)
+    return model.fit({"some": X[:, :3], "rest": X[:, 3:], "all": X}, Y, tasks={"t": T})
+
+
+def test_the_numbers_are_those_of_the_model(learned):
+    found = weights_of_model(learned)
+    for side in ("instances", "tasks"):
+        assert found.sides[side].weights == learned.weights_[side]
+        assert found.sides[side].exponents == learned.exponents_[side]
+        *described, last = found.sides[side].weights
+        assert last == "constant"
+        assert described == sorted(described, key=lambda name: -learned.weights_[side][name])
+    assert found.figures()["weights"] == learned.weights_
+    assert (found.stage_errors, found.n_stages) == (learned.stage_errors_, learned.n_stages_)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercept):
+    X, Y, T = real
+    model = LearnedKernelRidge(setting="B", n_steps=3, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    found = weights_of_model(model)
+    assert_allclose(sum(found.shares.values()), 1)
+    # The kernel between pairs written out, once as the model has it and once in the words of the view, constants too.
+    units = []
+    for side in model._sides():
+        raw = side.spec.kernel(side.features) + fit_intercept
+        units.append((raw, raw / np.trace(raw) * len(raw)))
+    (K, K_one), (G, G_one) = units
+    a, b, c = model.shares_
+    wanted = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+    a, b, c = found.shares.values()
+    ours = a * np.kron(K_one, G_one) + b * np.kron(K_one, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G_one)
+    assert_allclose(ours, wanted, rtol=1e-10)
+
+
+def test_words():
+    side = SideWeights({"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}, {"ecfp": 1.8, "sim": 1, "odd": 1})
+    assert side.in_words == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
+    assert side.heaviest == "ecfp"
+    only = SideWeights({"features": 1.0}, {"features": 1.0})
+    found = Weights({"instances": side, "tasks": only}, None, [0.5, 0.25, 0.3], 2)
+    first, second = found.sentences(NAMES)
+    assert first == "Of the drugs, ecfp weighs 62 % (exponent 1.8), sim 33 %, odd below 1 % and constant 5 %."
+    assert second == "Of the proteins, features weighs 100 %."
+    assert found.lines(NAMES)[0] == ("error by stage", "0.5, 0.25 (kept), 0.3")
+    assert found.lines(NAMES)[1] == ("drugs weigh", side.in_words)
+    assert len(found.lines(NAMES)) == 3
+    shared = Weights({"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1)
+    assert shared.stages_in_words == "0.5"
+    assert shared.lines(NAMES)[-1][1] == (
+        "90 % product of both kernels, 6 % functions of the drugs for each protein, 4 % functions of the proteins for "
+        "each drug"
+    )
+    assert (percent(0.0094), percent(0.0096)) == ("below 1 %", "1 %")
+
+
+def test_a_model_without_tasks_has_no_shares(real):
+    X, Y, _ = real
+    found = weights_of_model(LearnedKernelRidge(setting="B", n_steps=2).fit({"a": X, "b": X[:, :2]}, Y))
+    assert found.shares is None
+    assert list(found.sides) == ["instances"]
+    assert_allclose(sum(found.sides["instances"].weights.values()), 1)
+
+
+def test_other_models_have_learned_nothing(real):
+    X, Y, T = real
+    assert weights_of_model(TwoStepRidge().fit(X, Y, tasks=T)) is None
+
+
+def test_a_summary_has_them_and_says_what_scores_are_worth(learned):
+    found = summary_of(learned, alphas=[0.1, 1.0], wanted="B")
+    assert found.weights.sides["instances"].weights == learned.weights_["instances"]
+    assert any("learns them again without what is scored" in note for note in found.notes)
+    assert spectra_of_model(learned)["instances"].kernel == "learned, of some, rest and all"
