@@ -83,6 +83,7 @@ def test_accepted_powers_are_kernels(kind, library):
         exponents = np.log([exponent, 0.5])
         found = given.accepted(exponents)
         assert found[1] == exponents[1]
+        assert_array_equal(given.accepted(exponents, given.grams), exponents)
         assert found[0] in (exponents[0], np.log(np.ceil(exponent)))
         changed += int(found[0] != exponents[0])
         # The slack is that of rounding in the precision that was looked at.

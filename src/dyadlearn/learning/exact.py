@@ -91,7 +91,7 @@ class ExactError:
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters with powers that are kernels."""
-        return parameters.accepted(self.mixture, self.tasks)
+        return parameters.accepted((self.mixture, self.tasks))
 
     def _solved(self, parameters: Parameters) -> _Rows | _Cells | _Tasks:
         operator, Y = PairOperator.at(self.mixture, self.tasks, parameters), self.labels.values

@@ -208,8 +208,9 @@ class FoldError:
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters with powers that are kernels, in all folds and in the whole."""
-        # Folds without profiles share their kernels.
-        sides = {(id(fold.mixture), id(fold.tasks)): (fold.mixture, fold.tasks) for fold in (self.whole, *self.folds)}
-        for mixture, tasks in sides.values():
-            parameters = parameters.accepted(mixture, tasks)
+        whole = (self.whole.mixture, self.whole.tasks)
+        parameters = parameters.accepted(whole)
+        for fold in self.folds:
+            # All but their profiles are the same.
+            parameters = parameters.accepted((fold.mixture, fold.tasks), whole)
         return parameters

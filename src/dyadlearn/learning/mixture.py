@@ -114,17 +114,23 @@ class Mixture:
         """Return the weights, the constant's last."""
         return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(logits) + _LEAST_WEIGHT)
 
-    def accepted(self, log_exponents: np.ndarray) -> np.ndarray:
+    def accepted(self, log_exponents: np.ndarray, known: Sequence[Array] = ()) -> np.ndarray:
         """Return exponents with which all powers are kernels: the next whole number where one is none.
 
         A whole power of a kernel is one, whatever the kernel; another, even above one, need not be.
+
+        Parameters
+        ----------
+        log_exponents : array of shape (n_exponents,)
+        known : sequence of arrays of shape (n, n)
+            Those of `grams` that need not be looked at.
         """
         found, number = np.array(log_exponents), 0
-        for log, free in zip(self._logs, self._free, strict=True):
+        for gram, log, free in zip(self.grams, self._logs, self._free, strict=True):
             if log is None:
                 continue
-            exponent = float(np.exp(found[number]))
-            if not free and exponent < math.ceil(exponent) and not _is_kernel(namespace(log).exp(exponent * log)):
+            exponent, is_known = float(np.exp(found[number])), free or any(gram is each for each in known)
+            if not is_known and exponent < math.ceil(exponent) and not _is_kernel(namespace(log).exp(exponent * log)):
                 found[number] = np.log(math.ceil(exponent))
             number += 1
         return found

@@ -12,6 +12,9 @@ from dyadlearn.learning.mixture import Mixture, softmax
 
 __all__ = ["Limits", "Parameters"]
 
+# The kernels of instances, and of tasks where something is known of them.
+Sides = tuple[Mixture, Mixture | None]
+
 # Where λ starts: kernels have a unit diagonal, so that it is the noise in units of the signal.
 _START_ALPHA = 0.05
 _MOST_ALPHA = 1e4
@@ -163,10 +166,22 @@ class Parameters:
             alpha=np.clip(self.alpha, *limits.alpha),
         )
 
-    def accepted(self, mixture: Mixture, tasks: Mixture | None) -> Parameters:
-        """Return these with exponents with which all powers are kernels."""
-        others = self.task_exponents if tasks is None else tasks.accepted(self.task_exponents)
-        return replace(self, exponents=mixture.accepted(self.exponents), task_exponents=others)
+    def accepted(self, sides: Sides, known: Sides | None = None) -> Parameters:
+        """Return these with exponents with which all powers are kernels.
+
+        Parameters
+        ----------
+        sides : (Mixture, Mixture or None)
+            Of instances and of tasks.
+        known : the same, optional
+            Whose kernels need not be looked at.
+        """
+        found = []
+        for exponents, side, seen in zip(
+            (self.exponents, self.task_exponents), sides, known or (None, None), strict=True
+        ):
+            found.append(exponents if side is None else side.accepted(exponents, () if seen is None else seen.grams))
+        return replace(self, exponents=found[0], task_exponents=found[1])
 
     @property
     def lam(self) -> float:
