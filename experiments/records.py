@@ -21,6 +21,7 @@ import argparse
 import datetime
 import functools
 import json
+import math
 import os
 import platform
 import resource
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,8 @@ from dyadlearn.metrics import (
 
 OUT = Path(__file__).resolve().parents[1] / "build" / "records.jsonl"
 PARTS, SEEDS = 6, (0, 1, 2)
+#: Scores that need no order of the labels.
+ERRORS = ("MSE", "RMSE")
 #: The seed that deals out folds.
 DEALING = 0
 #: The description of a side that nothing is known of.
@@ -310,6 +314,11 @@ def described(kernels: Mapping[str, np.ndarray], n: int, machine: Machine) -> De
     return Descriptions({name: machine.array(kernel) for name, kernel in kernels.items()})
 
 
+def taken(side: Descriptions, rows: np.ndarray) -> Descriptions:
+    """Return some rows of a side; all of them without a copy."""
+    return side if len(rows) == len(side) else side[rows]
+
+
 def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machine: Machine) -> dict[str, Any]:
     """Learn and test one unit, and return its line of the results."""
     benchmark = BENCHMARKS[unit.data]
@@ -323,7 +332,7 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     with warnings.catch_warnings(record=True) as caught:
         # What was interrupted is no result.
         warnings.filterwarnings("error", "Learning was interrupted", ConvergenceWarning)
-        model.fit(drugs[split.rows], machine.array(split.Y), tasks=targets[split.columns])
+        model.fit(taken(drugs, split.rows), machine.array(split.Y), tasks=taken(targets, split.columns))
         fitted = time.perf_counter()
         new_rows, new_columns = (
             None if new is None else side[new] for side, new in ((drugs, split.new_rows), (targets, split.new_columns))
@@ -332,7 +341,7 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     done = time.perf_counter()
     return {
         **asdict(unit),
-        "scores": {name: _number(measure(split.truth, F)) for name, measure in benchmark.measures.items()},
+        "scores": scores(benchmark.measures, split.truth, F),
         "seconds": round(fitted - start, 2),
         "seconds_predicting": round(done - fitted, 2),
         **{name: round(mebibytes) for name, mebibytes in machine.peaks().items()},
@@ -351,9 +360,21 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     }
 
 
-def _number(score: float) -> float | None:
-    """Return a score as JSON has it: nothing for one that is not defined, as where no label is positive."""
-    return float(score) if np.isfinite(score) else None
+def scores(measures: Mapping[str, Measure], truth: np.ndarray, F: np.ndarray) -> dict[str, float | None]:
+    """Return all scores; None for those of an order where no two labels of the test differ."""
+    is_ordered = np.unique(truth[np.isfinite(truth)]).size > 1
+    return {
+        name: float(measure(truth, F)) if is_ordered or name in ERRORS else None for name, measure in measures.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON has: None in the place of numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:
@@ -362,7 +383,7 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-        text = json.dumps(row, allow_nan=False) + "\n"
+        text = json.dumps(plain(row), allow_nan=False) + "\n"
         file.write((text if file.read(1) in (b"", b"\n") else "\n" + text).encode())
 
 
@@ -431,7 +452,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--out", type=Path, default=OUT, help="the results, JSON lines (default: build/records.jsonl)")
     found.add_argument("--cache", help="folder where kernels are kept (default: in that of data sets)")
     found.add_argument("--data-home", help="folder of data sets (default: as in dyadlearn.datasets)")
-    found.add_argument("--device", help="compute with torch there, such as cuda (default: numpy)")
+    found.add_argument("--device", default="cpu", help="cuda: with torch on the card (default: cpu, with numpy)")
     found.add_argument("--threads", type=int, help="threads of linear algebra (default: as the environment has it)")
     found.add_argument("--list", action="store_true", help="name the units in their order, and run none")
     found.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print the table of results, and run none")
@@ -465,7 +486,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(map(str, units)))
         return 0
-    machine = Machine(None if options.device in (None, "numpy") else options.device, options.threads)
+    machine = Machine(None if options.device == "cpu" else options.device, options.threads)
+    if machine.device is not None and find_spec("torch") is None:
+        reader.error(f"--device {machine.device} needs torch: pip install torch.")
     failed = 0
     with machine.limited():
         for unit, row in run_all(units, options.out, machine, options.data_home, options.cache):
@@ -474,8 +497,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{unit}: failed", file=sys.stderr)
                 traceback.print_exception(row)
             elif row is not None:
-                scores = (f"{name} {np.nan if score is None else score:.4f}" for name, score in row["scores"].items())
-                print(f"{unit}: {', '.join(scores)}, {row['seconds']:.0f} s, {row['memory']} MiB", flush=True)
+                found = (f"{name} {np.nan if score is None else score:.4f}" for name, score in row["scores"].items())
+                print(f"{unit}: {', '.join(found)}, {row['seconds']:.0f} s, {row['memory']} MiB", flush=True)
             else:
                 print(f"{unit}: is there", flush=True)
     return 1 if failed else 0

@@ -68,9 +68,9 @@ FAMILIES = (
         },
         (
             "The published figures are the best that we know of, rounded, on splits that differ between papers and "
-            "from ours: a difference that is small beside the deviation says nothing. In A all test a sixth of the "
-            "pairs. The benchmark is that of DeepDTA (Öztürk, Özgür and Ozkirimli, Bioinformatics 2018), which "
-            "GraphDTA (Nguyen and others, Bioinformatics 2021) and its successors took over.",
+            "from ours: they tell the order of magnitude, and a small difference tells nothing. The benchmark is that "
+            "of DeepDTA (Öztürk, Özgür and Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, "
+            "Bioinformatics 2021) and its successors took over.",
             "Labels: pKd of Davis and others (Nature Biotechnology 2011), KIBA scores of Tang and others (Journal of "
             "Chemical Information and Modeling 2014).",
         ),
@@ -143,7 +143,9 @@ def _family(family: Family, rows: Sequence[Row]) -> str:
             lines.append(_line(family, name, title, setting, steps, units))
     if not lines:
         return ""
-    heads = ["data", "setting", "units", *family.measures, f"published {' / '.join(family.measures)}", "learned in"]
+    n_published = max(len(each.scores) for known in family.published.values() for each in known)
+    published = f"published {' / '.join(family.measures[:n_published])}"
+    heads = ["data", "setting", "units", *family.measures, published, "learned in"]
     rule = ["---", "---", "---", *["--:" for _ in family.measures], "---", "---"]
     listed = ["| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines)]
     return "\n".join([f"**{family.title}**", "", *listed, "", *(f"- {note}" for note in family.notes)])

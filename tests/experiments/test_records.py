@@ -1,0 +1,434 @@
+"""The records: what is split how, units that are run once, the lines of the results and the table made of them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn.datasets import make_dyads
+from dyadlearn.metrics import mean_squared_error
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+MODULES = ("records", "records_table", "records_data", "drug_target")
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXPERIMENTS))
+        yield importlib.import_module("records")
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def shown(script):
+    return importlib.import_module("records_table")
+
+
+def small(script, name, m=18, q=15, *, kernels_of_tasks=True):
+    """Return a small data set with a tenth of the labels missing, two kernels of rows and one of columns or none."""
+    made = make_dyads(m, q, random_state=0)
+    rng = np.random.default_rng(0)
+    Y = np.where(rng.random((m, q)) < 0.1, np.nan, made.Y)
+    K, G = (kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel))) for kernel in (made.K, made.G))
+    return script.Data(
+        name, Y, {"true": K, "other": 0.5 * K + 0.5 * np.eye(m)}, {"true": G} if kernels_of_tasks else {}
+    )
+
+
+def with_split(script, data):
+    is_test = np.random.default_rng(1).random(data.Y.shape) < 0.2
+    return script.replace(data, Y=np.where(is_test, np.nan, data.Y), Y_test=np.where(is_test, data.Y, np.nan))
+
+
+@pytest.fixture
+def benchmarks(script, monkeypatch):
+    """Put small data sets in the place of the real ones, one of each sort."""
+    loaded = []
+
+    def keep(data):
+        def load(data_home, cache):
+            loaded.append(data.name)
+            return data
+
+        return load
+
+    binding, stars = small(script, "binding"), with_split(script, small(script, "stars", kernels_of_tasks=False))
+    signs = small(script, "signs")
+    signs = script.replace(signs, Y=np.where(np.isnan(signs.Y), 0.0, signs.Y > 0).astype(float))
+    small_ones = {
+        "davis": script.replace(script.BENCHMARKS["davis"], load=keep(binding)),
+        "nr": script.replace(script.BENCHMARKS["nr"], load=keep(signs)),
+        "douban": script.replace(script.BENCHMARKS["douban"], load=keep(stars)),
+    }
+    monkeypatch.setattr(script, "BENCHMARKS", small_ones)
+    return loaded
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# --- Splits ---------------------------------------------------------------------------------------
+
+
+def test_the_parts_of_pairs_are_those_of_the_seed(script):
+    data = small(script, "binding")
+    split = script.cut(data, script.Unit("davis", "A", "seed 4"), 5)
+    cells = np.argwhere(np.isfinite(data.Y))
+    part = np.random.default_rng(4).permutation(len(cells)) % 6
+    for (i, j), number in zip(cells, part, strict=True):
+        assert np.isnan(split.Y[i, j]) == (number == 5)
+        assert np.isnan(split.truth[i, j]) == (number != 5)
+    assert_array_equal(np.where(np.isnan(split.Y), split.truth, split.Y), data.Y)
+    assert split.new_rows is split.new_columns is None
+
+
+@pytest.mark.parametrize(("setting", "new"), [("B", (True, False)), ("C", (False, True)), ("D", (True, True))])
+def test_what_is_tested_is_new_where_the_setting_says_so(script, setting, new):
+    data = small(script, "binding")
+    seen = [[], []]
+    for number in range(5):
+        split = script.cut(data, script.Unit("davis", setting, f"fold {number}"), 5)
+        trained, asked = (split.rows, split.columns), (split.new_rows, split.new_columns)
+        tested = []
+        for side in (0, 1):
+            if new[side]:
+                assert not set(trained[side]) & set(asked[side])
+                assert set(trained[side]) | set(asked[side]) == set(range(data.Y.shape[side]))
+                seen[side] += list(asked[side])
+            else:
+                assert asked[side] is None
+                assert_array_equal(trained[side], np.arange(data.Y.shape[side]))
+            tested.append(asked[side] if new[side] else trained[side])
+        assert_array_equal(split.Y, data.Y[np.ix_(*trained)])
+        assert_array_equal(split.truth, data.Y[np.ix_(*tested)])
+    for side in (0, 1):
+        if new[side]:
+            assert sorted(seen[side]) == list(range(data.Y.shape[side]))
+
+
+def test_folds_of_pairs_test_each_once_and_the_published_split_is_kept(script):
+    data = small(script, "signs")
+    tested = [np.isfinite(script.cut(data, script.Unit("nr", "A", f"fold {k}"), 10).truth) for k in range(10)]
+    assert_array_equal(sum(each.astype(int) for each in tested), np.isfinite(data.Y))
+    published = with_split(script, data)
+    split = script.cut(published, script.Unit("douban", "A", "split 0"), 1)
+    assert_array_equal(split.Y, published.Y)
+    assert_array_equal(split.truth, published.Y_test)
+
+
+# --- Units ----------------------------------------------------------------------------------------
+
+
+def test_the_units_and_their_order(script, capsys):
+    assert script.main(["--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert len(listed) == len(set(listed)) == 4 * 3 * 10 + 2 * (3 + 3 * 5) + 2
+    assert listed[0] == "nr A fold 0"
+    assert (
+        script.main(["--list", "--data", "kiba,nr,douban", "--setting", "A,D", "--seeds", "7", "--folds", "2,9"]) == 0
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "kiba A seed 7",
+        "kiba D fold 2",
+        "nr A fold 2",
+        "nr A fold 9",
+        "douban A split 0",
+    ]
+
+
+def test_a_card_needs_torch(script, benchmarks, monkeypatch, capsys):
+    monkeypatch.setattr(script, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        script.main(["--device", "cuda"])
+    assert "--device cuda needs torch" in capsys.readouterr().err
+
+
+WRONG = [
+    (["--data", "nr,mars"], "there is no mars: choose among nr"),
+    (["--setting", "E"], "there is no E: choose among A"),
+    (["--seeds", "-1"], "invalid numbers value"),
+    (["--data", "nr", "--setting", "D"], "no data set that was named has a unit"),
+    (["--steps", "0"], "--steps must be at least 1"),
+    (["--page", "x.md"], "--page goes with --table"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_what_cannot_be_asked_for(script, capsys, arguments, message):
+    with pytest.raises(SystemExit) as stopped:
+        script.main(["--list", *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_every_setting_runs_once(script, benchmarks, tmp_path, capsys):
+    out = tmp_path / "new" / "results.jsonl"
+    words = ["--steps", "2", "--out", str(out), "--seeds", "1", "--folds", "0"]
+    assert script.main(["--data", "davis", *words]) == 0
+    assert benchmarks == ["binding"]  # once for all its units
+    assert script.main([*words, "--threads", "1"]) == 0
+    assert benchmarks == ["binding", "signs", "stars"]
+    rows = lines(out)
+    names = [f"{row['data']} {row['setting']} {row['unit']}" for row in rows]
+    binding = ["davis A seed 1", "davis B fold 0", "davis C fold 0", "davis D fold 0"]
+    assert names == [*binding, "nr A fold 0", "nr B fold 0", "nr C fold 0", "douban A split 0"]
+    for row in rows:
+        assert all(np.isfinite(score) for score in row["scores"].values())
+        assert row["steps"] == 2
+        assert row["seconds"] > 0
+        assert row["memory"] > 10
+        assert row["stages"] <= len(row["stage_errors"])
+        assert row["n_test"] > 0
+        assert set(row["versions"]) == {"python", "dyadlearn", "numpy", "scipy"}
+        assert set(row["weights"]["instances"]) >= {"true", "other"}
+        assert_allclose(sum(row["weights"]["instances"].values()), 1)
+    assert [set(row["scores"]) for row in (rows[0], rows[4], rows[7])] == [{"MSE", "CI"}, {"AUPR", "AUC"}, {"RMSE"}]
+    assert "identity" in rows[7]["weights"]["tasks"]
+    assert rows[4]["machine"] == "1 core"
+    before = out.read_text()
+    capsys.readouterr()
+    assert script.main(words) == 0
+    assert out.read_text() == before
+    assert capsys.readouterr().out.count("is there") == 8
+
+
+def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
+    """Kernels cut by hand, without descriptions that know where their rows come from."""
+    data = script.BENCHMARKS["davis"].load(None, None)
+    K, G = script.described(data.K, 18, script.Machine()), script.described(data.G, 15, script.Machine())
+    for setting in "BCD":
+        unit = script.Unit("davis", setting, "fold 3", 2)
+        found = script.run(unit, data, (K, G), script.Machine())
+        split = script.cut(data, unit, 5)
+        model = script.LearnedKernelRidge(
+            kernel="precomputed", task_kernel="precomputed", setting=setting, n_steps=2
+        ).fit(
+            {name: kernel[np.ix_(split.rows, split.rows)] for name, kernel in data.K.items()},
+            split.Y,
+            tasks={name: kernel[np.ix_(split.columns, split.columns)] for name, kernel in data.G.items()},
+        )
+        X = None if split.new_rows is None else {k: v[np.ix_(split.new_rows, split.rows)] for k, v in data.K.items()}
+        tasks = (
+            None
+            if split.new_columns is None
+            else {name: kernel[np.ix_(split.new_columns, split.columns)] for name, kernel in data.G.items()}
+        )
+        F = model.predict(X, tasks)
+        assert_allclose(found["scores"]["MSE"], mean_squared_error(split.truth, F), rtol=1e-9)
+        assert found["n_test"] == np.isfinite(split.truth).sum()
+
+
+def test_torch_gives_the_same_scores(script, benchmarks):
+    pytest.importorskip("torch", reason="torch is not installed")
+    for name, setting, number in (("davis", "A", "seed 0"), ("davis", "D", "fold 0"), ("nr", "B", "fold 0")):
+        unit = script.Unit(name, setting, number, 2)
+        data = script.BENCHMARKS[name].load(None, None)
+        first, second = (
+            script.run(unit, data, (script.described(data.K, 18, each), script.described(data.G, 15, each)), each)
+            for each in (script.Machine(), script.Machine("cpu", 1))
+        )
+        for measure, score in first["scores"].items():
+            assert_allclose(second["scores"][measure], score, rtol=1e-2)
+        assert "torch" in second["versions"]
+        assert second["machine"].endswith("torch")
+
+
+def test_no_test_label_is_seen(script, benchmarks):
+    """With other labels in the test part, all that was learned is the same."""
+    for name, setting, number in (("davis", "A", "seed 0"), ("davis", "B", "fold 1"), ("douban", "A", "split 0")):
+        unit = script.Unit(name, setting, number, 2)
+        data = script.BENCHMARKS[name].load(None, None)
+        split = script.cut(data, unit, 5)
+        if data.Y_test is not None:
+            other = script.replace(data, Y_test=data.Y_test + 100)
+        else:
+            Y = data.Y.copy()
+            rows = split.rows if split.new_rows is None else split.new_rows
+            Y[rows] = np.where(np.isfinite(split.truth), split.truth + 100, Y[rows])
+            other = script.replace(data, Y=Y)
+        found = [
+            script.run(
+                unit,
+                each,
+                (script.described(each.K, 18, script.Machine()), script.described(each.G, 15, script.Machine())),
+                script.Machine(),
+            )
+            for each in (data, other)
+        ]
+        for key in ("weights", "exponents", "alpha", "shares", "stage_errors"):
+            assert found[0][key] == found[1][key], key
+        assert found[0]["scores"] != found[1]["scores"]
+
+
+def test_scores_that_are_not_defined(script, tmp_path):
+    truth, F = np.array([[0.0, np.nan], [0.0, 0.0]]), np.array([[0.5, 9.0], [0.5, 0.5]])
+    assert script.scores(script.BENCHMARKS["nr"].measures, truth, F) == {"AUPR": None, "AUC": None}
+    assert script.scores(script.BENCHMARKS["kiba"].measures, truth, F) == {"MSE": 0.25, "CI": None}
+    assert script.scores(script.BENCHMARKS["douban"].measures, truth, F) == {"RMSE": 0.5}
+    with pytest.raises(ValueError, match="NaN"):
+        script.scores(script.BENCHMARKS["douban"].measures, truth, np.full((2, 2), np.nan))
+    script.append(
+        tmp_path / "x", {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}}
+    )
+    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1, 2]}}]
+
+
+def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path, monkeypatch, capsys):
+    real = script.run
+
+    def run(unit, *rest):
+        if unit.unit == "fold 1":
+            raise ValueError("a fault of the fold")
+        return real(unit, *rest)
+
+    monkeypatch.setattr(script, "run", run)
+    out = tmp_path / "results.jsonl"
+    words = ["--data", "nr", "--setting", "B", "--folds", "0,1,2", "--steps", "1", "--out", str(out)]
+    assert script.main(words) == 1
+    said = capsys.readouterr().err
+    assert "nr B fold 1 (1 steps): failed" in said
+    assert "a fault of the fold" in said
+    assert [row["unit"] for row in lines(out)] == ["fold 0", "fold 2"]
+    monkeypatch.setattr(script, "run", real)
+    assert script.main(words) == 0
+    assert [row["unit"] for row in lines(out)] == ["fold 0", "fold 2", "fold 1"]
+
+
+def test_what_was_interrupted_is_no_result(script, benchmarks, tmp_path, monkeypatch):
+    def interrupted(self, *args, **kwargs):
+        script.warnings.warn("Learning was interrupted: the model has what was best.", ConvergenceWarning, stacklevel=2)
+        return self
+
+    monkeypatch.setattr(script.LearnedKernelRidge, "fit", interrupted)
+    out = tmp_path / "results.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        script.main(["--data", "nr", "--setting", "B", "--folds", "0", "--steps", "1", "--out", str(out)])
+    assert not out.exists()
+
+
+def test_of_a_unit_that_is_there_twice_the_later_one_counts(script, shown, tmp_path):
+    paths = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for path, score in zip(paths, (0.1, 0.2), strict=True):
+        script.append(path, result("davis", "A", "seed 0", {"MSE": score, "CI": 0.5}))
+    assert [row["scores"]["MSE"] for row in shown.read_results(paths)] == [0.2]
+
+
+def test_a_line_that_was_cut_off_is_left_out(script, shown, tmp_path):
+    out = tmp_path / "results.jsonl"
+    whole = {"data": "nr", "setting": "A", "unit": "fold 0", "steps": 60}
+    script.append(out, whole)
+    with out.open("a") as file:
+        file.write('{"data": "nr", "sett')
+    script.append(out, {**whole, "unit": "fold 1"})
+    with pytest.warns(UserWarning, match=r"results\.jsonl, line 2: no result"):
+        rows = shown.read_results([out])
+    assert [row["unit"] for row in rows] == ["fold 0", "fold 1"]
+    assert out.read_text().count("\n") == 3
+
+
+# --- The table ------------------------------------------------------------------------------------
+
+
+def result(data, setting, unit, scores, **more):
+    machine = {"machine": "2 cores", "versions": {"python": "3.11"}, "date": "2026-01-02T03:04:05+00:00"}
+    return {
+        "data": data,
+        "setting": setting,
+        "unit": unit,
+        "steps": 60,
+        "scores": scores,
+        "seconds": 30.0,
+        "memory": 1500,
+        **machine,
+        **more,
+    }
+
+
+def test_the_table(shown):
+    rows = [
+        result("davis", "A", "seed 1", {"MSE": 0.1, "CI": 0.9}),
+        result("davis", "A", "seed 0", {"MSE": 0.2, "CI": 0.8}, seconds=90.0, memory=2000),
+        result("davis", "A", "seed 2", {"MSE": 0.3, "CI": 0.7}, seconds=6.0, machine="H200", device_memory=900),
+        result("nr", "C", "fold 3", {"AUPR": 0.5, "AUC": None}, seconds=1200.0),
+        result("nr", "A", "fold 3", {"AUPR": 0.5, "AUC": 0.75}, steps=10),
+        result("douban", "A", "split 0", {"RMSE": 0.73}, date="2026-01-05T00:00:00+00:00"),
+    ]
+    found = shown.table(rows)
+    for line in (
+        "| Davis | A | seeds 0–2 | 0.200 ± 0.100 | 0.800 ± 0.100 | 0.195 / 0.906 (graph networks, other splits) | "
+        "60 s, 2,000 MiB (2 cores); 6 s, 900 MiB (H200) |",
+        "| nuclear receptors (nr) | C | fold 3 | 0.500 | – | – | 20 min, 1,500 MiB (2 cores) |",
+        "| nuclear receptors (nr), 10 steps | A | fold 3 | 0.500 | 0.750 | 0.728 (NRLMF) | 30 s, 1,500 MiB (2 cores) |",
+        "| Douban | A | published split | 0.730 | 0.721 (IGMC); 0.734 (GC-MC) | 30 s, 1,500 MiB (2 cores) |",
+        "Computed from 2026-01-02 to 2026-01-05 with python 3.11.",
+    ):
+        assert line in found.splitlines(), line
+    assert "KIBA |" not in found
+    assert shown.mean_and_deviation([0.5, None, 0.7]) == "0.600 ± 0.141 (of 2)"
+    widths = {line.count("|") for line in found.splitlines() if line.startswith("|")}
+    assert widths == {8, 7}
+
+
+def test_a_table_needs_results(script, shown, tmp_path, capsys):
+    (tmp_path / "none.jsonl").touch()
+    assert shown.table([]) == ""
+    for name, message in (("none", "no result"), ("nowhere", "nowhere.jsonl")):
+        with pytest.raises(SystemExit):
+            script.main(["--table", str(tmp_path / f"{name}.jsonl")])
+        assert message in capsys.readouterr().err
+
+
+def test_the_page_is_filled(script, shown, tmp_path, capsys):
+    results, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    script.append(results, result("flixster", "A", "split 0", {"RMSE": 0.864}))
+    page.write_text(f"# Title\n\n{shown.BEGIN}\nold\n{shown.END}\n\nThe end.\n", encoding="utf-8")
+    assert script.main(["--table", str(results)]) == 0
+    printed = capsys.readouterr().out
+    for _ in range(2):  # filling again changes nothing
+        assert script.main(["--table", str(results), "--page", str(page)]) == 0
+        text = page.read_text(encoding="utf-8")
+        assert text == f"# Title\n\n{shown.BEGIN}\n\n{printed}\n{shown.END}\n\nThe end.\n"
+    with pytest.raises(ValueError, match="must have the marks"):
+        shown.fill("no marks", "text")
+    with pytest.raises(ValueError, match="once each"):
+        shown.fill(f"{shown.BEGIN}{shown.END}{shown.BEGIN}{shown.END}", "text")
+
+
+def test_the_page_of_the_documentation_has_the_marks(shown):
+    page = (EXPERIMENTS.parent / "docs" / "records.md").read_text(encoding="utf-8")
+    assert "text" in shown.fill(page, "text")
+
+
+# --- Real data ------------------------------------------------------------------------------------
+
+
+def test_a_fold_of_the_smallest_network(script, shared_data, tmp_path, capsys):
+    out = tmp_path / "results.jsonl"
+    words = ["--data", "nr", "--setting", "A", "--folds", "0", "--steps", "5", "--out", str(out)]
+    assert script.main([*words, "--data-home", str(shared_data)]) == 0
+    [row] = lines(out)
+    assert row["n_test"] == 141
+    assert row["n_train"] == 54 * 26 - 141
+    assert row["scores"]["AUPR"] > 0.5
+    assert "nr A fold 0 (5 steps): AUPR" in capsys.readouterr().out
+
+
+def test_both_laplacians_stand_side_by_side(script, monkeypatch):
+    def ratings(name, data_home, cache, *, normalized):
+        return script.Data(name, np.zeros((2, 2)), {"heat2": np.eye(2) * (1 + normalized)}, {})
+
+    monkeypatch.setattr(script, "ratings", ratings)
+    found = script.both_laplacians("douban", None, None)
+    assert list(found.K) == ["heat2", "heat2, normalised"]
+    assert_array_equal(found.K["heat2, normalised"], 2 * np.eye(2))
+    assert found.G == {}

@@ -1,0 +1,528 @@
+"""LearnedKernelRidge: against models that are really refitted, and as the conventions of scikit-learn want it."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dyadlearn
+from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold
+from dyadlearn.kernels import Descriptions
+from dyadlearn.learning import stages as learning_stages
+from dyadlearn.learning.folds import FoldError
+from dyadlearn.learning.profiles import PROFILES
+from sweeps import covering, every, lines, over
+
+FAST = {"n_steps": 4}
+
+
+def _problem(m=14, q=9, seed=0, noise=0.3, offset=4.0):
+    """Return two descriptions of the instances, labels, and two descriptions of the tasks; the first ones tell."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.normal(size=(m, 2)), rng.normal(size=(q, 2))
+    Y = offset + np.tanh(2 * X) @ np.cos(2 * T).T + noise * rng.normal(size=(m, q))
+    return [X, rng.normal(size=(m, 3))], Y, [T, rng.normal(size=(q, 2))]
+
+
+def _holes(Y, share=0.25, seed=1):
+    return np.where(np.random.default_rng(seed).random(Y.shape) < share, np.nan, Y)
+
+
+def _refit(model, Y, G=None):
+    """Return the same model, as one of fixed kernels that are given: (PairKernelRidge, K, G)."""
+    side, task_side = model._side, model._task_side
+    K = side.spec.kernel(side.features)
+    if task_side is None:
+        plain = IndependentTaskRidge(model.alpha_, kernel="precomputed", fit_intercept=model.fit_intercept)
+        return plain, K, None
+    product, per_task, per_instance = model.shares_
+    plain = PairKernelRidge(
+        model.alpha_,
+        product=product,
+        per_task=per_task,
+        per_instance=per_instance,
+        kernel="precomputed",
+        task_kernel="precomputed",
+        fit_intercept=model.fit_intercept,
+        tol=1e-12,
+    )
+    return plain, K, task_side.spec.kernel(task_side.features)
+
+
+# Against models that are refitted ------------------------------------------------------------------------
+
+
+@over(
+    covering(
+        setting=["A", "B", "C"],
+        intercept=[True, False],
+        tasks=[True, False],
+        where=lambda setting, tasks, **_: tasks or setting != "C",
+    )
+)
+def test_the_error_is_that_of_models_without_each_unit(setting, intercept, tasks):
+    X, Y, T = _problem(8, 6)
+    model = LearnedKernelRidge(setting=setting, stages=1, fit_intercept=intercept, **FAST)
+    model.fit(X, Y, tasks=T if tasks else None)
+    assert model.holdout_method_ == "exact leave-one-out"
+    plain, K, G = _refit(model, Y)
+    expected = np.empty(Y.shape)
+    rows, columns = np.arange(8), np.arange(6)
+    if setting == "A":
+        for i, j in np.ndindex(Y.shape):
+            hidden = Y.copy()
+            hidden[i, j] = np.nan
+            expected[i, j] = _fitted(plain, K, hidden, G).predict()[i, j]
+    elif setting == "B":
+        for i in rows:
+            kept = rows != i
+            found = _fitted(plain, K[np.ix_(kept, kept)], Y[kept], G)
+            expected[i] = found.predict(K[[i]][:, kept])
+    else:
+        for j in columns:
+            kept = columns != j
+            found = _fitted(plain, K, Y[:, kept], G[np.ix_(kept, kept)])
+            expected[:, [j]] = found.predict(tasks=G[[j]][:, kept])
+    assert_allclose(model.holdout_, expected, rtol=1e-6)
+    assert_allclose(model.holdout_error_, np.mean((Y - expected) ** 2), rtol=1e-6)
+    assert_allclose(model.holdout(setting), model.holdout_)
+
+
+def _fitted(plain, K, Y, G):
+    return clone(plain).fit(K, Y) if G is None else clone(plain).fit(K, Y, tasks=G)
+
+
+@over(lines("setting stages", ("A", 1), ("D", 1), ("A", 2), ("B", 2)))
+def test_the_model_is_that_of_fixed_kernels(setting, stages):
+    """Fitted labels and those of new rows, from the kernels that were learned."""
+    X, Y, T = _problem()
+    Y = _holes(Y)
+    model = LearnedKernelRidge(setting=setting, stages=stages, tol=1e-12, **FAST).fit(X, Y, tasks=T)
+    plain, K, G = _refit(model, Y)
+    expected = _fitted(plain, K, Y, G)
+    assert_allclose(model.predict(), expected.predict(), rtol=1e-7)
+    assert_allclose(model.completed_[np.isnan(Y)], expected.predict()[np.isnan(Y)], rtol=1e-7)
+    assert_allclose(model.completed_[~np.isnan(Y)], Y[~np.isnan(Y)])
+    assert_allclose(sum(model.weights_["instances"].values()), 1.0)
+    if stages == 1:
+        new = [rows[:3] + 0.1 for rows in X]
+        wide = np.concatenate(new, axis=1)
+        block = model._side.spec.kernel(wide, model._side.features)
+        assert_allclose(model.predict(new), expected.predict(block), rtol=1e-7)
+
+
+def test_the_weights_say_which_description_matters():
+    X, Y, T = _problem(24, 16, noise=0.1)
+    model = LearnedKernelRidge(setting="B", n_steps=30).fit({"told": X[0], "noise": X[1]}, Y, tasks=T)
+    weights = model.weights_["instances"]
+    assert weights["told"] > 5 * weights["noise"]
+    assert list(weights) == ["told", "noise", "constant"]
+    assert list(model.weights_["tasks"]) == ["1", "2", "constant"]
+    assert set(model.exponents_["instances"]) == {"told", "noise"}
+
+
+# Stages --------------------------------------------------------------------------------------------------
+
+
+def _low_rank(seed=0):
+    rng = np.random.default_rng(seed)
+    Y = rng.normal(size=(16, 1)) @ rng.normal(size=(1, 12)) + 0.1 * rng.normal(size=(16, 12))
+    return rng.normal(size=(16, 2)), _holes(Y, 0.2), rng.normal(size=(12, 2))
+
+
+def test_profiles_of_known_sides_only():
+    X, Y, T = _low_rank()
+    for setting, known in (("A", {"instances", "tasks"}), ("B", {"tasks"}), ("C", {"instances"})):
+        model = LearnedKernelRidge(setting=setting, stages=2, n_steps=15).fit(X, Y, tasks=T)
+        assert len(model.stage_errors_) == 2
+        assert model.n_stages_ == 1 + int(np.argmin(model.stage_errors_))
+        assert model.holdout_error_ == min(model.stage_errors_)
+        assert setting != "A" or model.n_stages_ == 2
+        if model.n_stages_ == 2:
+            assert {name for name, weights in model.weights_.items() if PROFILES[0] in weights} == known
+
+
+def test_profiled_sides_cannot_be_new():
+    X, Y, T = _low_rank()
+    model = LearnedKernelRidge(n_steps=15, stages=2).fit(X, Y, tasks=T)
+    assert model.n_stages_ == 2
+    with pytest.raises(ValueError, match="describes instances by profiles of their labels.*fit with stages=1"):
+        model.predict(X[:2] + 1)
+    with pytest.raises(ValueError, match="describes tasks by profiles"):
+        model.predict(tasks=T[:2])
+    with pytest.raises(ValueError, match="Setting B leaves out instances, which this model describes by profiles"):
+        model.holdout("B")
+    with pytest.raises(ValueError, match="in setting D both are new, without any: set stages=1"):
+        LearnedKernelRidge(stages=2, setting="D").fit(X, Y, tasks=T)
+    assert not hasattr(LearnedKernelRidge(stages="auto", setting="D", **FAST).fit(X, Y, tasks=T), "nothing")
+
+
+def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
+    X, Y, T = _low_rank()
+    names, task_names = [f"r{i}" for i in range(16)], [f"t{j}" for j in range(12)]
+    X, T = pd.DataFrame(X, names, ["a", "b"]), pd.DataFrame(T, task_names, ["c", "d"])
+    Y = pd.DataFrame(Y, names, task_names)
+    model = LearnedKernelRidge(n_steps=15, stages=2).fit(X, Y, tasks=T)
+    assert model.n_stages_ == 2
+    found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
+    assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
+    with pytest.raises(ValueError, match=r"1 of 2 are new"):
+        model.predict(X.iloc[:2].rename(index={"r0": "other"}))
+
+
+def test_noise_is_not_predicted():
+    """Profiles come from labels of training alone: held-out noise is not predicted better than by its mean."""
+    rng = np.random.default_rng(5)
+    X, T, Y = rng.normal(size=(24, 2)), rng.normal(size=(18, 2)), rng.normal(size=(24, 18))
+    errors = []
+    for train, test in SettingKFold("A", 3, random_state=0).split_grid(*Y.shape):
+        model = LearnedKernelRidge(n_steps=15, stages=2).fit(X, np.where(train, Y, np.nan), tasks=T)
+        errors.append(np.mean((model.predict() - Y)[test] ** 2))
+        assert model.holdout_error_ > 0.95 * Y.var()
+    assert np.mean(errors) > 0.97 * Y.var()
+
+
+@over(lines("setting stages holes seed", ("A", 2, True, 0), ("B", 1, False, 1), ("C", 1, False, 2), ("D", 1, True, 3)))
+def test_no_single_kernel_is_better_than_all(setting, stages, holes, seed):
+    X, Y, T = _problem(10, 7, seed)
+    Y = _holes(Y) if holes else Y
+    model = LearnedKernelRidge(setting=setting, stages=stages, n_steps=8)
+    singles = [clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x in X for t in T]
+    assert clone(model).fit(X, Y, tasks=T).holdout_error_ <= 1.005 * min(singles)
+
+
+# Folds, sizes, and what is refused -----------------------------------------------------------------------
+
+
+def test_given_random_state_everything_is_the_same():
+    X, Y, T = _problem()
+    X, Y, T = X[0], _holes(Y), T[0]
+    first, again, other, plain = (
+        LearnedKernelRidge(stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T) for seed in (3, 3, 4, None)
+    )
+    assert_array_equal(first.predict(), again.predict())
+    assert_array_equal(first.holdout_, again.holdout_)
+    assert first.weights_ == again.weights_
+    assert first.history_ == again.history_
+    assert first.holdout_error_ != other.holdout_error_ != plain.holdout_error_
+    assert (
+        LearnedKernelRidge(cv=np.int64(5), stages=2, random_state=3, **FAST).fit(X, Y, tasks=T).history_
+        == first.history_
+    )
+
+
+@over(
+    lines(
+        "setting cv groups method",
+        ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, learned with"),
+        ("B", [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))], None, "2 folds, learned with"),
+        ("B", 4, {"groups": np.arange(14) // 3}, "4 folds, learned with"),
+        ("C", 3, {"task_groups": np.arange(9) // 2}, "3 folds, learned with"),
+        ("B", 5, None, "exact leave-one-out"),
+    )
+)
+def test_folds_may_be_given(setting, cv, groups, method):
+    X, Y, T = _problem()
+    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(X, Y, tasks=T, **(groups or {}))
+    assert model.holdout_method_ == method
+    assert np.isfinite(model.holdout_).all()
+    assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
+
+
+def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
+    X, Y, T = _problem()
+    cv = list(KFold(3).split(Y))
+    model = LearnedKernelRidge(cv=cv, **FAST).fit(X, Y)
+    assert model.holdout_method_ == "3 folds, learned with"
+    with pytest.raises(ValueError, match="cv is a list of folds of instances, which go with setting B, found A"):
+        LearnedKernelRidge(cv=cv, **FAST).fit(X, Y, tasks=T)
+
+
+@over(
+    lines(
+        "m q setting",
+        (1, 9, "A"),
+        (14, 1, "A"),
+        (2, 9, "A"),
+        (2, 9, "B"),
+        (14, 2, "C"),
+        (3, 3, "B"),
+    )
+)
+def test_small_grids(m, q, setting):
+    X, Y, T = _problem()
+    X, T = [x[:m] for x in X], [t[:q] for t in T]
+    model = LearnedKernelRidge(setting=setting, **FAST).fit(X, Y[:m, :q], tasks=T)
+    assert np.isfinite(model.predict()).all()
+    assert np.isfinite(model.holdout_error_)
+
+
+@over(every(setting=["A", "B", "C", "D"], value=[0.0, 0.1, -3.0], holes=[True, False], intercept=[True, False]))
+def test_labels_that_are_all_equal(setting, value, holes, intercept):
+    X, Y, T = _problem()
+    Y = np.full_like(Y, value)
+    model = LearnedKernelRidge(setting=setting, stages=1, n_steps=2, fit_intercept=intercept)
+    model.fit(X[0], _holes(Y) if holes else Y, tasks=T[0])
+    if intercept or value == 0:
+        assert_allclose(model.predict(), value, atol=1e-12)
+        assert model.holdout_error_ <= 1e-20
+
+
+@over(every(setting=["A", "B", "C", "D"]))
+def test_rows_and_columns_without_labels(setting):
+    X, Y, T = _problem()
+    Y = _holes(Y)
+    Y[3], Y[:, 2] = np.nan, np.nan
+    model = LearnedKernelRidge(setting=setting, **FAST).fit(X, Y, tasks=T)
+    assert np.isfinite(model.completed_).all()
+    observed = ~np.isnan(Y)
+    assert_allclose(np.mean((model.holdout_ - Y)[observed] ** 2), model.holdout_error_, rtol=1e-5)
+
+
+def test_two_labels_are_enough_and_one_is_not():
+    X, Y, T = _problem()
+    few = np.full(Y.shape, np.nan)
+    few[0, :2] = Y[0, :2]
+    assert np.isfinite(LearnedKernelRidge(**FAST).fit(X, few, tasks=T).predict()).all()
+    few[0, 1] = np.nan
+    with pytest.raises(ValueError, match="there is only 1 sample and 1 task with a label"):
+        LearnedKernelRidge(**FAST).fit(X, few, tasks=T)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y, T = _problem()
+    return LearnedKernelRidge(stages=1, **FAST).fit(X, Y, tasks=T)
+
+
+@over(
+    lines(
+        "given error message",
+        ({"stages": 0}, ValueError, "stages must be at least 1, found 0"),
+        ({"stages": 1.5}, TypeError, "stages must be a whole number"),
+        ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
+        ({"shrinkage": -1.0}, ValueError, "shrinkage must be a finite number of at least 0"),
+        ({"normalize": "yes"}, TypeError, "normalize"),
+        ({"cv": 1}, ValueError, "n_splits must be a whole number of at least 2"),
+        ({"cv": "five"}, TypeError, "cv must be a number of folds or a SettingKFold"),
+        ({"cv": SettingKFold("B")}, ValueError, "cv makes folds for setting B, but the setting is A"),
+        ({"cv": 200}, ValueError, "use fewer folds"),
+        ({"kernel": ["rbf"]}, ValueError, "one kernel for each of 2 descriptions"),
+        ({"setting": "E"}, ValueError, "setting"),
+    )
+)
+def test_what_is_refused_leaves_the_model_as_it_was(given, error, message, fitted):
+    X, Y, T = _problem()
+    model = pickle.loads(pickle.dumps(fitted))
+    before = model.predict()
+    model.set_params(stages="auto").set_params(**given)
+    with pytest.raises(error, match=message) as raised:
+        model.fit(X, Y + 1.0, tasks=T)
+    assert str(raised.value).endswith(".")
+    assert_array_equal(
+        model.set_params(**{name: getattr(LearnedKernelRidge(**FAST), name) for name in given}).predict(), before
+    )
+
+
+def test_what_else_is_refused():
+    X, Y, T = _problem()
+    with pytest.raises(ValueError, match="Setting C leaves out tasks, but nothing is known of them: give tasks="):
+        LearnedKernelRidge(setting="C").fit(X, Y)
+    with pytest.raises(ValueError, match="there is only 1 sample with labels"):
+        LearnedKernelRidge(setting="B").fit(X[0][:1], Y[:1], tasks=T)
+    with pytest.raises(ValueError, match="groups are groups of left-out instances, and setting A leaves none out"):
+        LearnedKernelRidge().fit(X, Y, tasks=T, groups=np.arange(14))
+    model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
+    with pytest.raises(TypeError, match="has learned its regularisation with its kernels: fit it again"):
+        model.set_alpha(1.0)
+    with pytest.raises(ValueError, match="X was the descriptions 1, 2 when the model was fitted"):
+        model.predict(X[0])
+
+
+# Interrupts ----------------------------------------------------------------------------------------------
+
+
+@over(every(stages=[1, 3], at=[1, 4, 9]))
+def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
+    X, Y, T = _problem()
+    slope, calls = FoldError.slope, []
+
+    def interrupted(self, parameters, part):
+        calls.append(part)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return slope(self, parameters, part)
+
+    monkeypatch.setattr(FoldError, "slope", interrupted)
+    model = LearnedKernelRidge(stages=stages, n_steps=8)
+    with pytest.warns(ConvergenceWarning, match="Learning was interrupted: the model has the kernels that were best"):
+        model.fit(X, _holes(Y), tasks=T)
+    assert np.isfinite(model.predict()).all()
+    assert model.n_stages_ == 1
+    assert np.isfinite(model.holdout_error_)
+
+
+def test_an_interrupt_of_the_last_fit_leaves_the_model_as_it_was(monkeypatch):
+    X, Y, T = _problem()
+    model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
+    before = model.predict()
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LearnedKernelRidge, "_solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y + 1.0, tasks=T)
+    monkeypatch.undo()
+    assert_array_equal(model.predict(), before)
+
+
+def test_profiles_of_folds_are_made_of_their_own_labels():
+    """The predictions of a fold that the estimator keeps do not know its labels: at the same parameters."""
+    X, Y, T = _low_rank()
+    seen = []
+    own = learning_stages._profiled
+
+    def watched(fold, completed, *others):
+        seen.append(np.array(completed))
+        return own(fold, completed, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning_stages, "_profiled", watched)
+        LearnedKernelRidge(n_steps=4, stages=2).fit(X, Y, tasks=T)
+    assert len(seen) == 6  # five folds and the whole
+    assert len({each.tobytes() for each in seen}) == 6
+
+
+# As scikit-learn wants it --------------------------------------------------------------------------------
+
+
+def _expected_failures(estimator):
+    if estimator.kernel == "precomputed":
+        return {}
+    reason = (
+        "Kernels are learned in single precision, and shrinkage and bandwidths count rows, not their weights: repeated "
+        "rows are not quite rows of twice the weight."
+    )
+    return dict.fromkeys(
+        ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"], reason
+    )
+
+
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
+@parametrize_with_checks(
+    [LearnedKernelRidge(n_steps=3), LearnedKernelRidge(kernel="precomputed", n_steps=3)],
+    expected_failed_checks=_expected_failures,
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_clone_and_parameters():
+    model = LearnedKernelRidge(kernel={"a": "linear", "b": ("rbf", {"gamma": 0.5})}, shrinkage=0.3, cv=4)
+    assert clone(model).get_params() == model.get_params()
+    X, Y, _ = _problem()
+    fitted = clone(model).set_params(**FAST).fit(dict(zip("ab", X, strict=True)), Y)
+    assert fitted.n_features_in_ == 5
+    assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(), fitted.predict())
+
+
+def test_descriptions_go_through_splitters_and_searches():
+    X, Y, T = _problem()
+    rows = Descriptions({"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))})
+    kernels = {"told": "rbf", "similarity": "precomputed"}
+    model = LearnedKernelRidge(kernel=kernels, setting="B", **FAST)
+    scores = cross_val_score(model, rows, Y, cv=3)
+    assert scores.shape == (3,)
+    by_hand = []
+    for train, test in KFold(3).split(Y):
+        by_hand.append(clone(model).fit(rows[train], Y[train]).score(rows[test], Y[test]))
+    assert_allclose(scores, by_hand)
+    search = GridSearchCV(model, {"shrinkage": [0.0, 10.0]}, cv=3).fit(rows, Y)
+    assert search.best_params_["shrinkage"] in (0.0, 10.0)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    with config_context(enable_metadata_routing=True):
+        routed = clone(model).set_fit_request(tasks=True).set_predict_request(tasks=False)
+        found = cross_val_predict(routed, rows, Y, cv=3, params={"tasks": T[0]})
+    expected = np.empty(Y.shape)
+    for train, test in KFold(3).split(Y):
+        expected[test] = clone(model).fit(rows[train], Y[train], tasks=T[0]).predict(rows[test])
+    assert_allclose(found, expected)
+
+
+# Files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["plain", "described", "precomputed", "profiled", "frames", "without tasks"])
+def test_a_model_comes_back_from_its_file(form, tmp_path):
+    X, Y, T = _problem()
+    given = {"tasks": T[0]}
+    rows, model = X[0], LearnedKernelRidge(setting="B", **FAST)
+    if form == "described":
+        rows, given = {"told": X[0], "noise": X[1]}, {"tasks": T}
+    elif form == "precomputed":
+        rows = [x @ x.T / np.linalg.norm(x, axis=1) / np.linalg.norm(x, axis=1)[:, None] for x in X]
+        model.set_params(kernel="precomputed", setting="A", stages=1)
+    elif form == "profiled":
+        rows, Y, given["tasks"] = _low_rank()
+        model.set_params(setting="A", stages=2, n_steps=15)
+    elif form == "frames":
+        names, task_names = [f"r{i}" for i in range(14)], [f"t{j}" for j in range(9)]
+        rows = {"told": pd.DataFrame(X[0], names, ["a", "b"]), "noise": pd.DataFrame(X[1], names, ["c", "d", "e"])}
+        Y = pd.DataFrame(_holes(Y), names, task_names)
+        given = {"tasks": pd.DataFrame(T[0], task_names, ["f", "g"])}
+    elif form == "without tasks":
+        given = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(rows, Y, **given)
+    assert form != "profiled" or model.n_stages_ == 2
+    dyadlearn.save(model, tmp_path / "model.dyad")
+    back = dyadlearn.load(tmp_path / "model.dyad")
+    assert_array_equal(np.asarray(back.predict()), np.asarray(model.predict()))
+    assert_array_equal(np.asarray(back.holdout_), np.asarray(model.holdout_))
+    assert back.weights_ == model.weights_
+    assert back.exponents_ == model.exponents_
+    assert back.stage_errors_ == model.stage_errors_
+    setting = model.setting
+    assert_array_equal(np.asarray(back.holdout(setting)), np.asarray(model.holdout(setting)))
+    for found, expected in zip(back.predict_interval(), model.predict_interval(), strict=True):
+        assert_array_equal(np.asarray(found), np.asarray(expected))
+    if form in ("described", "frames"):
+        new = {name: table[:4] for name, table in rows.items()}
+        assert_array_equal(np.asarray(back.predict(new)), np.asarray(model.predict(new)))
+        for found, expected in zip(back.predict_interval(new), model.predict_interval(new), strict=True):
+            assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+# Over-fitting --------------------------------------------------------------------------------------------
+
+
+def test_shrinkage_keeps_noise_from_ruling():
+    """Few instances, one kernel that tells and nine that do not: close to the one alone."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(26, 2)), rng.normal(size=(8, 2))
+    Y = np.tanh(X @ rng.normal(size=(2, 8))) + 0.7 * rng.normal(size=(26, 8))
+    noise = [rng.normal(size=(26, 3)) for _ in range(9)]
+
+    def nested(tables, shrinkage):
+        model = LearnedKernelRidge(setting="B", shrinkage=shrinkage, n_steps=15)
+        rows = Descriptions(tables)
+        errors = []
+        for train, test in KFold(3).split(Y):
+            found = clone(model).fit(rows[train], Y[train], tasks=T).predict(rows[test])
+            errors.append(np.mean((found - Y[test]) ** 2))
+        return np.mean(errors)
+
+    alone, shrunk = nested([X], 0.1), nested([X, *noise], 0.1)
+    assert shrunk < 1.15 * alone
