@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 
-from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn import LearnedKernelRidge, PairRegressor, TwoStepRidge
 from dyadlearn.plots import WeightsDisplay
 
 
@@ -53,8 +55,18 @@ def test_a_new_figure_and_no_tasks(real):
     assert display.plot().figure_ is not None
 
 
+def test_a_model_of_long_tables(real, ax):
+    X, Y, T = real
+    pairs = np.argwhere(np.ones(Y.shape))
+    model = PairRegressor(LearnedKernelRidge(setting="B", n_steps=2), instances=X, tasks=T).fit(pairs, Y.ravel())
+    display = WeightsDisplay.from_estimator(model, ax=ax)
+    assert display.sides["tasks"].weights == model.model_.weights_["tasks"]
+
+
 def test_models_that_have_learned_nothing(real, ax):
     X, Y, T = real
+    with pytest.raises(NotFittedError):
+        WeightsDisplay.from_estimator(LearnedKernelRidge(), ax=ax)
     with pytest.raises(TypeError, match="model must have learned its kernels.*found TwoStepRidge"):
         WeightsDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), ax=ax)
     with pytest.raises(TypeError, match="ax must be the axes"):

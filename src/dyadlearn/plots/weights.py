@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dyadlearn.diagnostics.fitted import labelled_model
 from dyadlearn.plots._canvas import COLOURS, Display, matplotlib, names_of, tidy
 from dyadlearn.sides import SideNames
 from dyadlearn.views.weights import SideWeights, Weights, weights_of_model
@@ -59,6 +60,7 @@ class WeightsDisplay(Display):
         Parameters
         ----------
         model : fitted estimator
+            A `LearnedKernelRidge`, or a `PairRegressor` of one.
         sides : (str, str), default=None
             What an instance and a task are called, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
@@ -73,7 +75,7 @@ class WeightsDisplay(Display):
         TypeError
             If the model has not learned its kernels.
         """
-        view = weights_of_model(model)
+        view = weights_of_model(labelled_model(model))
         if view is None:
             raise TypeError(
                 f"model must have learned its kernels, as LearnedKernelRidge does, found {type(model).__name__}."
