@@ -206,7 +206,8 @@ def cut(data: Data, unit: Unit, n_folds: int) -> Split:
         return Split(*everything, np.where(left_out, np.nan, data.Y), None, None, np.where(left_out, data.Y, np.nan))
     # A side that is not new is known as a whole.
     is_new = (unit.setting in "BD", unit.setting in "CD")
-    fold = [dealt(size, n_folds, DEALING) for size in data.Y.shape]
+    rng = np.random.default_rng(DEALING)
+    fold = [dealt(size, n_folds, rng) for size in data.Y.shape]
     trained = [
         np.flatnonzero(each != number) if new else np.arange(len(each)) for each, new in zip(fold, is_new, strict=True)
     ]
@@ -215,7 +216,7 @@ def cut(data: Data, unit: Unit, n_folds: int) -> Split:
     return Split(*trained, data.Y[np.ix_(*trained)], *asked, data.Y[np.ix_(*tested)])
 
 
-def dealt(n: int, n_parts: int, seed: int) -> np.ndarray:
+def dealt(n: int, n_parts: int, seed: int | np.random.Generator) -> np.ndarray:
     """Return the part of each of n things (n,), dealt out at random, parts alike in size."""
     return np.random.default_rng(seed).permutation(n) % n_parts
 

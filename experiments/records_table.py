@@ -186,9 +186,10 @@ def _cost(units: Sequence[Row]) -> str:
     for machine in dict.fromkeys(row["machine"] for row in units):
         here = [row for row in units if row["machine"] == machine]
         seconds = float(np.mean([row["seconds"] for row in here]))
-        memory = max(row.get("device_memory", row["memory"]) for row in here)
         shown = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
-        found.append(f"{shown}, {memory:,} MiB ({machine})")
+        # A line that was written elsewhere may not tell its memory.
+        known = [memory for row in here if (memory := row.get("device_memory", row.get("memory"))) is not None]
+        found.append(f"{shown}{f', {max(known):,} MiB' if known else ''} ({machine})")
     return "; ".join(found)
 
 

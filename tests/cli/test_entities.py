@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids
-from dyadlearn.cli.entities import Recipe, new_entities, open_source, training_entities
+from dyadlearn.cli.entities import Recipe, Recipes, new_entities, open_source, training_entities, training_side
 from dyadlearn.cli.options import parse_options
 from dyadlearn.cli.terminal import Terminal, spoken
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, ModelFileError
 
 IDS = ("a", "b", "c")
 K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
@@ -158,3 +158,35 @@ def test_what_does_not_belong_together(tmp_path, put):
         new_entities(table, Recipe("sequences", "spectrum"), None, Terminal(quiet=True))
     with pytest.raises(ValueError, match=r"made from features, but .*p\.fasta holds sequences"):
         new_entities(path, Recipe("features", "rbf"), None, Terminal(quiet=True))
+
+
+def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
+    pytest.importorskip("rdkit")
+    pytest.importorskip("parasail", reason="no aligner")
+    put(tmp_path / "k.csv", IDS, IDS, K)
+    (tmp_path / "p.fasta").write_text(FASTA)
+    (tmp_path / "d.csv").write_text("drug,structure\na,CCO\nb,CCO(\nc,c1ccccc1\n")
+    sources = {name: open_source(tmp_path / file) for name, file in (("k", "k.csv"), ("p", "p.fasta"))}
+    sources["d"] = open_source(tmp_path / "d.csv", "structure")
+    places = dict.fromkeys(sources, np.arange(3))
+    with pytest.warns(UserWarning, match="'b'.*are left out"):
+        found, kept = training_side(sources, places, {}, None, True, Terminal(quiet=True), "rbf", n=3)
+    assert_array_equal(kept, [0, 2])
+    assert found.table.row_ids.labels == ("a", "c")
+    assert {name: table.values.shape for name, table in found.table.tables.items()} == {
+        "k": (2, 2),
+        "p": (2, 2),
+        "d": (2, 2048),
+    }
+    assert_array_equal(found.table.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
+    assert found.recipe.members["p"].sequences == ["MKVLAAGG", "WWPWW"]
+    # A model file keeps all of it.
+    assert found.recipe.in_words.startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
+    again = Recipes.from_state(found.recipe.state(), "tasks")
+    assert again == found.recipe
+
+
+@pytest.mark.parametrize("forged", [{}, [], {"": {"kind": "features", "kernel": "rbf"}}, {"a": {"kind": "magic"}}])
+def test_forged_recipes(forged):
+    with pytest.raises((TypeError, LookupError, ModelFileError)):
+        Recipes.from_state({"descriptions": forged}, "instances")
