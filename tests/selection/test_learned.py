@@ -541,3 +541,11 @@ def test_ten_kernels_of_fifty_drugs_do_not_over_fit(shared_data):
     )
     assert shrunk < 1.02 * alone
     assert shrunk < free
+
+
+@pytest.mark.parametrize("name", ["constant", "profile angle"])
+def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
+    rng = np.random.default_rng(0)
+    given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
+    with pytest.raises(ValueError, match=f"X has a description called '{name}'"):
+        LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2)))

@@ -41,7 +41,10 @@ from dyadlearn.selection.mixing import final_kernel, for_new_entities, mixture_o
 from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["LearnedKernelRidge"]
+__all__ = ["CONSTANT", "LearnedKernelRidge"]
+
+#: What the constant is called among the weights of a side.
+CONSTANT = "constant"
 
 # What the only table of a side is called that came without a name.
 _FEATURES, _KERNEL = "features", "kernel"
@@ -351,6 +354,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         return replace(data, instances=sides[0], tasks=sides[1])
 
     def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
+        taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
+        if taken:
+            raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
@@ -564,6 +570,6 @@ def _weights(side: Side) -> dict[str, float]:
     """Return the weights of a side, which sum to one; the constant's is the unit of the others."""
     found = {member.name: member.weight for member in _learned(side).members}
     if side.spec.constant == "feature":
-        found["constant"] = 1.0
+        found[CONSTANT] = 1.0
     total = sum(found.values())
     return {name: weight / total for name, weight in found.items()}

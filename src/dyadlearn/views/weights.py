@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.sides import SideNames
 from dyadlearn.views.words import joined, number
 
 __all__ = ["SideWeights", "Weights", "percent", "weights_of_model"]
 
 # What the part of a kernel is called that is the same for all pairs of entities.
-_CONSTANT = "constant"
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def weights_of_model(model: Any) -> Weights | None:
     shares = None
     if model.shares_ is not None:
         # The model has kernels in units of their constants, which are brought to a sum of weights of one here.
-        own, others = (side.weights.get(_CONSTANT, 1.0) for side in sides.values())
+        own, others = (side.weights.get(CONSTANT, 1.0) for side in sides.values())
         units = {"product": own * others, "instances": own, "tasks": others}
         shares = {name: share / unit for (name, unit), share in zip(units.items(), model.shares_, strict=True)}
     return Weights(sides, shares, list(model.stage_errors_), model.n_stages_)
@@ -164,7 +164,7 @@ def percent(share: float) -> str:
 
 
 def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeights:
-    order = sorted(weights, key=lambda name: (name == _CONSTANT, -weights[name]))
+    order = sorted(weights, key=lambda name: (name == CONSTANT, -weights[name]))
     return SideWeights(
         {name: weights[name] for name in order}, {name: exponents[name] for name in order if name in exponents}
     )
