@@ -527,3 +527,15 @@ def test_forged_states_are_refused():
             Description.from_state({**state, **change}, "kernel")
     with pytest.raises(ModelFileError, match="weight is of type str"):
         Description.from_state({**state, "weight": "1"}, "kernel")
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(7, 3)), np.array([1, 2, 0, 3, 1, 1, 2])
+    form = sparse.csr_array if as_sparse else np.asarray
+    options = {"normalize": False, "repair": "clip", "name": "X"}
+    once, _ = describe(Descriptions({"a": form(X)}), kernel, weights=weights.astype(float), **options)
+    often, _ = describe(Descriptions({"a": form(np.repeat(X, weights, axis=0))}), kernel, **options)
+    assert_allclose(once(form(X)), often(form(X)), rtol=1e-12)

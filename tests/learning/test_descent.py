@@ -26,6 +26,7 @@ class Bowl:
     n_parts: int = 1
     unit: float = 1.0
     shape: tuple[int, int] = (8, 4)
+    sizes: tuple[float, float] = (8.0, 4.0)
     troubles: dict = field(default_factory=dict)
     limits: Limits = field(default_factory=lambda: Limits.of(ROWS, COLUMNS, 1e-6))
     calls: int = 0

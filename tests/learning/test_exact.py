@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn.learning import folds
 from dyadlearn.learning.exact import ExactError, has_exact_error
-from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.folds import Labels, Tolerances
 from dyadlearn.settings import Setting
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, left_out, mixture, parameters
 from problems import close
@@ -75,13 +76,12 @@ def test_the_error_without_tasks(shape, constant, library):
 
 
 @over(covering(setting=["A", "B", "C"], constant=[None, "grand"]))
-def test_both_gradients_agree(setting, constant, monkeypatch):
+def test_both_gradients_agree(setting, constant):
     """The closed form is the mean over folds of single cells, rows or columns, with one more solve each."""
-    for name in ("_TOL", "_ADJOINT_TOL"):
-        monkeypatch.setattr(folds, name, 1e-13)
     error, at, Y = _problem(setting, (6, 4), constant)
     masks = [(~test, test) for test in left_out(setting, Y.shape)]
     parts = fold_error(Y, masks, error.mixture, error.tasks, constant=constant)
+    parts = replace(parts, tolerances=Tolerances(1e-13, 1e-13, 1e-13))
     found = [parts.slope(at, part) for part in range(parts.n_parts)]
     loss, slope = error.slope(at, 0)
     assert_allclose(np.mean([value for value, _ in found]), loss, rtol=1e-10)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning import folds
+from dyadlearn.learning.folds import Tolerances
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, mixture, parameters
 from problems import close
 from sweeps import covering, over
@@ -44,11 +46,10 @@ def _expected(error, at, Y, weights, masks, to_numpy=np.asarray):
 
 
 @over(covering(constant=[None, "grand", "task"], weighted=[False, True], holes=[False, True]))
-def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library, monkeypatch):
+def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library):
     tol = 1e-13 if library.dtype == "float64" else 1e-6
-    for name in ("_TOL", "_ADJOINT_TOL"):
-        monkeypatch.setattr(folds, name, tol)
     error, at, Y, weights, masks = _problem(constant, weighted, holes, library.asarray)
+    error = replace(error, tolerances=Tolerances(tol, tol, tol))
     expected = _expected(error, at, Y, weights, masks, library.to_numpy)
     rtol = max(library.rtol, 1e-8)
     for part, (squares, count, predicted) in enumerate(expected):

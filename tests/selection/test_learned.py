@@ -407,22 +407,9 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 # As scikit-learn wants it --------------------------------------------------------------------------------
 
 
-def _expected_failures(estimator):
-    if estimator.kernel == "precomputed":
-        return {}
-    reason = (
-        "Kernels are learned in single precision, and shrinkage and bandwidths count rows, not their weights: repeated "
-        "rows are not quite rows of twice the weight."
-    )
-    return dict.fromkeys(
-        ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"], reason
-    )
-
-
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
 @parametrize_with_checks(
-    [LearnedKernelRidge(n_steps=3), LearnedKernelRidge(kernel="precomputed", n_steps=3)],
-    expected_failed_checks=_expected_failures,
+    [LearnedKernelRidge(), LearnedKernelRidge(kernel="precomputed", n_steps=3)],
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

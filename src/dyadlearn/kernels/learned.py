@@ -183,7 +183,7 @@ class LearnedKernel(Stored):
 
 
 def describe(
-    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
+    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str, weights: Array | None = None
 ) -> tuple[LearnedKernel, Table]:
     """Return the kernel of the entities of training, with all weights and exponents 1, and their wide table.
 
@@ -199,6 +199,8 @@ def describe(
         What to do with precomputed kernels that are none, before anything else.
     name : str
         What messages call the side.
+    weights : array of shape (n,), optional
+        How much each entity counts where a mean over them is taken, so that one of weight two is as good as two.
 
     Returns
     -------
@@ -247,8 +249,8 @@ def describe(
             found = replace(found, stop=values.shape[1])
             found = with_diagonal(found, namespace(K).linalg.diagonal(K), given.row_ids, diagonal)
         elif kernel == "rbf" and "gamma" not in (params or {}):
-            found = replace(found, params={**(params or {}), "gamma": 1.0 / mean_squared_distance(values)})
-        members.append(placed(found, values, start, title))
+            found = replace(found, params={**(params or {}), "gamma": 1.0 / mean_squared_distance(values, weights)})
+        members.append(placed(found, values, start, title, weights))
         parts.append(values)
         start = members[-1].stop
     wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")

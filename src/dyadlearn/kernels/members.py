@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, cast, dense, float_dtype, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, cast, dense, float_dtype, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import KernelError
@@ -168,7 +168,7 @@ def has_diagonal(member: Description, values: Array) -> bool:
     return bool(xp.all(gap <= _SAME * xp.abs(diagonal)))
 
 
-def placed(found: Description, part: Array, start: int, title: str) -> Description:
+def placed(found: Description, part: Array, start: int, title: str, weights: Array | None = None) -> Description:
     """Return a description at its columns, with its scale and whether it has an exponent, as training tells."""
     own = found._own(part)
     xp = namespace(own)
@@ -177,7 +177,7 @@ def placed(found: Description, part: Array, start: int, title: str) -> Descripti
             f"The kernel of {title} is negative on its diagonal, down to {float(xp.min(own)):.3g}: no thing is less "
             "than not similar to itself, so choose another kernel."
         )
-    mean = float(xp.mean(own))
+    mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
     n = part.shape[0]
     if found.is_precomputed or n <= _LOOKED_AT:
@@ -207,15 +207,21 @@ def with_diagonal(found: Description, diagonal: Array, ids: Ids | None, given: A
     return replace(found, diagonal=xp.asarray(diagonal, copy=True), new_diagonal=common, columns=ids)
 
 
-def mean_squared_distance(features: Array) -> float:
-    """Return the mean squared distance between two different rows; 1 where there is none."""
-    n = features.shape[0]
+def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
+    """Return the mean squared distance between two different rows; 1 where there is none.
+
+    A row that weighs twice as much counts as two.
+    """
     if is_sparse(features):
-        means = np.asarray(features.mean(axis=0)).ravel()
-        spread = float(features.multiply(features).sum()) / n - float(means @ means)
+        counts = np.ones(features.shape[0]) if weights is None else to_numpy(weights)
+        n = float(counts.sum())
+        means = features.T @ counts / n
+        spread = float((features.multiply(features).T @ counts).sum()) / n - float(means @ means)
     else:
         xp = namespace(features)
-        centred = features - xp.mean(features, axis=0, keepdims=True)
-        spread = float(xp.sum(centred * centred)) / n
-    distance = 2.0 * spread * n / max(n - 1, 1)
+        counts = xp.ones_like(features[:, 0]) if weights is None else weights
+        n = float(xp.sum(counts))
+        centred = features - (counts @ features / n)[None, :]
+        spread = float(xp.sum(counts @ (centred * centred))) / n
+    distance = 2.0 * spread * (n / (n - 1) if n > 1 else 1.0)
     return distance if distance > 0 and math.isfinite(distance) else 1.0

@@ -32,6 +32,10 @@ class HoldoutError(Protocol):
         """How many instances and tasks there are."""
 
     @property
+    def sizes(self) -> tuple[float, float]:
+        """How many of them have a say."""
+
+    @property
     def limits(self) -> Limits:
         """What parameters may be."""
 
@@ -63,7 +67,7 @@ class Descent:
     n_steps: int
     shrinkage: float
 
-    def penalties(self, parameters: Parameters, sizes: tuple[int, int]) -> np.ndarray:
+    def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
         """Return how much each parameter is held back: the less, the more entities tell of it."""
         side, tasks = (self.shrinkage / size for size in sizes)
         return np.concatenate(
@@ -117,7 +121,7 @@ def descend(
         Which numbers of the vector of parameters stay as they are.
     """
     origin, losses = start.within(error.limits).vector, []
-    penalties = how.penalties(start, error.shape)
+    penalties = how.penalties(start, error.sizes)
     vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
     kept, least, interrupted = origin, math.inf, False
 

@@ -75,6 +75,11 @@ class ExactError:
         m, q = self.labels.values.shape
         return int(m), int(q)
 
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many instances and tasks have a say."""
+        return self.labels.sizes
+
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
         found = self._solved(parameters)

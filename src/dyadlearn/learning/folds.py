@@ -26,11 +26,32 @@ from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.pair_operator import PairOperator
 from dyadlearn.learning.parameters import Limits, Parameters
 
-__all__ = ["Fold", "FoldError", "Labels"]
+__all__ = ["FINE", "ROUGH", "Fold", "FoldError", "Labels", "Tolerances"]
 
-# Relative residuals: a rough direction is enough to learn, and what is compared must be a little better. Ten times less
-# of either took twice the iterations on Davis and on ion channels, and led to the same errors in three digits.
-_TOL, _ADJOINT_TOL, _COMPARED_TOL = 1e-2, 1e-2, 1e-3
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Relative residuals at which solvers stop.
+
+    Attributes
+    ----------
+    learning, adjoint : float
+        For models on the way, and for their gradients.
+    comparing : float
+        For errors that are compared.
+    """
+
+    learning: float
+    adjoint: float
+    comparing: float
+
+
+#: A rough direction is enough to learn. Ten times less took twice the iterations on Davis and on ion channels, and led
+#: to the same errors in three digits.
+ROUGH = Tolerances(1e-2, 1e-2, 1e-3)
+#: Where a grid is so small that it costs nothing, and in double precision.
+FINE = Tolerances(1e-11, 1e-11, 1e-11)
+
 _MAX_ITER = 600
 # Less noise than this costs iterations, in single precision, and gains nothing that was measured.
 _LEAST_ALPHA = 4e-3
@@ -56,6 +77,18 @@ class Labels:
     observed: Array
     weights: Array | None
     constant: str | None
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many instances and tasks have labels; an instance that weighs twice as much counts twice."""
+        xp = namespace(self.values)
+        labelled = xp.any(self.observed > 0, axis=1), xp.any(self.observed > 0, axis=0)
+        tasks = float(xp.sum(xp.astype(labelled[1], self.values.dtype)))
+        if self.weights is None:
+            return float(xp.sum(xp.astype(labelled[0], self.values.dtype))), tasks
+        counts = xp.sum(self.observed, axis=1)
+        weights = xp.sum(self.observed * self.weights, axis=1) / xp.where(counts > 0, counts, xp.ones_like(counts))
+        return float(xp.sum(weights)), tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +179,13 @@ class FoldError:
     folds : sequence of Fold
     whole : Fold
         All labels of training, with kernels of theirs.
+    tolerances : Tolerances
     """
 
     labels: Labels
     folds: Sequence[Fold]
     whole: Fold
+    tolerances: Tolerances = ROUGH
 
     @property
     def n_parts(self) -> int:
@@ -168,6 +203,11 @@ class FoldError:
         m, q = self.labels.values.shape
         return int(m), int(q)
 
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many instances and tasks have a say; one that weighs twice as much counts twice."""
+        return self.labels.sizes
+
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
         """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
         weights = fold.test if self.labels.weights is None else fold.test * self.labels.weights
@@ -179,10 +219,10 @@ class FoldError:
         fold = self.folds[part]
         operator = PairOperator.at(fold.mixture, fold.tasks, parameters)
         system = _System(operator, self.labels, fold.train)
-        X, predicted = system.model(fold.ends.get("model"), _TOL)
+        X, predicted = system.model(fold.ends.get("model"), self.tolerances.learning)
         squares, count, error = self._loss(fold, predicted)
         D = error * (2.0 / count)
-        U = system.adjoint(D, fold.ends.get("adjoint"), _ADJOINT_TOL)
+        U = system.adjoint(D, fold.ends.get("adjoint"), self.tolerances.adjoint)
         fold.ends.update(model=X, adjoint=system.centred(U))
         slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         return squares / count, operator.gradient(slopes)
@@ -190,11 +230,12 @@ class FoldError:
     def loss(self, parameters: Parameters, part: int) -> float:
         """Return the error of one fold."""
         fold = self.folds[part]
-        squares, count, _ = self._loss(fold, self.completed(parameters, fold, _TOL))
+        squares, count, _ = self._loss(fold, self.completed(parameters, fold, self.tolerances.learning))
         return squares / count
 
-    def completed(self, parameters: Parameters, fold: Fold, tol: float = _COMPARED_TOL) -> Array:
+    def completed(self, parameters: Parameters, fold: Fold, tol: float | None = None) -> Array:
         """Return what the model of a fold predicts, for all cells."""
+        tol = self.tolerances.comparing if tol is None else tol
         operator = PairOperator.at(fold.mixture, fold.tasks, parameters)
         X, predicted = _System(operator, self.labels, fold.train).model(fold.ends.get("model"), tol)
         fold.ends["model"] = X

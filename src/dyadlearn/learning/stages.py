@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.candidates import Candidate, best_candidate
 from dyadlearn.learning.descent import Descent, HoldoutError
-from dyadlearn.learning.folds import Fold, FoldError, Labels
+from dyadlearn.learning.folds import ROUGH, Fold, FoldError, Labels, Tolerances
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
 from dyadlearn.learning.profiles import DIVISIBLE, profile_kernels
@@ -92,6 +92,7 @@ def learn_in_stages(
     n_stages: int,
     profiled: tuple[bool, bool],
     watch: Watch = lambda stage, loss: None,
+    tolerances: Tolerances = ROUGH,
 ) -> Learned:
     """Learn kernels stage by stage, as long as the hold-out error falls.
 
@@ -108,11 +109,12 @@ def learn_in_stages(
         Whether instances, and tasks, are described by their profiles from the second stage on.
     watch : callable
         Told the stage and the error of each step.
+    tolerances : Tolerances
     """
     parts = list(_observed_folds(labels, folds, mixture, tasks))
     if not parts:
         raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
-    error = FoldError(labels, parts, Fold(labels.observed, labels.observed, mixture, tasks))
+    error = FoldError(labels, parts, Fold(labels.observed, labels.observed, mixture, tasks), tolerances)
     # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
     n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
     starts = [Parameters.start(mixture, tasks)]
@@ -125,7 +127,7 @@ def learn_in_stages(
                 _profiled(fold, each, mixture, tasks, profiled)
                 for fold, each in zip([*error.folds, error.whole], completed, strict=True)
             )
-            error = FoldError(labels, parts, whole)
+            error = FoldError(labels, parts, whole, tolerances)
             start = Parameters.start(whole.mixture, whole.tasks)
             starts, number = [start, found.parameters.joined(start)], len(stages)
             found, interrupted = best_candidate(error, starts, (0, 0), how, partial(watch, number))

@@ -25,7 +25,7 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descripti
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_pair, widen
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
-from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.folds import FINE, ROUGH, Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
 from dyadlearn.learning.profiles import PROFILES
@@ -37,7 +37,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.mixing import final_kernel, for_new_entities, mixture_of, standardised
+from dyadlearn.selection.mixing import final_kernel, for_new_entities, mixture_of, row_weights, standardised
 from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
@@ -50,6 +50,8 @@ CONSTANT = "constant"
 _FEATURES, _KERNEL = "features", "kernel"
 # The most stages that are tried where nobody says how many.
 _STAGES = 3
+# A product of a grid with both kernels of so many multiplications takes no time: solvers go on to the last digits.
+_SMALL = 1e5
 
 
 class LearnedKernelRidge(Relearning, ProcessRidge):
@@ -336,14 +338,22 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 )
         self._described = (described[0], described[1])
         data = super()._read(tables[0], y, tables[1], sample_weight)
+        weights = row_weights(data.weights)
         sides: list[Table | None] = [data.instances, data.tasks]
         for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
-            if side is None or found[axis] is not None:
+            given, title = several[axis], "X" if axis == 0 else "tasks"
+            own = weights if axis == 0 else None
+            if side is None or (given is not None and own is None):
                 continue
-            name = _KERNEL if spec.is_precomputed else _FEATURES
-            plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
-            learned, wide = self._describe(plain, [(spec.kernel, spec.params)], "X" if axis == 0 else "tasks")
-            found[axis] = for_new_entities(learned)
+            if given is not None:
+                # Once more, now that it is known what each row weighs.
+                given = given.rows_as(side.row_ids, title, "the rows of Y")
+                found[axis], wide = self._describe(given, self.kernel, title, own)
+            else:
+                name = _KERNEL if spec.is_precomputed else _FEATURES
+                plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
+                learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
+                found[axis] = for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
         assert found[0] is not None
         assert sides[0] is not None
@@ -353,11 +363,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.n_features_in_ = self._n_columns
         return replace(data, instances=sides[0], tasks=sides[1])
 
-    def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
+    def _describe(
+        self, given: Descriptions, kernel: Any, name: str, weights: Array | None = None
+    ) -> tuple[LearnedKernel, Table]:
         taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
         if taken:
             raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
-        return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
+        return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name, weights=weights)
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         if X is None:
@@ -448,7 +460,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
-        dtype = labels.values.dtype if exact else namespace(labels.values).float32
+        m, q = data.grid.values.shape
+        fine = not exact and m * q * (m + q) <= _SMALL
+        dtype = labels.values.dtype if exact or fine else namespace(labels.values).float32
         labels = cast_labels(labels, dtype)
         mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -466,7 +480,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 splitter = self._splitter(setting, has_tasks)
                 folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
                 profiled = (not setting.new_instance, not setting.new_task)
-                found = learn_in_stages(labels, mixture, tasks, folds, how, n_stages, profiled, watch)
+                given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
+                found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
                 self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
                 self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
         self._interrupted = found.interrupted

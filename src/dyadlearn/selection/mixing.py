@@ -16,7 +16,7 @@ from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.profiles import PROFILES
 from dyadlearn.models._base import Training
 
-__all__ = ["final_kernel", "for_new_entities", "mixture_of", "standardised"]
+__all__ = ["final_kernel", "for_new_entities", "mixture_of", "row_weights", "standardised"]
 
 
 def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
@@ -28,6 +28,11 @@ def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
     return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
 
 
+def row_weights(weights: Array | None) -> Array | None:
+    """Return what each instance weighs (m,), the mean of its cells; None where all weigh the same."""
+    return None if weights is None else namespace(weights).mean(weights, axis=1)
+
+
 def standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
     """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
 
@@ -36,8 +41,10 @@ def standardised(data: Training, constant: str | None) -> tuple[Labels, float, f
     Y, xp = data.grid.values, namespace(data.grid.values)
     observed = ~xp.isnan(Y)
     present = Y[observed]
-    centre = 0.0 if constant is None else float(xp.mean(present))
-    size = float(xp.mean((present - centre) ** 2)) ** 0.5
+    share = xp.ones_like(present) if data.weights is None else data.weights[observed]
+    share = share / xp.sum(share)
+    centre = 0.0 if constant is None else float(xp.sum(share * present))
+    size = float(xp.sum(share * (present - centre) ** 2)) ** 0.5
     # Labels that are all alike deviate by rounding alone.
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
