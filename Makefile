@@ -78,6 +78,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/pair_kernels.py
 	$(BIN)/python benchmarks/permutation.py
 	$(BIN)/python benchmarks/intervals.py
+	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/incomplete.py
 	$(BIN)/python benchmarks/online.py
 
