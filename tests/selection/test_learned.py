@@ -536,3 +536,38 @@ def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
     given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
     with pytest.raises(ValueError, match=f"X has a description called '{name}'"):
         LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(weighted, taken):
+    # Labels come in another order than descriptions, which folds are dealt in; the columns of new rows do not.
+    rng = np.random.default_rng(0)
+    (X, Z), Y, (T, _) = _problem(18, 7)
+    K, ids = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)), np.array([f"i{place}" for place in range(18)])
+    train, new = np.split(rng.permutation(18), [13])
+    order = rng.permutation(13)
+    model = LearnedKernelRidge(kernel={"z": "rbf", "k": "precomputed"}, setting="B", n_steps=2)
+    weights = rng.uniform(0.5, 2.0, size=13) if weighted else None
+    rows = train[order]
+    expected = model.fit({"z": Z[rows], "k": K[np.ix_(rows, rows)]}, Y[rows], T, weights)
+    expected = expected.predict({"z": Z[new], "k": K[np.ix_(new, rows)]})
+    labels = pd.DataFrame(Y[rows], index=ids[rows])
+    if taken:
+        whole = Descriptions({"z": pd.DataFrame(Z, index=ids), "k": K})
+        found = model.fit(whole[train], labels, T, weights).predict(whole[new])
+    else:
+        given = {"z": pd.DataFrame(Z[train], index=ids[train]), "k": K[np.ix_(train, train)]}
+        found = model.fit(given, labels, T, weights)
+        found = found.predict({"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]})
+    assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_small_grids_in_single_precision_learn_as_in_double():
+    (X, _), Y, (T, _) = _problem()
+    Y = _holes(Y)
+    model = LearnedKernelRidge(**FAST)
+    expected = model.fit(X, Y, T).stage_errors_
+    found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
+    assert found.completed_.dtype == np.float32
+    assert_allclose(found.stage_errors_, expected, rtol=1e-4)

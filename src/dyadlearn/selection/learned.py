@@ -346,9 +346,12 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             if side is None or (given is not None and own is None):
                 continue
             if given is not None:
-                # Once more, now that it is known what each row weighs.
-                given = given.rows_as(side.row_ids, title, "the rows of Y")
+                # Once more, now that it is known what each row weighs. Columns of kernels stay in the order in which
+                # they came, as those of new entities will.
+                order = _order_as(given, side, title)
+                own = own if order is None else take_rows(own, np.argsort(order))
                 found[axis], wide = self._describe(given, self.kernel, title, own)
+                wide = wide.take(order)
             else:
                 name = _KERNEL if spec.is_precomputed else _FEATURES
                 plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
@@ -462,7 +465,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         m, q = data.grid.values.shape
         fine = not exact and m * q * (m + q) <= _SMALL
-        dtype = labels.values.dtype if exact or fine else namespace(labels.values).float32
+        xp = namespace(labels.values)
+        dtype = labels.values.dtype if exact else xp.float64 if fine else xp.float32
         labels = cast_labels(labels, dtype)
         mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -568,6 +572,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
 def _is_one(kernel: Any) -> bool:
     """Tell whether one kernel is given rather than one for each description."""
     return is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
+
+
+def _order_as(given: Descriptions, side: Table, name: str) -> np.ndarray | None:
+    """Return the positions that bring descriptions into the order of a side that was read; None if they are in it."""
+    if given.row_ids is None or side.row_ids is None:
+        return None
+    return given.row_ids.order_as(side.row_ids, name, "the rows of Y")
 
 
 def _learned(side: Side) -> LearnedKernel:
