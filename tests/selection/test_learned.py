@@ -17,7 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold
+from dyadlearn._estimates import learning_numbers
 from dyadlearn.datasets import fetch_yamanishi
+from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.learning import stages as learning_stages
 from dyadlearn.learning.folds import FoldError
@@ -571,3 +573,24 @@ def test_small_grids_in_single_precision_learn_as_in_double():
     found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
     assert found.completed_.dtype == np.float32
     assert_allclose(found.stage_errors_, expected, rtol=1e-4)
+
+
+def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    X, Y, T = _problem()
+    free = []
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: free[0])
+    # Enough to fit all, and to learn in one stage, but not for the profiles of all folds.
+    need = [8 * learning_numbers((14, 9), (2, 2), n_folds=5, profiled=(more, more)) for more in (False, True)]
+    free[:] = [sum(need) / 2]
+    with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
+        LearnedKernelRidge(**FAST).fit(X, _holes(Y), T)
+    LearnedKernelRidge(stages=1, **FAST).fit(X, _holes(Y), T)
+
+
+def test_the_repair_of_a_kernel_is_told_once():
+    (X, _), Y, (T, _) = _problem()
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    K[0, 1] += 0.5
+    with pytest.warns(KernelRepairWarning) as told:
+        LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit([K], Y, T, np.linspace(1.0, 2.0, 14))
+    assert len(told) == 1

@@ -9,14 +9,51 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, cast, epsilon, namespace
+from dyadlearn._checks import check_memory
+from dyadlearn._estimates import learning_numbers
 from dyadlearn._tables import Table
+from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.learning.folds import Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.profiles import PROFILES
 from dyadlearn.models._base import Training
 
-__all__ = ["final_kernel", "for_new_entities", "mixture_of", "row_weights", "standardised"]
+__all__ = [
+    "check_learning_memory",
+    "final_kernel",
+    "for_new_entities",
+    "mixture_of",
+    "order_as",
+    "row_weights",
+    "standardised",
+]
+
+
+def check_learning_memory(
+    Y: Array,
+    dtype: Any,
+    kernels: tuple[LearnedKernel | None, LearnedKernel | None],
+    n_folds: int,
+    profiled: tuple[bool, bool],
+) -> None:
+    """Refuse to learn kernels, in some precision, that cannot all be held with what folds make of them."""
+    m, q = Y.shape
+    count, task_count = (0 if kernel is None else len(kernel.members) for kernel in kernels)
+    numbers = learning_numbers((m, q), (count, task_count), n_folds=n_folds, profiled=profiled)
+    check_memory(
+        numbers * namespace(Y).finfo(dtype).bits / 8,
+        Y,
+        f"Learning {count + task_count} kernels of a grid of {m} × {q}",
+        f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}",
+    )
+
+
+def order_as(given: Descriptions, side: Table, name: str) -> np.ndarray | None:
+    """Return the positions that bring descriptions into the order of a side that was read; None if they are in it."""
+    if given.row_ids is None or side.row_ids is None:
+        return None
+    return given.row_ids.order_as(side.row_ids, name, "the rows of Y")
 
 
 def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
