@@ -594,3 +594,16 @@ def test_the_repair_of_a_kernel_is_told_once():
     with pytest.warns(KernelRepairWarning) as told:
         LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit([K], Y, T, np.linspace(1.0, 2.0, 14))
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
+    (X, _), Y, (T, _) = _problem()
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    ids, weights = [f"i{place}" for place in range(10)], np.linspace(1.0, 2.0, 10) if weighted else None
+    model = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2)
+    model.fit({"k": K[:10, :10]}, pd.DataFrame(Y[:10], index=ids), T, weights)
+    new = pd.DataFrame(K[10:, :10], columns=ids)
+    expected = np.asarray(model.predict({"k": new}))
+    assert_allclose(model.predict({"k": K[10:, :10]}), expected, rtol=1e-12)
+    assert_allclose(model.predict({"k": new.iloc[:, ::-1]}), expected, rtol=1e-12)

@@ -360,9 +360,10 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
                 found[axis] = mixing.for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
-        assert found[0] is not None
+        kernel, task_kernel = map(mixing.with_ids, found, several, sides)
+        assert kernel is not None
         assert sides[0] is not None
-        self._kernel, self._task_kernel = found[0], found[1]
+        self._kernel, self._task_kernel = kernel, task_kernel
         self._places, self._task_places = (None if given is None else given.places for given in several)
         self._plain = (several[0] is None, several[1] is None)
         self.n_features_in_ = self._n_columns

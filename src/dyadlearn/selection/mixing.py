@@ -27,6 +27,7 @@ __all__ = [
     "order_as",
     "row_weights",
     "standardised",
+    "with_ids",
 ]
 
 
@@ -116,3 +117,12 @@ def final_kernel(
     powers = iter(np.exp(log_exponents))
     exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
     return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
+
+
+def with_ids(kernel: LearnedKernel | None, given: Descriptions | None, side: Table | None) -> LearnedKernel | None:
+    """Return the kernel of descriptions that came without ids with those that the labels gave to their side."""
+    if kernel is None or given is None or side is None or given.row_ids is not None:
+        return kernel
+    return LearnedKernel(
+        tuple(replace(each, columns=side.row_ids) if each.is_precomputed else each for each in kernel.members)
+    )
