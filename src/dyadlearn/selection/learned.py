@@ -51,7 +51,7 @@ _FEATURES, _KERNEL = "features", "kernel"
 # The most stages that are tried where nobody says how many.
 _STAGES = 3
 # A product of a grid with both kernels of so many multiplications takes no time: solvers go on to the last digits.
-_SMALL = 1e5
+_TINY = 1e5
 
 
 class LearnedKernelRidge(Relearning, ProcessRidge):
@@ -93,7 +93,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
-        than one stage, and sides of some hundred entities; folds and groups that are given are always used.
+        than one stage, and sides of more than some 400 entities; folds and groups that are given are always used.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -139,7 +139,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     Notes
     -----
     While learning, systems are solved in single precision to a relative residual of 10⁻², and what is compared to
-    10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
+    10⁻³, or on grids of some dozens a side in double precision and to the last digits; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
     with a `ConvergenceWarning`, and what was best by then is fitted.
 
     What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again
@@ -467,7 +467,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         m, q = data.grid.values.shape
-        fine = not exact and m * q * (m + q) <= _SMALL
+        fine = not exact and m * q * (m + q) <= _TINY
         xp = namespace(labels.values)
         dtype = labels.values.dtype if exact else xp.float64 if fine else xp.float32
         splitter = self._splitter(setting, has_tasks)
