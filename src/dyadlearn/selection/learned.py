@@ -473,8 +473,10 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         dtype = labels.values.dtype if exact else xp.float64 if fine else xp.float32
         splitter = self._splitter(setting, has_tasks)
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
-        n_folds = 1 if exact else splitter.n_splits ** (2 if setting is Setting.D else 1)
-        mixing.check_learning_memory(labels.values, dtype, (self._kernel, self._task_kernel), n_folds, profiled)
+        folds = [] if exact else list(splitter.split_grid(m, q, groups=groups, task_groups=task_groups))
+        mixing.check_learning_memory(
+            labels.values, dtype, (self._kernel, self._task_kernel), max(len(folds), 1), profiled
+        )
         labels = cast_labels(labels, dtype)
         mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -489,7 +491,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
                 self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
             else:
-                folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
                 given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
                 self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
