@@ -17,6 +17,7 @@ __all__ = [
     "columns_numbers",
     "gathered_numbers",
     "landscape_numbers",
+    "learning_numbers",
     "pairs_numbers",
     "predict_numbers",
     "product_numbers",
@@ -104,6 +105,28 @@ def columns_numbers(side: SideSize, grid: int, observed: float, weighted: bool) 
     else:  # the smaller of two systems is solved, and that of the missing rows takes a matrix more
         square = ((2.2 if observed > 0.5 else 1.2) + 3.0 * min(observed, 1.0 - observed) ** 2) * side.n_rows**2
     return square + (5.9 if weighted else 3.3) * grid
+
+
+def learning_numbers(
+    shape: tuple[int, int], n_kernels: tuple[int, int], *, n_folds: int, profiled: tuple[bool, bool]
+) -> float:
+    """Return the peak of learning kernels: all of them, their logarithms and powers, the profiles and grids of folds.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        How many instances and tasks there are.
+    n_kernels : (int, int)
+        How many kernels each side has; 0 for tasks of which nothing is known.
+    n_folds : int
+    profiled : (bool, bool)
+        Whether each side is described by two profiles as well, of each fold and of all labels.
+    """
+    numbers = (4.0 * n_folds + 16.0) * math.prod(shape)
+    for n, count, has_profiles in zip(shape, n_kernels, profiled, strict=True):
+        if count:  # profiles of one fold are made in double precision, while those of all are kept
+            numbers += (3.0 * count + 5.0 + (4.0 * (n_folds + 1) + 8.0) * has_profiles) * n * n
+    return numbers
 
 
 def small_system(grids: float, grid: int, rotated: int) -> int:

@@ -173,20 +173,6 @@ def test_ids_that_differ():
     assert len(Descriptions({"a": pandas.DataFrame(F, index=ids), "k": pandas.DataFrame(K, index=ids)})) == 5
 
 
-def test_the_order_of_labels():
-    given = Descriptions({"f": Table(F, Ids(tuple("abcde"))), "k": K})
-    turned = given.rows_as(Ids(tuple("ecabd")), "X", "Y")
-    assert_array_equal(turned.places, [4, 2, 0, 1, 3])
-    assert turned.row_ids.labels == tuple("ecabd")
-    assert_array_equal(values(turned)["k"], K[[4, 2, 0, 1, 3]])
-    assert given.rows_as(given.row_ids, "X", "Y").places is None
-    assert given.rows_as(None, "X", "Y") is given
-    # What has no ids gets those of the labels.
-    assert holder().rows_as(Ids(tuple("ecabd")), "X", "Y").row_ids.labels == tuple("ecabd")
-    with pytest.raises(IdError, match="The ids of X and Y do not match"):
-        given.rows_as(Ids(tuple("abcdf")), "X", "Y")
-
-
 class Nearest(RegressorMixin, BaseEstimator):
     """Predict the label of the entity of training that the kernel says is most alike."""
 

@@ -17,7 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold
+from dyadlearn._estimates import learning_numbers
 from dyadlearn.datasets import fetch_yamanishi
+from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.learning import stages as learning_stages
 from dyadlearn.learning.folds import FoldError
@@ -536,3 +538,72 @@ def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
     given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
     with pytest.raises(ValueError, match=f"X has a description called '{name}'"):
         LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(weighted, taken):
+    # Labels come in another order than descriptions, which folds are dealt in; the columns of new rows do not.
+    rng = np.random.default_rng(0)
+    (X, Z), Y, (T, _) = _problem(18, 7)
+    K, ids = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)), np.array([f"i{place}" for place in range(18)])
+    train, new = np.split(rng.permutation(18), [13])
+    order = rng.permutation(13)
+    model = LearnedKernelRidge(kernel={"z": "rbf", "k": "precomputed"}, setting="B", n_steps=2)
+    weights = rng.uniform(0.5, 2.0, size=13) if weighted else None
+    rows = train[order]
+    expected = model.fit({"z": Z[rows], "k": K[np.ix_(rows, rows)]}, Y[rows], T, weights)
+    expected = expected.predict({"z": Z[new], "k": K[np.ix_(new, rows)]})
+    labels = pd.DataFrame(Y[rows], index=ids[rows])
+    if taken:
+        whole = Descriptions({"z": pd.DataFrame(Z, index=ids), "k": K})
+        found = model.fit(whole[train], labels, T, weights).predict(whole[new])
+    else:
+        given = {"z": pd.DataFrame(Z[train], index=ids[train]), "k": K[np.ix_(train, train)]}
+        found = model.fit(given, labels, T, weights)
+        found = found.predict({"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]})
+    assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_small_grids_in_single_precision_learn_as_in_double():
+    (X, _), Y, (T, _) = _problem()
+    Y = _holes(Y)
+    model = LearnedKernelRidge(**FAST)
+    expected = model.fit(X, Y, T).stage_errors_
+    found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
+    assert found.completed_.dtype == np.float32
+    assert_allclose(found.stage_errors_, expected, rtol=1e-4)
+
+
+def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    X, Y, T = _problem()
+    free = []
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: free[0])
+    # Enough to fit all, and to learn in one stage, but not for the profiles of all folds.
+    need = [8 * learning_numbers((14, 9), (2, 2), n_folds=5, profiled=(more, more)) for more in (False, True)]
+    free[:] = [sum(need) / 2]
+    with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
+        LearnedKernelRidge(**FAST).fit(X, _holes(Y), T)
+    LearnedKernelRidge(stages=1, **FAST).fit(X, _holes(Y), T)
+
+
+def test_the_repair_of_a_kernel_is_told_once():
+    (X, _), Y, (T, _) = _problem()
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    K[0, 1] += 0.5
+    with pytest.warns(KernelRepairWarning) as told:
+        LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit([K], Y, T, np.linspace(1.0, 2.0, 14))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
+    (X, _), Y, (T, _) = _problem()
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    ids, weights = [f"i{place}" for place in range(10)], np.linspace(1.0, 2.0, 10) if weighted else None
+    model = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2)
+    model.fit({"k": K[:10, :10]}, pd.DataFrame(Y[:10], index=ids), T, weights)
+    new = pd.DataFrame(K[10:, :10], columns=ids)
+    expected = np.asarray(model.predict({"k": new}))
+    assert_allclose(model.predict({"k": K[10:, :10]}), expected, rtol=1e-12)
+    assert_allclose(model.predict({"k": new.iloc[:, ::-1]}), expected, rtol=1e-12)

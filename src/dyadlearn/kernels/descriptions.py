@@ -124,29 +124,6 @@ class Descriptions(Stored):
         """The library of the first table that came in a frame; None where none did."""
         return next((table.kind for table in self.tables.values() if table.kind is not None), None)
 
-    def rows_as(self, target: Ids | None, own: str, other: str) -> Descriptions:
-        """Return these in the order of `target`, the ids of the labels, and with those ids where there are none.
-
-        Parameters
-        ----------
-        target : Ids or None
-            None leaves everything as it is.
-        own, other : str
-            What messages call these and what they are matched with.
-
-        Raises
-        ------
-        IdError
-            If both have ids, as many, and these are not the same.
-        """
-        if target is None or len(target) != len(self):
-            return self
-        ids = self.row_ids
-        order = None if ids is None else ids.order_as(target, own, other)
-        found = self if order is None else self[order]
-        tables = {name: replace(table, row_ids=target) for name, table in found.tables.items()}
-        return Descriptions(tables, found.places, found.n_first)
-
     def _fits(self) -> bool:
         return (
             isinstance(self.tables, dict)

@@ -45,7 +45,7 @@ from dyadlearn.kernels.members import (
 )
 from dyadlearn.kernels.repair import mended
 
-__all__ = ["Description", "LearnedKernel", "describe", "is_pair", "widen"]
+__all__ = ["Description", "LearnedKernel", "describe", "is_one_kernel", "is_pair", "widen"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +326,7 @@ def widen(
 
 def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[Any, Any]]:
     """Return the kernel and the parameters of each description."""
-    if is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping)):
+    if is_one_kernel(kernels):
         kernels = dict.fromkeys(names, kernels)
     elif isinstance(kernels, list | tuple):
         if len(kernels) != len(names):
@@ -354,6 +354,11 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
             raise KernelError(f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters.")
         chosen[label] = (kernel, params or None)
     return chosen
+
+
+def is_one_kernel(kernels: Any) -> bool:
+    """Tell whether one kernel is given, for all descriptions, rather than one for each."""
+    return is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping))
 
 
 def is_pair(given: Any) -> bool:

@@ -22,7 +22,7 @@ from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
-from dyadlearn.kernels.learned import LearnedKernel, describe, is_pair, widen
+from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
 from dyadlearn.learning.folds import FINE, ROUGH, Labels
@@ -37,7 +37,7 @@ from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.mixing import final_kernel, for_new_entities, mixture_of, row_weights, standardised
+from dyadlearn.selection import mixing
 from dyadlearn.selection.relearning import Relearning, cast_labels
 from dyadlearn.settings import Setting, as_setting
 
@@ -51,7 +51,7 @@ _FEATURES, _KERNEL = "features", "kernel"
 # The most stages that are tried where nobody says how many.
 _STAGES = 3
 # A product of a grid with both kernels of so many multiplications takes no time: solvers go on to the last digits.
-_SMALL = 1e5
+_TINY = 1e5
 
 
 class LearnedKernelRidge(Relearning, ProcessRidge):
@@ -93,7 +93,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
-        than one stage, and sides of some hundred entities; folds and groups that are given are always used.
+        than one stage, and sides of more than some 400 entities; folds and groups that are given are always used.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
@@ -139,8 +139,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     Notes
     -----
     While learning, systems are solved in single precision to a relative residual of 10⁻², and what is compared to
-    10⁻³; the last fit is in the precision of the labels, to `tol`. An interrupt from the keyboard ends the learning,
-    with a `ConvergenceWarning`, and what was best by then is fitted.
+    10⁻³; on grids of some dozens a side in double precision, to the last digits. The last fit is in the precision of
+    the labels, to `tol`. An interrupt from the keyboard ends the learning, with a `ConvergenceWarning`, and what was
+    best by then is fitted.
 
     What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again
     without what they score. `holdout` keeps the parameters, and makes profiles of labels again in each fold.
@@ -331,14 +332,14 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             if given is not None:
                 learned, tables[axis] = self._describe(given, kernel, name)
                 found[axis], described[axis] = learned, KernelSpec(learned, None, self.repair)
-            elif tables[axis] is not None and not _is_one(kernel):
+            elif tables[axis] is not None and not is_one_kernel(kernel):
                 raise ValueError(
                     f"{'kernel' if axis == 0 else 'task_kernel'} is given for several descriptions, but {name} is a "
                     f"single table: give {name} as a mapping of names to tables, or one kernel."
                 )
         self._described = (described[0], described[1])
         data = super()._read(tables[0], y, tables[1], sample_weight)
-        weights = row_weights(data.weights)
+        weights = mixing.row_weights(data.weights)
         sides: list[Table | None] = [data.instances, data.tasks]
         for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
             given, title = several[axis], "X" if axis == 0 else "tasks"
@@ -346,18 +347,24 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             if side is None or (given is not None and own is None):
                 continue
             if given is not None:
-                # Once more, now that it is known what each row weighs.
-                given = given.rows_as(side.row_ids, title, "the rows of Y")
-                found[axis], wide = self._describe(given, self.kernel, title, own)
+                # Once more, now that it is known what each row weighs. Columns of kernels stay in the order in which
+                # they came, as those of new entities will.
+                order = mixing.order_as(given, side, title)
+                own = own if order is None else take_rows(own, np.argsort(order))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", KernelRepairWarning)  # it was told
+                    found[axis], wide = self._describe(given, self.kernel, title, own)
+                wide = wide.take(order)
             else:
                 name = _KERNEL if spec.is_precomputed else _FEATURES
                 plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
                 learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
-                found[axis] = for_new_entities(learned)
+                found[axis] = mixing.for_new_entities(learned)
             sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
-        assert found[0] is not None
+        kernel, task_kernel = map(mixing.with_ids, found, several, sides)
+        assert kernel is not None
         assert sides[0] is not None
-        self._kernel, self._task_kernel = found[0], found[1]
+        self._kernel, self._task_kernel = kernel, task_kernel
         self._places, self._task_places = (None if given is None else given.places for given in several)
         self._plain = (several[0] is None, several[1] is None)
         self.n_features_in_ = self._n_columns
@@ -461,8 +468,15 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         m, q = data.grid.values.shape
-        fine = not exact and m * q * (m + q) <= _SMALL
-        dtype = labels.values.dtype if exact or fine else namespace(labels.values).float32
+        fine = not exact and m * q * (m + q) <= _TINY
+        xp = namespace(labels.values)
+        dtype = labels.values.dtype if exact else xp.float64 if fine else xp.float32
+        splitter = self._splitter(setting, has_tasks)
+        profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
+        folds = [] if exact else list(splitter.split_grid(m, q, groups=groups, task_groups=task_groups))
+        mixing.check_learning_memory(
+            labels.values, dtype, (self._kernel, self._task_kernel), max(len(folds), 1), profiled
+        )
         labels = cast_labels(labels, dtype)
         mixture, tasks = self._mixtures(data, dtype)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -477,9 +491,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
                 self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
             else:
-                splitter = self._splitter(setting, has_tasks)
-                folds = list(splitter.split_grid(*data.grid.values.shape, groups=groups, task_groups=task_groups))
-                profiled = (not setting.new_instance, not setting.new_task)
                 given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
                 self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
@@ -495,13 +506,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
 
     def _scaled(self, data: Training) -> tuple[Labels, float, float]:
         has_tasks = data.tasks is not None
-        return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        return mixing.standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
     def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
-        mixture = mixture_of(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
+        mixture = mixing.mixture_of(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
         if data.tasks is None or self._task_kernel is None:
             return mixture, None
-        return mixture, mixture_of(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        return mixture, mixing.mixture_of(self._task_kernel, data.tasks, dtype, self.fit_intercept)
 
     def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
@@ -513,7 +524,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
-        kernel, wide, constant = final_kernel(
+        kernel, wide, constant = mixing.final_kernel(
             self._kernel,
             data.instances,
             own.weights,
@@ -525,7 +536,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.alpha_, self.shares_ = own.lam, None
         task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
         if data.tasks is not None and self._task_kernel is not None:
-            task_kernel, task_wide, task_constant = final_kernel(
+            task_kernel, task_wide, task_constant = mixing.final_kernel(
                 self._task_kernel,
                 data.tasks,
                 own.task_weights,
@@ -563,11 +574,6 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         given = (side.spectrum, task_side.spectrum, alpha, self.shares_, side.spec.constant is not None)
         profiled = (_is_profiled(side), _is_profiled(task_side))
         return Profiled(*given, profiled=profiled) if any(profiled) else PairKernel(*given)
-
-
-def _is_one(kernel: Any) -> bool:
-    """Tell whether one kernel is given rather than one for each description."""
-    return is_pair(kernel) or isinstance(kernel, str) or callable(kernel)
 
 
 def _learned(side: Side) -> LearnedKernel:

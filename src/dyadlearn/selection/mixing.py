@@ -9,14 +9,52 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, cast, epsilon, namespace
+from dyadlearn._checks import check_memory
+from dyadlearn._estimates import learning_numbers
 from dyadlearn._tables import Table
+from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.learning.folds import Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.profiles import PROFILES
 from dyadlearn.models._base import Training
 
-__all__ = ["final_kernel", "for_new_entities", "mixture_of", "row_weights", "standardised"]
+__all__ = [
+    "check_learning_memory",
+    "final_kernel",
+    "for_new_entities",
+    "mixture_of",
+    "order_as",
+    "row_weights",
+    "standardised",
+    "with_ids",
+]
+
+
+def check_learning_memory(
+    Y: Array,
+    dtype: Any,
+    kernels: tuple[LearnedKernel | None, LearnedKernel | None],
+    n_folds: int,
+    profiled: tuple[bool, bool],
+) -> None:
+    """Refuse to learn kernels, in some precision, that cannot all be held with what folds make of them."""
+    m, q = Y.shape
+    count, task_count = (0 if kernel is None else len(kernel.members) for kernel in kernels)
+    numbers = learning_numbers((m, q), (count, task_count), n_folds=n_folds, profiled=profiled)
+    check_memory(
+        numbers * namespace(Y).finfo(dtype).bits / 8,
+        Y,
+        f"Learning {count + task_count} kernels of a grid of {m} × {q}",
+        f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}",
+    )
+
+
+def order_as(given: Descriptions, side: Table, name: str) -> np.ndarray | None:
+    """Return the positions that bring descriptions into the order of a side that was read; None if they are in it."""
+    if given.row_ids is None or side.row_ids is None:
+        return None
+    return given.row_ids.order_as(side.row_ids, name, "the rows of Y")
 
 
 def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
@@ -79,3 +117,12 @@ def final_kernel(
     powers = iter(np.exp(log_exponents))
     exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
     return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
+
+
+def with_ids(kernel: LearnedKernel | None, given: Descriptions | None, side: Table | None) -> LearnedKernel | None:
+    """Return the kernel of descriptions that came without ids with those that the labels gave to their side."""
+    if kernel is None or given is None or side is None or given.row_ids is not None:
+        return kernel
+    return LearnedKernel(
+        tuple(replace(each, columns=side.row_ids) if each.is_precomputed else each for each in kernel.members)
+    )
