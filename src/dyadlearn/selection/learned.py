@@ -493,7 +493,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             else:
                 given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
-                self.holdout_method_ = f"{splitter.n_splits} folds, learned with"
+                count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else f"{splitter.n_splits}"
+                self.holdout_method_ = f"{count} folds, learned with"
                 self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
         self._interrupted = found.interrupted
         if found.interrupted:
