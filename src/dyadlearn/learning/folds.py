@@ -50,7 +50,7 @@ class Tolerances:
 #: to the same errors in three digits.
 ROUGH = Tolerances(1e-2, 1e-2, 1e-3)
 #: Where a grid is so small that it costs nothing, and in double precision.
-FINE = Tolerances(1e-11, 1e-11, 1e-11)
+FINE = Tolerances(1e-10, 1e-10, 1e-10)
 
 _MAX_ITER = 600
 # Less noise than this costs iterations, in single precision, and gains nothing that was measured.
