@@ -539,3 +539,15 @@ def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
     once, _ = describe(Descriptions({"a": form(X)}), kernel, weights=weights.astype(float), **options)
     often, _ = describe(Descriptions({"a": form(np.repeat(X, weights, axis=0))}), kernel, **options)
     assert_allclose(once(form(X)), often(form(X)), rtol=1e-12)
+
+
+def test_columns_of_others_are_the_entities_of_training_in_their_order():
+    """Rows that were taken out of another holder have a column for each entity of training, not for each of theirs."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    order = [2, 0, 3, 1]
+    training = Descriptions({"a": gram(X, kernel="rbf")})[order]
+    kernel, wide = describe(training, "precomputed", normalize=True, repair="clip", name="X")
+    block = gram(new, X[order], kernel="rbf")
+    found = widen(kernel, Descriptions({"a": block})[[0, 2]], training.places, "X")
+    assert_allclose(kernel(found.values, wide.values), block[[0, 2]])

@@ -16,14 +16,16 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
-from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold
+from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
 from dyadlearn._estimates import learning_numbers
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
+from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import stages as learning_stages
 from dyadlearn.learning.folds import FoldError
 from dyadlearn.learning.profiles import PROFILES
+from dyadlearn.selection.mixing import final_kernel
 from sweeps import covering, every, lines, over
 
 FAST = {"n_steps": 4}
@@ -607,3 +609,17 @@ def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
     expected = np.asarray(model.predict({"k": new}))
     assert_allclose(model.predict({"k": K[10:, :10]}), expected, rtol=1e-12)
     assert_allclose(model.predict({"k": new.iloc[:, ::-1]}), expected, rtol=1e-12)
+
+
+def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
+    kernel, wide = describe(Descriptions({"a": np.eye(4)}), "precomputed", normalize=True, repair="clip", name="X")
+    angle = np.exp(-np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))))
+    found, _, _ = final_kernel(kernel, wide, np.zeros(3), np.log([2.0, 3.0]), [np.ones((4, 4)), angle], False)
+    assert_allclose([member.exponent for member in found.members], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("cv", [None, np.int64(3)])
+def test_kernels_are_learned_again_with_any_number_of_folds(cv):
+    X, Y, T = _problem(10, 7)
+    model = LearnedKernelRidge(setting="D", cv=cv, **FAST).fit(X, Y, tasks=T)
+    assert np.isfinite(evaluate(model, "B", cv=2)["neg_mean_squared_error"]).all()

@@ -435,7 +435,7 @@ def _new_kernel(
         order = columns.positions(training.labels, title)
         return _taken_columns(values, order), _known_places(member, given, trained, False)
     # Rows that were taken out of others, as those of training were, have a column for each of these.
-    is_taken = given.places is not None or m == width != n
+    is_taken = (given.places is not None and given.n_first == width) or m == width != n
     if trained is not None and is_taken and width > int(trained.max()):
         return _taken_columns(values, trained), _known_places(member, given, trained, True)
     if width != n:

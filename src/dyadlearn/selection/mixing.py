@@ -110,7 +110,11 @@ def final_kernel(
     All weights are over that of the constant, which is the unit then; without one they are as they are.
     """
     if profiles:
+        n_given = len(kernel.members)
         kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
+        # Exponents were learned of all profiles, of those that are the same everywhere too.
+        members = [replace(each, has_exponent=True) for each in kernel.members[n_given:]]
+        kernel = LearnedKernel((*kernel.members[:n_given], *members))
     mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
     weights = mixture.weights(logits)
     unit = float(weights[-1]) if constant else 1.0

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -281,8 +282,8 @@ def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) ->
     most = _most_folds(setting, shape, groups)
     if isinstance(cv, list | tuple):
         return min(len(cv), most)
-    if isinstance(cv, int):
-        return min(cv, most)
+    if cv is None or isinstance(cv, Integral):
+        return min(_N_FOLDS if cv is None else int(cv), most)
     return cv if cv.n_splits <= most else SettingKFold(cv.setting, most, random_state=cv.random_state)
 
 
