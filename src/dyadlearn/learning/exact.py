@@ -23,7 +23,7 @@ import numpy as np
 
 from dyadlearn._array import Array, eigh, namespace
 from dyadlearn.holes.conjugate_gradients import inner
-from dyadlearn.learning.folds import Labels
+from dyadlearn.learning.folds import ErrorOfLabels, Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.pair_operator import PairOperator, Slopes
 from dyadlearn.learning.parameters import Limits, Parameters
@@ -45,7 +45,7 @@ def has_exact_error(labels: Labels, setting: Setting) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactError:
+class ExactError(ErrorOfLabels):
     """The mean squared error of exact leave-one-out, as something to descend on.
 
     Parameters
@@ -57,7 +57,6 @@ class ExactError:
         A, B or C; without tasks A and B are the same.
     """
 
-    labels: Labels
     mixture: Mixture
     tasks: Mixture | None
     setting: Setting
@@ -68,17 +67,6 @@ class ExactError:
     def limits(self) -> Limits:
         """What parameters may be."""
         return Limits.of(self.mixture, self.tasks, _LEAST_ALPHA)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many instances and tasks there are."""
-        m, q = self.labels.values.shape
-        return int(m), int(q)
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """How many instances and tasks have a say."""
-        return self.labels.sizes
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""

@@ -26,7 +26,7 @@ from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.pair_operator import PairOperator
 from dyadlearn.learning.parameters import Limits, Parameters
 
-__all__ = ["FINE", "ROUGH", "Fold", "FoldError", "Labels", "Tolerances"]
+__all__ = ["FINE", "ROUGH", "ErrorOfLabels", "Fold", "FoldError", "Labels", "Tolerances"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,30 @@ class _System:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldError:
+class ErrorOfLabels:
+    """What errors of some labels have in common.
+
+    Parameters
+    ----------
+    labels : Labels
+    """
+
+    labels: Labels
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many instances and tasks there are."""
+        m, q = self.labels.values.shape
+        return int(m), int(q)
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many instances and tasks have a say; one that weighs twice as much counts twice."""
+        return self.labels.sizes
+
+
+@dataclass(frozen=True, eq=False)
+class FoldError(ErrorOfLabels):
     """The mean squared error of folds that are left out, as something to descend on.
 
     Parameters
@@ -182,7 +205,6 @@ class FoldError:
     tolerances : Tolerances
     """
 
-    labels: Labels
     folds: Sequence[Fold]
     whole: Fold
     tolerances: Tolerances = ROUGH
@@ -196,17 +218,6 @@ class FoldError:
     def limits(self) -> Limits:
         """What parameters may be."""
         return Limits.of(self.folds[0].mixture, self.folds[0].tasks, _LEAST_ALPHA)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many instances and tasks there are."""
-        m, q = self.labels.values.shape
-        return int(m), int(q)
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """How many instances and tasks have a say; one that weighs twice as much counts twice."""
-        return self.labels.sizes
 
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
         """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
