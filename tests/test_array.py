@@ -20,6 +20,7 @@ from dyadlearn._array import (
     itemsize,
     matmul,
     namespace,
+    put,
     row_blocks,
     svd,
     take_rows,
@@ -215,3 +216,13 @@ def test_definiteness(library):
     A = np.random.default_rng(0).normal(size=(5, 5))
     assert is_definite(library.asarray(A @ A.T + np.eye(5)))
     assert not is_definite(library.asarray(A @ A.T - 3.0 * np.eye(5)))
+
+
+@over(every(turned=[False, True], cells=[[], [0], [5, 11, 2]]))
+def test_values_in_some_cells(turned, cells, library):
+    values = MATRIX.T.copy() if turned else MATRIX.copy()
+    given = library.asarray(values.T.copy()).T if turned else library.asarray(values)
+    expected = values.ravel()
+    expected[cells] = -7.0
+    found = put(given, np.array(cells, dtype=np.intp), -7.0)
+    assert_array_equal(library.to_numpy(found), expected.reshape(values.shape))

@@ -44,6 +44,7 @@ __all__ = [
     "namespace",
     "positive_solver",
     "product_like",
+    "put",
     "refuse_mask",
     "row_blocks",
     "row_major",
@@ -296,6 +297,21 @@ def take_rows(matrix: Array, index: Array) -> Array:
 def take_block(matrix: Array, rows: Array, columns: Array) -> Array:
     """Return some rows and columns of a matrix, by integer positions."""
     return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def put(matrix: Array, cells: np.ndarray, value: float) -> Array:
+    """Return `matrix` with one value in some cells, counted row by row; the argument may be overwritten."""
+    xp = namespace(matrix)
+    if not cells.size:
+        return matrix
+    flat = xp.reshape(matrix, (-1,))
+    if array_api_compat.is_torch_array(matrix) or array_api_compat.is_cupy_array(matrix) or not is_foreign(matrix):
+        flat[as_array_of(cells, matrix)] = value
+    else:  # the standard knows masks only
+        mask = np.zeros(flat.shape, dtype=bool)
+        mask[cells] = True
+        flat = xp.where(as_array_of(mask, matrix), xp.full_like(flat, value), flat)
+    return xp.reshape(flat, matrix.shape)
 
 
 def order_statistic(values: Array, rank: int) -> Array:

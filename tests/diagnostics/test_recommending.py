@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -20,9 +20,9 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
-from dyadlearn.diagnostics import recommending
+from dyadlearn.diagnostics import known as known_pairs
+from dyadlearn.diagnostics import ranking, recommending
 from dyadlearn.exceptions import IdError, NoLabelWarning
-from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
@@ -131,7 +131,10 @@ def best_of(F, k):
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
     monkeypatch.setattr(recommending, "_CELLS", 12)
-    monkeypatch.setattr(recommending, "_WIDTH", 3)
+    monkeypatch.setattr(known_pairs, "_CELLS", 12)
+    monkeypatch.setattr(ranking, "_BLOCK", 96)
+    monkeypatch.setattr(ranking, "_PANEL", 200)
+    monkeypatch.setattr(ranking, "_ROWS", 4)
 
 
 MODELS = {
@@ -241,7 +244,11 @@ def test_arrays_of_any_library(library):
     own = library.asarray
     model = TwoStepRidge().fit(own(X), own(Y), tasks=own(T))
     plain = TwoStepRidge().fit(X, Y, tasks=T)
-    assert recommend(model, X=own(X[:3] + 1), k=3).ids == recommend(plain, X=X[:3] + 1, k=3).ids
+    for known in (None, [(0, 1), (2, 3)]):
+        for tasks in (None, T[:5] + 1):
+            more = {"tasks": None if tasks is None else own(tasks), "known": known, "k": 3}
+            expected = recommend(plain, **more | {"tasks": tasks}, X=X[:3] + 1)
+            assert recommend(model, X=own(X[:3] + 1), **more).ids == expected.ids
     assert top_pairs(model, k=3).instances == top_pairs(plain, k=3).instances
 
 
@@ -291,22 +298,129 @@ def test_what_cannot_be_recommended_to_new_ones():
 
 def test_memory_stays_bounded(monkeypatch):
     X, T, Y = make()
-    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
-    monkeypatch.setattr(recommending, "_CELLS", 2**12)
-    monkeypatch.setattr(recommending, "_WIDTH", 2**6)
-    shapes = []
-    grid = Expansion.grid
+    monkeypatch.setattr(ranking, "_BLOCK", 2**15)
+    monkeypatch.setattr(ranking, "_PANEL", 2**13)
+    monkeypatch.setattr(ranking, "_ROWS", 32)
+    merged, shapes = ranking.merged, []
 
-    def watched(self, rows, tasks):
-        shapes.append((rows.size, 7 if tasks is None else tasks.size))
-        return grid(self, rows, tasks)
+    def watched(kept, scores, first, k):
+        shapes.append(scores.shape)
+        return merged(kept, scores, first, k)
 
-    monkeypatch.setattr(Expansion, "grid", watched)
+    monkeypatch.setattr(ranking, "merged", watched)
     rng = np.random.default_rng(0)
-    found = recommend(model, X=rng.normal(size=(600, 3)), tasks=rng.normal(size=(200, 2)), k=2)
-    assert found.scores.shape == (600, 2)
-    assert max(a * b for a, b in shapes) <= 2**12
-    assert sum(a * b for a, b in shapes) == 600 * 200
+    X_new, T_new = rng.normal(size=(600, 3)), rng.normal(size=(200, 2))
+    for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), KroneckerRidge(), OnlineTwoStepRidge()):
+        shapes.clear()
+        found = recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, k=2)
+        assert found.scores.shape == (600, 2)
+        assert max(a * b for a, b in shapes) * 8 <= 2**15
+        assert sum(a * b for a, b in shapes) == 600 * 200
+
+
+# What is known of them already -----------------------------------------------------------------------
+
+
+def in_form(form, W, rows, columns):
+    """Return known labels (a, n), NaN where there are none, as somebody might have them."""
+    pd = pytest.importorskip("pandas")
+    first, second = np.nonzero(~np.isnan(W))
+    pairs = [(rows[i], columns[j]) for i, j in zip(first, second, strict=True)]
+    values = W[first, second]
+    return {
+        "grid": lambda: pd.DataFrame(W, index=rows, columns=columns).iloc[::-1, ::-1],
+        "array": lambda: W,
+        "sparse": lambda: coo_array((values, (first, second)), shape=W.shape),
+        "pairs": lambda: pairs,
+        "long": lambda: pd.DataFrame(pairs, columns=["who", "what"]).assign(value=values),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(
+            {"who": [own for own, _ in pairs], "what": [other for _, other in pairs], "value": values}
+        ),
+    }[form]()
+
+
+FORMS = ["grid", "array", "sparse", "pairs", "long", "polars"]
+
+
+@over(covering(model=MODELS, new=["X", "tasks", "both"], k=[1, 3, 50], form=FORMS))
+def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rng = np.random.default_rng(5)
+    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
+    if new == "tasks" and model.grows:
+        return
+    given = {}
+    if new != "tasks":
+        users = [f"v{i}" for i in range(11)]
+        given["X"] = pd.DataFrame(rng.normal(size=(11, 3)), index=users)
+    if new != "X":
+        items = [f"j{i}" for i in range(8)]
+        given["tasks"] = pd.DataFrame(rng.normal(size=(8, 2)), index=items)
+    W = np.where(rng.random((len(users), len(items))) < 0.4, rng.integers(1, 6, (len(users), len(items))), np.nan)
+    W[2], W[3] = np.nan, 3.0
+    F = np.asarray(model.predict(given.get("X", X), tasks=given.get("tasks")))
+    F = np.where(np.isnan(W), F, np.nan)
+    subjects, others = (users, items) if new != "tasks" else (items, users)
+    F = F.T if new == "tasks" else F
+    found = recommend(model, **given, k=k, known=in_form(form, W, users, items))
+    for row, own, scores in zip(F, found.ids, found.scores, strict=True):
+        best = [j for j in np.argsort(-row, kind="stable")[:k] if not np.isnan(row[j])]
+        assert own == tuple(others[j] for j in best)
+        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+        assert np.isnan(scores[len(best) :]).all()
+    assert found.subjects == tuple(subjects)
+
+
+@over(every(form=FORMS, side=["instance", "task"]))
+def test_known_pairs_beside_the_labels(form, side, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rng = np.random.default_rng(6)
+    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    model = TwoStepRidge(0.3, 2.0).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
+    W = np.where(rng.random(Y.shape) < 0.3, 4.0, np.nan)
+    subjects, others = (users[::-2], items) if side == "instance" else (items[::-2], users)
+    found = recommend(model, **{side: subjects}, k=4, known=in_form(form, W, users, items))
+    all_of_them = recommend(model, **{side: subjects}, k=50)
+    for subject, own, before in zip(subjects, found.ids, all_of_them.ids, strict=True):
+        place = int(subject[1:])
+        told = W[place] if side == "instance" else W[:, place]
+        assert own == tuple(other for other in before if np.isnan(told[others.index(other)]))[:4]
+
+
+def test_zeros_and_others_in_what_is_known():
+    X, T, Y = make()
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    plain = recommend(model, X=X[:2], k=7)
+    known = np.zeros((2, 7))
+    known[0, plain.ids[0][0]] = 1
+    assert recommend(model, X=X[:2], k=7, known=known).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], k=7, known=known > 0).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], k=7, known=[]).ids == plain.ids
+    with pytest.raises(ValueError, match="Everything is known of these instances"):
+        recommend(model, X=X[:2], known=known, zeros=False)
+    pd = pytest.importorskip("pandas")
+    users = pd.DataFrame(X[:2], index=["a", "b"])
+    # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are written otherwise are.
+    assert recommend(model, X=users, k=7, known=[("a", plain.ids[0][0]), ("z", 3)]).ids == (
+        plain.ids[0][1:],
+        plain.ids[1],
+    )
+    assert recommend(model, X=users, k=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
+    with pytest.raises(IdError, match="known tells of none of the instances: 'a ' in it and 'a' differ in type"):
+        recommend(model, X=users, known=[("a ", 3), ("z", 3)])
+    for wrong, words in (
+        (np.ones((3, 7)), r"shape \(3, 7\), expected \(2, 7\)"),
+        (csr_array((2, 6)), r"shape \(2, 6\), expected \(2, 7\)"),
+        ([(0, 9)], "known points outside the tasks: positions 9 to 9 in 7 rows"),
+        ([("a", 1)], "has no ids, so known must give whole row positions"),
+        ([(0, 1, 2, 3)], "known must be a grid|shape"),
+        (3, "known must be a grid of labels or a long table of pairs, found int"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            recommend(model, X=X[:2], known=wrong)
 
 
 # Top pairs -----------------------------------------------------------------------------------------

@@ -2,191 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._array import put, row_blocks, to_numpy
 from dyadlearn._checks import check_count
-from dyadlearn._tables import Ids, free_name, write_rows
-from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
+from dyadlearn._tables import Ids
+from dyadlearn.diagnostics.best import best_cells, best_in_rows
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.known import Sought, read_known, zeros_are_unobserved
+from dyadlearn.diagnostics.ranking import best_columns
+from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import positions
-from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import SideNames, side_names
+from dyadlearn.sides import side_names
 
 __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
 
-# How many cells are looked at in one go, and how many columns of them where these are made block by block too.
-_CELLS, _WIDTH = 2**22, 2**10
+# How many cells are looked at in one go.
+_CELLS = 2**22
 
 _FROM_ALL = "predicted from all observed labels"
 _NO_CONSTANT = (
     "for want of labels of the tasks to take constants from: use fit_intercept=False, or a model that knows tasks."
 )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Recommendations:
-    """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
-
-    Attributes
-    ----------
-    of : str
-        What is recommended: ``"tasks"`` or ``"instances"``.
-    subject : id or position
-        The instance or task they are recommended for.
-    ids : tuple of length k
-        What is recommended, best first: ids, or positions where the labels have no ids.
-    scores, labels : arrays of shape (k,)
-        Held-out predictions, and what the labels say: NaN where they say nothing, else 0.
-    setting : str
-        What was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    of: str
-    subject: Hashable
-    ids: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __repr__(self) -> str:
-        best = ", ".join(f"{name!r} ({score:.3g})" for name, score in zip(self.ids[:3], self.scores[:3], strict=True))
-        words = _counted(len(self), self.of, self.sides)
-        return f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the recommendations as named columns, for a data frame or a file."""
-        name = self.sides.task if self.of == "tasks" else self.sides.instance
-        return {
-            free_name(name, ("score", "label")): list(self.ids),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
-
-    def frame(self) -> Any:
-        """Return the recommendations as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RecommendationLists:
-    """The best tasks for each of several instances, or the best instances for each of several tasks.
-
-    Attributes
-    ----------
-    of : str
-        What is recommended: ``"tasks"`` or ``"instances"``.
-    subjects : tuple of length a
-        What it is recommended for: ids, or positions where there are none.
-    ids : tuple of length a, of tuples
-        The list of each, best first: at most k ids, or positions where there are none.
-    scores : array of shape (a, k)
-        Predictions; NaN at the end of a list that is shorter.
-    labels : array of shape (a, k) or None
-        What the labels say: NaN where they say nothing, else 0. None where the subjects are new and have none.
-    setting : str
-        What is new about the pairs, or was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    of: str
-    subjects: tuple[Hashable, ...]
-    ids: tuple[tuple[Hashable, ...], ...]
-    scores: np.ndarray
-    labels: np.ndarray | None
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.subjects)
-
-    def __repr__(self) -> str:
-        subjects = _counted(len(self), "instances" if self.of == "tasks" else "tasks", self.sides)
-        words = _counted(self.scores.shape[1], self.of, self.sides)
-        return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the lists as named columns in long form, one list below the other, for a data frame or a file."""
-        filled = np.arange(self.scores.shape[1]) < np.array([len(own) for own in self.ids])[:, None]
-        pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
-        taken = ("score",) if self.labels is None else ("score", "label")
-        headings = self.sides.headings(taken)
-        headings = headings if self.of == "tasks" else headings[::-1]
-        found = {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
-        found["score"] = self.scores[filled].tolist()
-        return found if self.labels is None else found | {"label": _labels(self.labels[filled])}
-
-    def frame(self) -> Any:
-        """Return the lists in long form as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TopPairs:
-    """The likeliest pairs that are not observed, as `top_pairs` found them.
-
-    Attributes
-    ----------
-    instances, tasks : tuple of length k
-        The pairs, best first: ids, or positions where the labels have no ids.
-    scores, labels : arrays of shape (k,)
-        Predictions, and what the labels say: NaN where they say nothing, else 0.
-    setting : str
-        What was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    instances: tuple[Hashable, ...]
-    tasks: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __repr__(self) -> str:
-        best = f"({self.instances[0]!r}, {self.tasks[0]!r}), {self.scores[0]:.3g}"
-        return f"TopPairs({len(self)} in setting {self.setting}, best {best})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the pairs as named columns, for a data frame or a file."""
-        first, second = self.sides.headings(("score", "label"))
-        return {
-            first: list(self.instances),
-            second: list(self.tasks),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
-
-    def frame(self) -> Any:
-        """Return the pairs as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def recommend(
@@ -196,6 +41,7 @@ def recommend(
     task: Any = None,
     X: Any = None,
     tasks: Any = None,
+    known: Any = None,
     k: int = 10,
     setting: str | Setting = "A",
     zeros: bool | None = None,
@@ -205,9 +51,9 @@ def recommend(
     """Name the best tasks for an instance, or the best instances for a task: known ones, or new ones.
 
     Of what is known, cells that are not observed are ranked by predictions that never saw them, so that a zero does not
-    speak for itself. What is new has no labels: all tasks, or instances, are ranked by the model's own predictions,
-    which are made in blocks and never all there at once. A node of a network is not recommended to itself, unless such
-    pairs are observed.
+    speak for itself. What is new has no labels but those that `known` tells: all other tasks, or instances, are ranked
+    by the model's own predictions, which are made in blocks and never all there at once. A node of a network is not
+    recommended to itself, unless such pairs are observed.
 
     Parameters
     ----------
@@ -219,6 +65,13 @@ def recommend(
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
         New tasks. Beside `X` they are what is recommended, in place of those of training; by themselves they are what
         instances of training are recommended for.
+    known : sparse matrix, array or frame of labels, or long table of pairs, default=None
+        Pairs that are known beside the labels of training and will not be named. A grid has a row for each instance and
+        a column for each task, those of `X` and `tasks` where they are given, else those of training; nothing is known
+        where it is NaN, or where a sparse matrix holds nothing. A long table is an array, list of rows or frame of
+        shape (p, 2) or (p, 3): an instance, a task and perhaps a label. Ids are matched, and what is told of others is
+        passed over; where there are no ids there are positions. What could be either by its shape is a grid, but for a
+        list.
     k : int, default=10
         How many to name; fewer where there are fewer.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
@@ -226,7 +79,7 @@ def recommend(
         (C), of both (D).
     zeros : bool, default=None
         Whether a label of zero means that nobody has looked. None says so of grids that hold nothing but zeros and
-        ones, missing labels aside.
+        ones, missing labels aside. It goes for labels in `known` too.
     cv : int, default=None
         Number of folds where labels are missing or weighted and no shortcut exists; None is five.
     sides : (str, str), default=None
@@ -256,6 +109,8 @@ def recommend(
     RecommendationLists(2 films each for 2 users, setting B)
     >>> found.ids
     ((0, 1), (3, 2))
+    >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], k=2, known=[(0, 1), (1, 3)]).ids
+    ((0, 2), (2, 1))
     """
     check_count(k, "k")
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
@@ -266,14 +121,14 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
-        return _for_known(model, instance, task, k, setting, zeros, cv, sides)
+        return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
-    if zeros is not None or cv is not None or as_setting(setting) not in (Setting.A, own):
+    if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
         raise ValueError(
             "What is new has no labels to leave out: leave setting=, zeros= and cv= to instance= and task=, which are "
-            "known."
+            "known, and zeros= to known= too."
         )
-    return _for_new(model, X, tasks, k, own, sides)
+    return _for_new(model, X, tasks, known, k, own, zeros, sides)
 
 
 def top_pairs(
@@ -325,7 +180,7 @@ def top_pairs(
     symmetry = fitted._problem().pairing.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
-    zeros = _zeros_are_unobserved(Y, zeros)
+    zeros = zeros_are_unobserved(Y, zeros)
     guesses = _guesses(fitted, Y, chosen, zeros, cv, has_zeros=zeros and bool((Y == 0).any()))
     rows, columns = best_cells(_of_the_grid(guesses, symmetry), k)
     if not rows.size:
@@ -392,10 +247,6 @@ def _unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
     return missing | (labels == 0) if zeros else missing
 
 
-def _zeros_are_unobserved(Y: np.ndarray, zeros: bool | None) -> bool:
-    return bool(((Y == 0) | (Y == 1) | np.isnan(Y)).all()) if zeros is None else bool(zeros)
-
-
 def _guesses(
     model: PairwiseRidge, Y: np.ndarray, setting: Setting, zeros: bool, cv: int | None, *, has_zeros: bool
 ) -> _Guesses:
@@ -425,7 +276,15 @@ def _any_unobserved(guesses: _Guesses, symmetry: int) -> bool:
 
 
 def _for_known(
-    model: Any, instance: Any, task: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+    model: Any,
+    instance: Any,
+    task: Any,
+    known: Any,
+    k: int,
+    setting: Any,
+    zeros: bool | None,
+    cv: int | None,
+    sides: Any,
 ) -> Recommendations | RecommendationLists:
     fitted, labels, chosen = asked_of(model, setting, k)
     network = is_network(fitted)
@@ -438,15 +297,22 @@ def _for_known(
     size = labels.values.shape[axis]
     named = (f"the {names.both[axis]}", ("instance", "task")[axis])
     places = positions([asked] if subjects is None else subjects, ids[axis], size, *named)
+    told = None
+    if known is not None:
+        both = [Sought(*side) for side in zip(ids, labels.values.shape, names.both, strict=True)]
+        told = read_known(known, both, zeros, axis).taken(places)
     Y = labels.values if axis == 0 else labels.values.T
-    zeros = _zeros_are_unobserved(Y, zeros)
-    blocks = [places[here] for here in row_blocks(len(places), Y.shape[1], _CELLS)]
+    zeros = zeros_are_unobserved(Y, zeros)
+    parts = list(row_blocks(len(places), Y.shape[1], _CELLS))
+    blocks = [places[here] for here in parts]
     has_zeros = zeros and any(bool((Y[block] == 0).any()) for block in blocks)
     guesses = _guesses(fitted, labels.values, chosen, zeros, cv, has_zeros=has_zeros)
     guesses = guesses if axis == 0 else guesses.transposed
     best, scores, n_wanted = [], [], 0
-    for block in blocks:
+    for here, block in zip(parts, blocks, strict=True):
         wanted = guesses.wanted(block)
+        if told is not None:
+            wanted = put(wanted, told.cells(here, slice(0, Y.shape[1])), False)
         if network and not guesses.has_selves:
             wanted[np.arange(len(block)), block] = False
         n_wanted += int(wanted.sum())
@@ -460,12 +326,13 @@ def _for_known(
             raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
     of = ("tasks", "instances")[axis]
-    known = np.where(np.isnan(values), np.nan, np.take_along_axis(Y[places], found, axis=1))
-    lists = _lists(of, ids_at(ids[axis], places), ids[1 - axis], found, values, known, chosen, guesses.method, names)
+    own_labels = np.where(np.isnan(values), np.nan, Y[places[:, None], found])
+    whose = ids_at(ids[axis], places)
+    lists = named_lists(of, whose, ids[1 - axis], found, values, own_labels, chosen, guesses.method, names)
     if subjects is not None:
         return lists
     (own,), n = lists.ids, len(lists.ids[0])
-    return Recommendations(of, asked, own, values[0, :n], known[0, :n], chosen.value, guesses.method, names)
+    return Recommendations(of, asked, own, values[0, :n], own_labels[0, :n], chosen.value, guesses.method, names)
 
 
 def _hint(zeros: bool) -> str:
@@ -475,8 +342,10 @@ def _hint(zeros: bool) -> str:
 # What is new --------------------------------------------------------------------------------------
 
 
-def _for_new(model: Any, X: Any, tasks: Any, k: int, setting: Setting, sides: Any) -> RecommendationLists:
-    fitted, known, network = _predictor(model)
+def _for_new(
+    model: Any, X: Any, tasks: Any, known: Any, k: int, setting: Setting, zeros: bool | None, sides: Any
+) -> RecommendationLists:
+    fitted, trained, network = _predictor(model)
     names = side_names(sides, network=network)
     if X is None and fitted.grows:
         raise ValueError(
@@ -484,17 +353,24 @@ def _for_new(model: Any, X: Any, tasks: Any, k: int, setting: Setting, sides: An
             "fit TwoStepRidge on the labels."
         )
     made: Expansion = fitted._expansion()
-    task_table, task_rows = fitted._task_rows(tasks)
-    if X is None:
-        of, subjects, rows, others, ids, made = "instances", task_table, task_rows, None, known[0], made.transposed
-    else:
-        subjects, rows = fitted._instance_rows(X)
-        of, others, ids = "tasks", task_rows, known[1] if tasks is None else task_table.row_ids
-    places, scores = _best_new(made, rows, others, k)
+    task_table, others = fitted._task_rows(tasks)
+    instances, rows = (None, others) if X is None else fitted._instance_rows(X)
+    axis = 1 if X is None else 0
+    ids = [own if table is None else table.row_ids for own, table in zip(trained, (instances, task_table), strict=True)]
+    sizes = [rows.size if X is not None else made.n_instances, made.n_tasks if others is None else others.size]
+    told = None
+    if known is not None:
+        both = [Sought(*side) for side in zip(ids, sizes, names.both, strict=True)]
+        told = read_known(known, both, zeros, axis)
+    if axis:
+        made, others = made.transposed, None
+    places, scores = best_columns(made, rows, others, k, told)
     if np.isnan(scores).all():
+        if told is not None and len(told.columns):
+            raise ValueError(f"Everything is known of these {names.both[axis]}, so there is nothing to recommend.")
         raise ValueError(f"Nothing is predicted for any of the {names.tasks}, {_NO_CONSTANT}")
-    whom = ids_at(subjects.row_ids, np.arange(len(scores)))
-    return _lists(of, whom, ids, places, scores, None, setting, _FROM_ALL, names)
+    of, whom = ("tasks", "instances")[axis], ids_at(ids[axis], np.arange(len(scores)))
+    return named_lists(of, whom, ids[1 - axis], places, scores, None, setting, _FROM_ALL, names)
 
 
 def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
@@ -505,70 +381,3 @@ def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
         return found, found._ids, False
     fitted, labels = labelled_model(model), labels_of(model)
     return fitted, (labels.row_ids, labels.column_ids), is_network(fitted)
-
-
-def _best_new(made: Expansion, rows: NewRows, others: NewRows | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of the columns stand for each new row, and their predictions.
-
-    Parameters
-    ----------
-    made : Expansion
-    rows : NewRows
-        The a rows to recommend for.
-    others : NewRows or None
-        What is recommended; None stands for the columns of training.
-    k : int
-
-    Returns
-    -------
-    (integer array, array) of shape (a, min(k, n)) each
-    """
-    n = made.n_tasks if others is None else others.size
-    # New columns are many where there are many; those of training are as many as the coefficients bear.
-    columns = [slice(0, n)] if others is None else list(row_blocks(n, 1, _WIDTH))
-    places, scores = [], []
-    begun, rest = (rows, made) if others is None else (rows.before(made.instances), replace(made, instances=None))
-    for here in row_blocks(rows.size, max(columns[0].stop, max(begun.width, rows.values.shape[1]) // 4), _CELLS):
-        best = None
-        if others is None:
-            part = replace(rows, values=rows.values[here, :])
-        else:  # what a row comes to is computed once for all columns
-            part = NewRows(begun.at(here), lambda block: block, 0)
-        for there in columns:
-            across = None if others is None else replace(others, values=others.values[there, :])
-            best = merged(best, to_numpy(rest.grid(part, across)), there.start, k)
-        assert best is not None
-        places.append(best[0])
-        scores.append(best[1])
-    return np.concatenate(places), np.concatenate(scores)
-
-
-# Words --------------------------------------------------------------------------------------------
-
-
-def _lists(
-    of: str,
-    subjects: tuple[Hashable, ...],
-    ids: Ids | None,
-    places: np.ndarray,
-    scores: np.ndarray,
-    labels: np.ndarray | None,
-    setting: Setting,
-    method: str,
-    names: SideNames,
-) -> RecommendationLists:
-    """Return lists of ids, each as long as it has predictions."""
-    lengths = np.count_nonzero(~np.isnan(scores), axis=1)
-    longest = int(lengths.max())
-    own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))
-    labels = None if labels is None else labels[:, :longest]
-    return RecommendationLists(of, subjects, own, scores[:, :longest], labels, setting.value, method, names)
-
-
-def _counted(count: int, of: str, names: SideNames) -> str:
-    one, several = (names.task, names.tasks) if of == "tasks" else (names.instance, names.instances)
-    return f"{count:,} {several if count != 1 else one}"
-
-
-def _labels(labels: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(label) else label for label in labels.tolist()]

@@ -211,6 +211,11 @@ class Expansion:
         return Expansion(self.values.T, self.tasks, self.instances)
 
     @property
+    def shared(self) -> Expansion:
+        """What says anything of pairs whose instance and task are both new."""
+        return self
+
+    @property
     def n_instances(self) -> int:
         """How many instances there are in training."""
         return self.transposed.n_tasks
@@ -361,6 +366,11 @@ class PairExpansion(Expansion):
         """The same with tasks for instances, and instances for tasks."""
         shares = (self.is_shared, self.per_instance, self.per_task, self.has_mean)
         return PairExpansion(self.values.T, self.tasks, self.instances, *shares)
+
+    @property
+    def shared(self) -> Expansion:
+        """The shared function, which alone knows anything of two new rows."""
+        return Expansion(self.folded, self.instances, self.tasks)
 
     @property
     def _mean(self) -> float:
