@@ -78,11 +78,13 @@ def best_columns(
             begun = panel.begun(here)
             for there in panel.columns:
                 scores = panel.ended(begun, there)
-                if known is not None:
-                    scores = put(scores, known.cells(here, there), float("nan"))
+                if known is not None:  # less than anything, which costs less than to look for NaN
+                    scores = put(scores, known.cells(here, there), -float("inf"))
                 found[number] = merged(found[number], scores, there.start, k)
     pieces = [each for each in found if each is not None]
-    return np.concatenate([places for places, _ in pieces]), np.concatenate([scores for _, scores in pieces])
+    places, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    scores[scores == -np.inf] = np.nan
+    return places, scores
 
 
 def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[_Panel]:
