@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dyadlearn.growing.inverse import RidgeInverse
 from dyadlearn.growing.statistics import Statistics, has_holes
 from dyadlearn.growing.two_step import OnlineRidge, TwoSteps
 
-__all__ = ["ColumnRidge", "by_columns", "in_places", "with_rows", "with_tasks"]
+__all__ = ["ColumnRidge", "by_columns", "in_places", "started", "with_rows", "with_tasks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,13 @@ class ColumnRidge(TwoSteps):
                 levels = levels + float("nan")
         return self._finished(half @ rows, levels, max(int(known.labelled.size), 1))
 
-    def digits_lost(self, after: ColumnRidge) -> float:
+    @property
+    def unpredicted(self) -> np.ndarray:
+        """Which tasks (q,) nothing is predicted for: those that would take their own constant from a label."""
+        known = self.statistics
+        return known.counts == 0 if known.tasks is None and known.has_constant else super().unpredicted
+
+    def digits_lost(self, after: Any) -> float:
         """Return how much of this model, once it has forgotten, is rounding."""
         return self.statistics.digits_lost(after.statistics, self.alpha)
 
@@ -148,10 +154,13 @@ class ColumnRidge(TwoSteps):
         """Return the model with instances (l, d) and their labels (l, q) forgotten."""
         return self._joined(self._seen(Phi, Y), -1)
 
-    def relabelled(self, Phi: Array, old: Array, new: Array) -> ColumnRidge:
-        """Return the model with some labels of known instances (l, d) exchanged: NaN in both (l, q) stays as it is."""
-        left = self._joined(self._seen(Phi, old), -1, instances=False)
-        return left._joined(left._seen(Phi, new), 1, instances=False)
+    def with_labels(self, Phi: Array, Y: Array) -> ColumnRidge:
+        """Return the model with more labels (l, q) of known instances (l, d) learnt."""
+        return self._joined(self._seen(Phi, Y), 1, instances=False)
+
+    def without_labels(self, Phi: Array, Y: Array) -> ColumnRidge:
+        """Return the model with labels (l, q) of known instances (l, d) forgotten, which stay known."""
+        return self._joined(self._seen(Phi, Y), -1, instances=False)
 
     def with_tasks(self, found: Columns) -> ColumnRidge:
         """Return the model with tasks learnt, by their statistics."""
@@ -231,13 +240,21 @@ def in_places(pieces: Sequence[tuple[np.ndarray, Array]], n_rows: int, old: Arra
     return take_rows(namespace(parts[0]).concat(parts, axis=0), order)
 
 
-def by_columns(model: OnlineRidge | ColumnRidge) -> ColumnRidge:
+def by_columns(model: Any) -> ColumnRidge:
     """Return a model that takes labels with holes; refuse where what is known of the tasks is mixed."""
-    if isinstance(model, ColumnRidge):
-        return model
+    if model.takes_holes:
+        taking: ColumnRidge = model
+        return taking
     check_told_apart(model.statistics)
     task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
     return ColumnRidge.start(as_columns(model.statistics), model.inverse.alpha, task_alpha, solver=model.inverse.solver)
+
+
+def started(seen: Statistics | Columns, alpha: float, task_alpha: float, solver: str) -> OnlineRidge | ColumnRidge:
+    """Return the model of given statistics, complete or with holes."""
+    if isinstance(seen, Statistics):
+        return OnlineRidge.start(seen, alpha, task_alpha, solver=solver)
+    return ColumnRidge.start(seen, alpha, task_alpha, solver=solver)
 
 
 def with_rows(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array) -> OnlineRidge | ColumnRidge:
@@ -245,8 +262,9 @@ def with_rows(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array) -> OnlineR
     return (by_columns(model) if has_holes(Y) else model).with_rows(Phi, Y)
 
 
-def with_tasks(model: OnlineRidge | ColumnRidge, found: Statistics | Columns) -> OnlineRidge | ColumnRidge:
+def with_tasks(model: Any, found: Statistics | Columns) -> OnlineRidge | ColumnRidge:
     """Return a model with tasks learnt by their statistics, which from the first hole on takes holes."""
-    if isinstance(model, OnlineRidge) and isinstance(found, Statistics):
-        return model.with_tasks(found.tasks, found.cross, found.label_mean)
+    if not model.takes_holes and isinstance(found, Statistics):
+        complete: OnlineRidge = model.with_tasks(found.tasks, found.cross, found.label_mean)
+        return complete
     return by_columns(model).with_tasks(as_columns(found))

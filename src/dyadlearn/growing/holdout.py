@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.column_holdout import column_holdout, column_squared_errors
-from dyadlearn.growing.column_ridge import ColumnRidge
 from dyadlearn.growing.leaving import NOTHING_LEARNT, check_learnt, check_slack, projected, rotated, side_of_rows
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
@@ -45,7 +45,7 @@ from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 __all__ = ["online_holdout", "online_squared_errors"]
 
 
-def online_holdout(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array, setting: Setting) -> Array:
+def online_holdout(model: Any, Phi: Array, Y: Array, setting: Setting) -> Array:
     """Predict the labels of learnt rows as if they had not been learnt.
 
     Parameters
@@ -73,7 +73,7 @@ def online_holdout(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array, setti
     >>> online_holdout(model, X[2:], Y[2:], Setting.B)  # (1·1 + 2·2) / (1 + 4 + λ)
     array([[0.83333333]])
     """
-    if isinstance(model, ColumnRidge):
+    if model.takes_holes:
         return column_holdout(model, Phi, Y, setting)
     left_out = _LeftOut(model, Phi, Y)
     task_alpha = 0.0 if model.task_inverse is None else model.task_inverse.alpha
@@ -84,7 +84,7 @@ def online_holdout(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array, setti
 
 
 def online_squared_errors(
-    model: OnlineRidge | ColumnRidge,
+    model: Any,
     Phi: Array,
     Y: Array,
     alphas: Sequence[float],
@@ -103,7 +103,7 @@ def online_squared_errors(
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
     """
-    if isinstance(model, ColumnRidge):
+    if model.takes_holes:
         return column_squared_errors(model, Phi, Y, alphas, task_alphas, setting)
     left_out = _LeftOut(model, Phi, Y)
     with_tasks = model.task_inverse is not None

@@ -116,6 +116,11 @@ class TwoSteps(Stored, stored=False):
         """Return what multiplies the coefficients of instances (l, d), see `instance_rows`."""
         return instance_rows(Phi, self.statistics.mean, dtype)
 
+    @property
+    def unpredicted(self) -> np.ndarray:
+        """Which tasks (q,) nothing is predicted for."""
+        return np.zeros(self.statistics.n_tasks, dtype=bool)
+
     def scored(self, Phi: Array, Y: Array) -> tuple[float, int]:
         """Return the squared error of predictions, summed over labels that are observed and predicted, and how many.
 
@@ -250,7 +255,7 @@ class OnlineRidge(TwoSteps):
             return super().scored(Phi, Y)
         return self.squared_error(Phi, Y), int(Y.shape[0] * Y.shape[1])
 
-    def digits_lost(self, after: OnlineRidge) -> float:
+    def digits_lost(self, after: Any) -> float:
         """Return how much of this model, once it has forgotten, is rounding: `dyadlearn.growing.statistics`."""
         return digits_lost(self.statistics, after.statistics, self.inverse.alpha)
 
