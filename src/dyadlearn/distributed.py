@@ -54,6 +54,8 @@ SAMPLE = 10_000
 #: How many results are added up at a time.
 FAN_IN = 8
 
+_HOLES = "on a cluster every label is needed. Let the model learn block by block, by its own partial_fit or fit_stream"
+
 
 def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
     """Forget everything and learn from dask arrays.
@@ -98,6 +100,8 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         few = online._learnt
+        if few.model.takes_holes:
+            raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
         known = _collected(online, rows, labels, few.model.statistics)
         whole = OnlineRidge.start(known, online.alpha, online.task_alpha, solver=online.solver)
         online._learnt = replace(few, model=whole)
@@ -264,7 +268,7 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
         alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
         return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
     _check_online(model)
-    for name in ("keep_instances", "reservoir"):
+    for name in ("keep_instances", "keep_labels", "reservoir"):
         if getattr(model, name):
             raise ValueError(
                 f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
@@ -326,6 +330,8 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     wanted = model._checked_setting(setting)
     rows, labels = _aligned(X, y)
     ridge = model._learnt.model
+    if ridge.takes_holes:
+        raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
     known = ridge.statistics
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
@@ -411,7 +417,7 @@ def _stacked(parts: list[Array]) -> Array:
     return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
 
 
-def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Statistics) -> Statistics:
+def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Any) -> Statistics:
     """Return the statistics of all rows, for the tasks of `like` and told apart as there."""
     # The tasks go to the workers but do not come back with every block.
     sides: dict[str, Any] = {"tasks": like.tasks, "task_gram": like.task_gram, "task_mean": like.task_mean}

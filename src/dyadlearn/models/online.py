@@ -11,15 +11,18 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_flag, check_same_library, check_whole
-from dyadlearn._tables import Table
-from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn._array import Array, cast, copied, dense, is_sparse, take_rows
+from dyadlearn._checks import check_alphas, check_choice, check_flag, check_labels, check_same_library, check_whole
+from dyadlearn._tables import Table, shown
+from dyadlearn.exceptions import IdError, PrecisionWarning
+from dyadlearn.growing.column_holdout import lone_labels
+from dyadlearn.growing.column_ridge import started
+from dyadlearn.growing.columns import seen_in
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import Knowledge, Reservoir
-from dyadlearn.growing.statistics import check_room, collect, digits_lost, equal_features
-from dyadlearn.growing.two_step import OnlineRidge
+from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, Reservoir
+from dyadlearn.growing.statistics import check_room, equal_features, has_holes
+from dyadlearn.holdout.lone import warn_of_lone, warn_of_unlabelled
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
 from dyadlearn.models._growing import LINEAR, GrowingModel
 from dyadlearn.models._inputs import (
@@ -78,7 +81,10 @@ class OnlineTwoStepRidge(GrowingModel):
         Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
     keep_tasks : bool, default=False
         Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
-        without their labels and left out in settings C and D.
+        without their labels and left out in settings C and D, and so that later labels may have holes.
+    keep_labels : bool, default=False
+        Whether to keep all instances and their labels, so that those of known ids can be replaced. Takes memory for
+        every instance and every label, without holes.
     reservoir : int, default=0
         Size of a random sample of learnt rows with their labels, for `landscape` and `tune`.
     prequential : bool, default=False
@@ -141,6 +147,7 @@ class OnlineTwoStepRidge(GrowingModel):
         solver: str = "auto",
         keep_instances: bool = False,
         keep_tasks: bool = False,
+        keep_labels: bool = False,
         reservoir: int = 0,
         prequential: bool = False,
         random_state: Any = None,
@@ -153,6 +160,7 @@ class OnlineTwoStepRidge(GrowingModel):
         self.solver = solver
         self.keep_instances = keep_instances
         self.keep_tasks = keep_tasks
+        self.keep_labels = keep_labels
         self.reservoir = reservoir
         self.prequential = prequential
         self.random_state = random_state
@@ -167,7 +175,8 @@ class OnlineTwoStepRidge(GrowingModel):
         X : array, sparse matrix or frame of shape (m, p)
             The instances.
         y : array, sparse matrix, frame or series of shape (m, q) or (m,)
-            Their labels for all tasks. The zeros that a sparse matrix does not store are labels too.
+            Their labels for all tasks; NaN where a label is not observed. The zeros that a sparse matrix does not
+            store are labels too.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
             The tasks. Without it there is no task step, and tasks are learnt independently.
 
@@ -179,7 +188,7 @@ class OnlineTwoStepRidge(GrowingModel):
             for name in ("_learnt", "feature_map_", "task_feature_map_"):
                 self.__dict__.pop(name, None)
             self._check_params()
-            rows, grid = self._read_rows(X, y, None, reset=True)
+            rows, grid, ids = self._read_rows(X, y, None, reset=True)
             task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
                 table = self._read_tasks(tasks, grid.column_ids)
@@ -190,35 +199,50 @@ class OnlineTwoStepRidge(GrowingModel):
             self._fit_maps(rows, grid.values, task_rows)
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
-            check_room(Phi, grid.values, None if self.keep_tasks else Psi)
-            statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks, constant=bool(self.fit_intercept))
-            self._learnt = Knowledge(
-                OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
+            _check_labels(grid.values)
+            check_room(Phi, grid.values, None if self.keep_tasks or has_holes(grid.values) else Psi)
+            options = {"per_task": bool(self.keep_tasks), "constant": bool(self.fit_intercept)}
+            statistics = seen_in(Phi, grid.values, Psi, **options)
+            nothing = Knowledge(
+                started(statistics, self.alpha, self.task_alpha, self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 task_ids,
                 task_names,
                 0 if task_rows is None else int(task_rows.shape[1]),
-                instances=(copied(rows),) if self.keep_instances else None,
+                keeps_instances=bool(self.keep_instances or self.keep_labels),
+                keeps_labels=bool(self.keep_labels),
                 reservoir=self._new_reservoir(rows, grid.values),
             )
+            self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
+            self._warn_of_unpredicted(np.zeros(0))
         return self
 
-    def partial_fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
-        """Learn new instances, labelled for all known tasks.
+    def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
+        """Learn instances: new ones, and with ``known="replace"`` new labels of known ones.
+
+        Instances are known by their ids, which are those of frames: the index of pandas, unless it is the numbering
+        that pandas makes by itself, or a first column of text. Of instances without ids nobody can tell whether they
+        were learnt before: given twice they count twice.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Columns with ids are matched with the known tasks.
+            NaN where a label is not observed. Columns with ids are matched with the known tasks.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
             For the first call, as in `fit`; later either left out or the same.
+        known : {"error", "replace"}, default="error"
+            What becomes of instances whose ids are known. An error names them, and nothing is learnt. If they are
+            replaced, their labels are exchanged for those given, which may be as little as one: where `y` is NaN,
+            the label that an instance had stays. The features are those given now. Afterwards the model is as if
+            they had come so at first. That needs ``keep_labels=True``.
 
         Returns
         -------
         self
         """
+        check_choice(known, "known", KNOWN)
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, tasks)
         learnt = self._current()
@@ -227,11 +251,35 @@ class OnlineTwoStepRidge(GrowingModel):
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
                 raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
-        rows, grid, Phi = self._known_rows(X, y)
+        lesson, _ = self._known_rows(X, y)
+        _check_labels(lesson.labels)
+        places = learnt.known_among(lesson.ids)
+        if places.size:
+            self._check_replaceable(learnt, lesson, places, known)
         if self.prequential:
-            learnt = learnt.scored(learnt.model.squared_error(Phi, grid.values), grid.values)
-        self._learnt = learnt.with_rows(rows, Phi, grid.values)
+            learnt = learnt.scored(lesson)
+        lost = 0.0
+        if places.size:
+            after, lost = learnt.replacing(lesson.take(places), self._mapped)
+            lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
+            learnt = after
+        self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
+        _warn_of_lost(lost)
         return self
+
+    def _check_replaceable(self, learnt: Knowledge, lesson: Lesson, places: np.ndarray, known: str) -> None:
+        """Refuse instances that are known already, unless they are to be replaced and can be."""
+        ids = () if lesson.ids is None else lesson.ids.take(places.tolist()).labels
+        if known == "error":
+            raise IdError(
+                f"{len(ids)} of {len(lesson)} instances are known already, and would count twice: {shown(ids)}. Leave "
+                'them out, forget them first, or replace their labels by known="replace".'
+            )
+        if not learnt.keeps_labels:
+            raise ValueError(
+                f"Instances {shown(ids)} are known, and to replace their labels the model must have kept them: fit it "
+                "anew with keep_labels=True, or forget the instances with their old labels and learn them again."
+            )
 
     def forget(self, X: Any, y: Any) -> Self:
         """Unlearn instances: afterwards the model is as if they had never come.
@@ -254,12 +302,16 @@ class OnlineTwoStepRidge(GrowingModel):
         """
         learnt = self._current()
         learnt.check_settled("forget instances")
-        rows, grid, Phi = self._known_rows(X, y)
-        self._forgotten(learnt, learnt.without_rows(rows, Phi, grid.values))
+        lesson, _ = self._known_rows(X, y)
+        if not learnt.model.takes_holes:
+            _refuse_holes(lesson.labels)
+        self._forgotten(learnt, learnt.without_rows(lesson))
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any, X: Any = None) -> Self:
         """Learn new tasks, labelled for all known instances, in any number of chunks.
+
+        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same.
 
         The tasks are pending until the Gram matrix of the instances that came with their labels equals that of all that
         were learnt: a task labelled for some of them only would count the rest as zeros. Until then `predict` does
@@ -294,7 +346,9 @@ class OnlineTwoStepRidge(GrowingModel):
                 learnt.check_settled("learn other tasks")
         if grid.values.shape[1] != n_new:
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_new} new task(s).")
+        before = learnt.model.unpredicted
         self._learnt = learnt.with_labels(chunks, Psi, ids)
+        self._warn_of_unpredicted(before)
         return self
 
     def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None) -> Self:
@@ -337,6 +391,7 @@ class OnlineTwoStepRidge(GrowingModel):
             )
         ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         grid, chunks = self._chunks(X, y, ids)
+        _refuse_holes(grid.values)
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
         self._forgotten(learnt, learnt.with_labels(chunks, take_rows(known.tasks, where), ids, where))
@@ -349,16 +404,15 @@ class OnlineTwoStepRidge(GrowingModel):
 
     def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
         """Take over what is left, and warn where much of it is rounding."""
-        lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
-        if lost > _LOST:
-            warnings.warn(
-                "What was forgotten was so much larger than what is left that its rounding may change that by "
-                f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
-                "learnt.",
-                PrecisionWarning,
-                stacklevel=3,
-            )
         self._learnt = after
+        _warn_of_lost(before.model.digits_lost(after.model))
+        self._warn_of_unpredicted(before.model.unpredicted)
+
+    def _warn_of_unpredicted(self, before: np.ndarray) -> None:
+        """Say which tasks have no label to take their constant from, if there are more of them than before."""
+        now = self._learnt.model.unpredicted
+        if np.count_nonzero(now) > np.count_nonzero(before):
+            warn_of_unlabelled(now, 3)
 
     def _current(self) -> Knowledge:
         """Return what is known, under the regularisation that is set now."""
@@ -450,6 +504,8 @@ class OnlineTwoStepRidge(GrowingModel):
         wanted = self._checked_setting(setting)
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
+        if model.takes_holes:
+            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "their predictions are NaN")
         return grid.restore(cast(held_out, self._learnt.dtype))
 
     def landscape(
@@ -487,6 +543,8 @@ class OnlineTwoStepRidge(GrowingModel):
             columns if self._knows_tasks else columns[:1],
         )
         warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
+        if model.takes_holes:
+            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "they are not scored")
         return scores
 
     def tune(
@@ -532,7 +590,7 @@ class OnlineTwoStepRidge(GrowingModel):
             )
         return wanted
 
-    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
+    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[Any, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
         The rows are those given, or the reservoir. Where tasks are left out and the statistics do not tell them apart,
@@ -544,8 +602,11 @@ class OnlineTwoStepRidge(GrowingModel):
                 raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
             Phi, grid = self._mapped(sample.rows), Table(sample.labels)
         else:
-            _, grid, Phi = self._known_rows(X, y)
+            lesson, grid = self._known_rows(X, y)
+            Phi = lesson.Phi
         model = self._learnt.model
+        if not model.takes_holes:
+            _refuse_holes(grid.values)
         return model.telling_apart(Phi, grid.values) if setting.new_task else model, Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
@@ -567,6 +628,7 @@ class OnlineTwoStepRidge(GrowingModel):
     def _check_params(self) -> None:
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.keep_labels, "keep_labels")
         check_choice(self.solver, "solver", SOLVERS)
         check_whole(self.reservoir, "reservoir", 0)
 
@@ -575,3 +637,29 @@ class OnlineTwoStepRidge(GrowingModel):
             return None
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Reservoir(int(self.reservoir), seed).offered(rows, labels)
+
+
+def _check_labels(labels: Array) -> None:
+    """Refuse labels to learn from of which none is observed."""
+    if not is_sparse(labels):
+        check_labels(labels)
+
+
+def _refuse_holes(labels: Array) -> None:
+    """Refuse labels with holes of instances that were learnt with every label."""
+    if has_holes(labels):
+        raise ValueError(
+            "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
+        )
+
+
+def _warn_of_lost(lost: float) -> None:
+    """Say where much of what is left is rounding of what was forgotten."""
+    if lost > _LOST:
+        warnings.warn(
+            "What was forgotten was so much larger than what is left that its rounding may change that by "
+            f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
+            "learnt.",
+            PrecisionWarning,
+            stacklevel=4,
+        )
