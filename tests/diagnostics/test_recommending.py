@@ -318,6 +318,40 @@ def test_memory_stays_bounded(monkeypatch):
         assert sum(a * b for a, b in shapes) == 600 * 200
 
 
+@over(every(several=[False, True], more=[False, True], holes=[False, True]))
+def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, holes, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make(m=13)
+    Y = Y + X[:, :1]
+    Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
+    Y[5] = np.nan if holes else 1.0
+    users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
+    frames = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
+    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(frames[0][:8], frames[1][:8], tasks=T)
+    model.partial_fit(frames[0][8:], frames[1][8:])
+    F = np.where(np.isnan(Y), model.predict(X), np.nan)
+    known = None
+    if more:
+        known = [(user, "i2") for user in users]
+        F[:, 2] = np.nan
+    asked = ["u9", "u5", "u0", "u9"] if several else "u9"
+    found = recommend(model, instance=asked, k=3, known=known)
+    rows = F[[9, 5, 0, 9]] if several else F[[9]]
+    for row, own, scores in zip(rows, found.ids if several else [found.ids], np.atleast_2d(found.scores), strict=True):
+        best = [j for j in np.argsort(-row, kind="stable")[:3] if not np.isnan(row[j])]
+        assert own == tuple(items[j] for j in best)
+        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+    assert (found.setting, found.of) == ("A", "tasks")
+    with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
+        recommend(model, instance="z")
+    for wrong in ({"setting": "B"}, {"zeros": True}, {"cv": 3}):
+        with pytest.raises(ValueError, match="leaves none out"):
+            recommend(model, instance="u1", **wrong)
+    if not holes:
+        with pytest.raises(ValueError, match="Every label of 'u5' is observed"):
+            recommend(model, instance="u5")
+
+
 # What is known of them already -----------------------------------------------------------------------
 
 

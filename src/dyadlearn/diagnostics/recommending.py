@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import put, row_blocks, to_numpy
+from dyadlearn._array import dense, put, row_blocks, to_numpy
 from dyadlearn._checks import check_count
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_cells, best_in_rows
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.known import Sought, read_known, zeros_are_unobserved
+from dyadlearn.diagnostics.known import Known, Sought, read_known, zeros_are_unobserved
 from dyadlearn.diagnostics.ranking import best_columns
 from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
+from dyadlearn.exceptions import IdError
+from dyadlearn.growing.kept import stacked
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import positions
 from dyadlearn.pairing.expansion import Expansion
@@ -121,6 +123,8 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
+        if instance is not None and getattr(model, "grows", False):
+            return _for_kept(model, instance, known, k, setting, zeros, cv, sides)
         return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
     if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
@@ -290,13 +294,11 @@ def _for_known(
     network = is_network(fitted)
     names = side_names(sides, network=network)
     axis, asked = (0, instance) if task is None else (1, task)
-    subjects = list(asked) if isinstance(asked, list) or getattr(asked, "ndim", 0) == 1 else None
-    if subjects == []:
-        raise ValueError(f"The list of {names.both[axis]} to recommend for is empty: give at least one.")
+    subjects, several = _subjects(asked, names.both[axis])
     ids = (labels.row_ids, labels.column_ids)
     size = labels.values.shape[axis]
     named = (f"the {names.both[axis]}", ("instance", "task")[axis])
-    places = positions([asked] if subjects is None else subjects, ids[axis], size, *named)
+    places = positions(subjects, ids[axis], size, *named)
     told = None
     if known is not None:
         both = [Sought(*side) for side in zip(ids, labels.values.shape, names.both, strict=True)]
@@ -321,7 +323,7 @@ def _for_known(
         scores.append(np.take_along_axis(values, best[-1], axis=1))
     found, values = np.concatenate(best), np.concatenate(scores)
     if np.isnan(values).all():
-        whom = repr(asked) if subjects is None else f"these {names.both[axis]}"
+        whom = f"these {names.both[axis]}" if several else repr(asked)
         if n_wanted:
             raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
@@ -329,14 +331,75 @@ def _for_known(
     own_labels = np.where(np.isnan(values), np.nan, Y[places[:, None], found])
     whose = ids_at(ids[axis], places)
     lists = named_lists(of, whose, ids[1 - axis], found, values, own_labels, chosen, guesses.method, names)
-    if subjects is not None:
-        return lists
-    (own,), n = lists.ids, len(lists.ids[0])
-    return Recommendations(of, asked, own, values[0, :n], own_labels[0, :n], chosen.value, guesses.method, names)
+    return lists if several else _first(lists)
+
+
+def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
+    """Return those that something is asked for, and whether they came as a list."""
+    several = isinstance(asked, list) or getattr(asked, "ndim", 0) == 1
+    subjects = list(asked) if several else [asked]
+    if not subjects:
+        raise ValueError(f"The list of {called} to recommend for is empty: give at least one.")
+    return subjects, several
+
+
+def _first(lists: RecommendationLists) -> Recommendations:
+    """Return the list of one that was asked for alone."""
+    (subject,), (own,), n = lists.subjects, lists.ids, len(lists.ids[0])
+    labels = np.full(n, np.nan) if lists.labels is None else lists.labels[0, :n]
+    return Recommendations(
+        lists.of, subject, own, lists.scores[0, :n], labels, lists.setting, lists.method, lists.sides
+    )
 
 
 def _hint(zeros: bool) -> str:
     return "" if zeros else "; zeros=True takes zeros for not observed"
+
+
+# What is known to a model that learns batch by batch ------------------------------------------------
+
+
+def _for_kept(
+    model: Any, instance: Any, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+) -> Recommendations | RecommendationLists:
+    """Recommend to instances that a growing model has kept with their labels, by its own predictions."""
+    check_is_fitted(model)
+    names, learnt = side_names(sides), model._learnt
+    if not learnt.keeps_labels:
+        raise ValueError(
+            f"{type(model).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or give "
+            "instances by X= and what they know by known=."
+        )
+    if zeros or cv is not None or as_setting(setting) is not Setting.A:
+        raise ValueError(
+            f"{type(model).__name__} recommends by its own predictions what is missing among its labels, and leaves none "
+            "out: give no setting=, zeros= or cv=, or fit TwoStepRidge on the labels."
+        )
+    subjects, several = _subjects(instance, names.instances)
+    found = learnt.kept.places(subjects)
+    unknown = [label for label, place in zip(subjects, found, strict=True) if place is None]
+    if unknown:
+        raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
+    pieces, starts, columns = [], [np.zeros(1, dtype=np.intp)], []
+    for here in row_blocks(len(found), model.n_tasks_, _CELLS):
+        rows, labels = learnt.kept.taken(found[here])
+        pieces.append(rows)
+        observed = ~np.isnan(to_numpy(dense(labels)))
+        starts.append(starts[-1][-1] + np.cumsum(observed.sum(axis=1)))
+        columns.append(np.nonzero(observed)[1].astype(np.int32))
+    told = Known(np.concatenate(starts), np.concatenate(columns))
+    whose = Ids(tuple(dict.fromkeys(subjects)))
+    if known is not None:
+        both = [Sought(whose, len(whose), names.instances), Sought(learnt.task_ids, model.n_tasks_, names.tasks)]
+        told = told.joined(read_known(known, both, None, 0).taken(whose.positions(subjects, "")))
+    _, rows = model._instance_rows(stacked(pieces))
+    places, scores = best_columns(model._expansion(), rows, model._task_rows(None)[1], k, told)
+    if np.isnan(scores).all():
+        whom = f"these {names.instances}" if several else repr(instance)
+        raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend.")
+    labels = np.full_like(scores, np.nan)
+    lists = named_lists("tasks", tuple(subjects), learnt.task_ids, places, scores, labels, Setting.A, _FROM_ALL, names)
+    return lists if several else _first(lists)
 
 
 # What is new --------------------------------------------------------------------------------------
