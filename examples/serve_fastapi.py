@@ -31,7 +31,7 @@ def make_app(path=None):
     """Return the service of a model file."""
     app, model, writing = FastAPI(), load(path or os.environ["RATINGS_MODEL"]), Lock()
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
-    items = model.predict(pd.DataFrame(0.0, [""], names)).columns
+    items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
 
     @app.get("/health")
     def health():
@@ -43,7 +43,7 @@ def make_app(path=None):
 
     @app.post("/lists")
     def new_user(features: Features, k: Count = 10):
-        return listed(recommend(model, X=pd.DataFrame([features], [""], names), k=k).columns())
+        return listed(recommend(model, X=pd.DataFrame([features], ["new"], names), k=k).columns())
 
     @app.post("/users/{user}")
     def rate(user: str, features: Features, ratings: Ratings):

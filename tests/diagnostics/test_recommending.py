@@ -326,10 +326,10 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
     Y[5] = np.nan if holes else 1.0
     users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
-    frames = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
+    frames = pd.DataFrame(X, index=users, columns=list("abc")), pd.DataFrame(Y, index=users, columns=items)
     model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(frames[0][:8], frames[1][:8], tasks=T)
     model.partial_fit(frames[0][8:], frames[1][8:])
-    F = np.where(np.isnan(Y), model.predict(X), np.nan)
+    F = np.where(np.isnan(Y), model.predict(frames[0]), np.nan)
     known = None
     if more:
         known = [(user, "i2") for user in users]

@@ -61,7 +61,8 @@ def recommend(
     ----------
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
-        What to recommend for: one of them, or `X` or `tasks`.
+        What to recommend for: one of them, or `X` or `tasks`. A model that learns batch by batch knows the ids of
+        instances that it keeps with their labels (``keep_labels=True``).
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as `predict` takes them.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
@@ -372,8 +373,8 @@ def _for_kept(
         )
     if zeros or cv is not None or as_setting(setting) is not Setting.A:
         raise ValueError(
-            f"{type(model).__name__} recommends by its own predictions what is missing among its labels, and leaves none "
-            "out: give no setting=, zeros= or cv=, or fit TwoStepRidge on the labels."
+            f"{type(model).__name__} recommends what is missing among its labels by its own predictions, and leaves "
+            "none out: give no setting=, zeros= or cv=, or fit TwoStepRidge on the labels."
         )
     subjects, several = _subjects(instance, names.instances)
     found = learnt.kept.places(subjects)
@@ -392,7 +393,7 @@ def _for_kept(
     if known is not None:
         both = [Sought(whose, len(whose), names.instances), Sought(learnt.task_ids, model.n_tasks_, names.tasks)]
         told = told.joined(read_known(known, both, None, 0).taken(whose.positions(subjects, "")))
-    _, rows = model._instance_rows(stacked(pieces))
+    rows = model._rows_of(stacked(pieces))
     places, scores = best_columns(model._expansion(), rows, model._task_rows(None)[1], k, told)
     if np.isnan(scores).all():
         whom = f"these {names.instances}" if several else repr(instance)

@@ -102,13 +102,17 @@ class GrowingModel(PairModel, stored=False):
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         if X is None:
             raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
-        table, dtype = read_table(X, "X"), self._learnt.dtype
+        table = read_table(X, "X")
         rows = self._validated_instances(table, LINEAR, reset=False)
         self._check_library(X=rows)
+        return table, self._rows_of(rows)
+
+    def _rows_of(self, rows: Array) -> NewRows:
+        """Return instances (a, p) that are checked already as rows to predict for."""
         # A feature map may make many features of few, and with a constant they are copied.
-        model = self._learnt.model
+        model, dtype = self._learnt.model, self._learnt.dtype
         width = model.n_coefficients if model.statistics.has_constant or self.feature_map is not None else 0
-        return table, NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
+        return NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         table, known = None, self._learnt.model.statistics
