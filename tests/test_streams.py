@@ -501,8 +501,8 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
         read_parquet_batches(path, [])
     with pytest.raises(ValueError, match="features is empty"):
         read_parquet_batches(path, ["y0"], [])
-    # A hole is NaN, which models refuse.
-    with pytest.raises(ValueError, match="contains NaN"):
+    # A hole is NaN, a label that is not observed.
+    with pytest.raises(ValueError, match="Y is NaN everywhere"):
         fit_stream(OnlineTwoStepRidge(), read_parquet_batches(other, ["y0"], ["x0"]))
 
 

@@ -286,7 +286,7 @@ class Knowledge(Stored):
             places = [place for place in found if place is not None]
         elif self.keeps_instances:
             places = kept.equal_rows(lesson.rows)
-        elif self.model.statistics.n_rows - kept.n_named < n:
+        elif kept.n_named and self.model.statistics.n_rows - kept.n_named < n:
             raise IdError(
                 f"The model knows {kept.n_named} of its {self.model.statistics.n_rows} instances by their ids: give "
                 "those that are to be forgotten with their ids, as a frame."

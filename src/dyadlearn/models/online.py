@@ -214,8 +214,8 @@ class OnlineTwoStepRidge(GrowingModel):
                 keeps_labels=bool(self.keep_labels),
                 reservoir=self._new_reservoir(rows, grid.values),
             )
+            _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
             self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
-            self._warn_of_unpredicted(np.zeros(0))
         return self
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
@@ -258,13 +258,11 @@ class OnlineTwoStepRidge(GrowingModel):
             self._check_replaceable(learnt, lesson, places, known)
         if self.prequential:
             learnt = learnt.scored(lesson)
-        lost = 0.0
         if places.size:
-            after, lost = learnt.replacing(lesson.take(places), self._mapped)
+            learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
+            _warn_of_lost(lost, 3)
             lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
-            learnt = after
         self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
-        _warn_of_lost(lost)
         return self
 
     def _check_replaceable(self, learnt: Knowledge, lesson: Lesson, places: np.ndarray, known: str) -> None:
@@ -346,9 +344,9 @@ class OnlineTwoStepRidge(GrowingModel):
                 learnt.check_settled("learn other tasks")
         if grid.values.shape[1] != n_new:
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_new} new task(s).")
-        before = learnt.model.unpredicted
-        self._learnt = learnt.with_labels(chunks, Psi, ids)
-        self._warn_of_unpredicted(before)
+        after = learnt.with_labels(chunks, Psi, ids)
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        self._learnt = after
         return self
 
     def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None) -> Self:
@@ -404,15 +402,9 @@ class OnlineTwoStepRidge(GrowingModel):
 
     def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
         """Take over what is left, and warn where much of it is rounding."""
-        self._learnt = after
         _warn_of_lost(before.model.digits_lost(after.model))
-        self._warn_of_unpredicted(before.model.unpredicted)
-
-    def _warn_of_unpredicted(self, before: np.ndarray) -> None:
-        """Say which tasks have no label to take their constant from, if there are more of them than before."""
-        now = self._learnt.model.unpredicted
-        if np.count_nonzero(now) > np.count_nonzero(before):
-            warn_of_unlabelled(now, 3)
+        _warn_of_unpredicted(before.model.unpredicted, after.model.unpredicted, 4)
+        self._learnt = after
 
     def _current(self) -> Knowledge:
         """Return what is known, under the regularisation that is set now."""
@@ -653,7 +645,7 @@ def _refuse_holes(labels: Array) -> None:
         )
 
 
-def _warn_of_lost(lost: float) -> None:
+def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
     """Say where much of what is left is rounding of what was forgotten."""
     if lost > _LOST:
         warnings.warn(
@@ -661,5 +653,11 @@ def _warn_of_lost(lost: float) -> None:
             f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
             "learnt.",
             PrecisionWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
+
+
+def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray, stacklevel: int = 3) -> None:
+    """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
+    if np.count_nonzero(after) > np.count_nonzero(before):
+        warn_of_unlabelled(after, stacklevel)
