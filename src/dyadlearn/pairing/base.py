@@ -100,6 +100,11 @@ class Pairing(ABC):
         return False
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether it can be solved for observed pairs alone, see `dyadlearn.observed`."""
+        return False
+
+    @property
     def pair_spectrum(self) -> tuple[Array, ...]:
         """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
         return ()
@@ -548,6 +553,20 @@ class Coupled(Pairing):
     @abstractmethod
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @abstractmethod
+    def coefficients_of(self, spectral: Array, mean: float) -> Array:
+        r"""Return the coefficients of a function of the pairs of training that is known along pairs of directions.
+
+        .. math:: f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu
+
+        Parameters
+        ----------
+        spectral : array of shape (k, l)
+            X.
+        mean : float
+            The free mean; 0 where there is none.
+        """
 
     @property
     def pair_spectrum(self) -> tuple[Array, ...]:
