@@ -353,7 +353,7 @@ class Scatter:
             made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
             return torch.sparse.mm(made, matrix)
         if array_api_compat.is_cupy_array(values):
-            from cupyx.scipy import sparse as cupyx_sparse
+            from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 
             rows, columns = (as_array_of(place, values) for place in self._places)
             made = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)

@@ -15,6 +15,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace, put, take_rows
 from dyadlearn._centre import with_ones
 from dyadlearn._codes import group_codes
+from dyadlearn.holdout.intervals import upper_scores
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.observed.direct import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.observed.pairs import PairLabels
@@ -26,7 +27,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["PairFolds", "PairProblem", "pair_folds"]
+__all__ = ["PairFold", "PairFolds", "PairIntervals", "PairProblem", "pair_folds"]
 
 
 class PairFold(NamedTuple):
@@ -111,6 +112,30 @@ class PairProblem:
             )
         own = {Setting.B: self.labels.rows, Setting.C: self.labels.columns}
         return leave_groups_out(self.system(), own.get(setting))
+
+
+class PairIntervals:
+    """How far labels may be off, by how far they were off in folds of the setting; no pair is wider than another.
+
+    Parameters
+    ----------
+    problem : PairProblem
+    """
+
+    #: Whether pairs have widths of their own.
+    is_local = False
+
+    def __init__(self, problem: PairProblem) -> None:
+        self.problem = problem
+        self._scores: dict[Setting, Array] = {}
+
+    def reach(self, setting: Setting, coverage: float) -> float:
+        """Return what so many of the residuals in five folds of a setting do not exceed."""
+        if setting not in self._scores:
+            held_out = PairFolds.cut(self.problem, setting).held_out()
+            self._scores[setting] = namespace(held_out).abs(self.problem.labels.values - held_out)
+        scores = namespace(self._scores[setting]).reshape(self._scores[setting], (1, -1))
+        return float(upper_scores(scores, coverage)[0])
 
 
 class PairFolds:

@@ -74,6 +74,8 @@ class Pairing(ABC):
     constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
     sweep_type: ClassVar[type[Sweep]] = Sweep
+    #: Whether it can be solved for observed pairs alone, see `dyadlearn.observed`.
+    takes_pairs: ClassVar[bool] = False
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
 
@@ -97,11 +99,6 @@ class Pairing(ABC):
     @property
     def is_product(self) -> bool:
         """Whether the pairwise kernel is the product of both sides' kernels."""
-        return False
-
-    @property
-    def takes_pairs(self) -> bool:
-        """Whether it can be solved for observed pairs alone, see `dyadlearn.observed`."""
         return False
 
     @property

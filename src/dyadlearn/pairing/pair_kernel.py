@@ -573,6 +573,7 @@ class Kronecker(PairKernel):
     """The product of both kernels alone."""
 
     words: ClassVar[str] = "Kronecker ridge regression"
+    takes_pairs: ClassVar[bool] = True
 
 
 def _least(Y: Array, total: Array | float) -> Array | float:

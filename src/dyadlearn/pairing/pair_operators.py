@@ -129,11 +129,6 @@ class PairOperators(Coupled):
         return self.shares == (1.0, 0.0, 0.0)
 
     @property
-    def takes_pairs(self) -> bool:
-        """Whether it can be solved for observed pairs alone: other shares know rows by themselves."""
-        return self.is_product and not self.symmetry
-
-    @property
     def ridge(self) -> float:
         """The regularisation."""
         return self.alpha

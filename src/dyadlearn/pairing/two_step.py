@@ -76,6 +76,7 @@ class TwoStep(Coupled):
 
     words: ClassVar[str] = "two-step ridge regression"
     sweep_type: ClassVar[type[Sweep]] = TwoStepSweep
+    takes_pairs: ClassVar[bool] = True
 
     rows: Smoother
     columns: Smoother
@@ -124,11 +125,6 @@ class TwoStep(Coupled):
     def free_mean(self) -> bool:
         """Whether both sides have a constant, and so the grand mean no penalty."""
         return all(spectrum.has_free_constant for spectrum in self.grid_spectra)
-
-    @property
-    def takes_pairs(self) -> bool:
-        """Whether it can be solved for observed pairs alone; a network cannot."""
-        return not self.symmetry
 
     @property
     def ridge(self) -> float:
