@@ -118,7 +118,9 @@ def main() -> None:
     parts = [clock(lambda: products.values(function), wait), clock(lambda: products.gathered(values), wait)]
     gemm = clock(lambda: T @ function.T, wait) + clock(lambda: T.T @ T[:, :r], wait)
     iterations = model.n_iter_ * sum(parts)
-    print(f"  a product with the features at the pairs {parts[0]:.3f} s, back {parts[1]:.3f} s, of which GEMM {gemm:.3f}")
+    print(
+        f"  a product with the features at the pairs {parts[0]:.3f} s, back {parts[1]:.3f} s, of which GEMM {gemm:.3f}"
+    )
     print(f"  {model.n_iter_} such products {iterations:.2f} s, {iterations / min(times):.2f} of the fit")
     gram = 2 * clock(lambda: X.T @ X, wait) + 2 * clock(lambda: X @ (X[:r, :].T @ X[:r, :]), wait)
     print(f"  two Gram matrices and two rotations of the instances {gram:.2f} s")

@@ -350,8 +350,10 @@ class Scatter:
             order, places = self._sorted(transposed)
             shape = self.shape[::-1] if transposed else self.shape
             entries = values if order is None else values[order]
-            made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
-            return torch.sparse.mm(made, matrix)
+            # The places were checked when they were read; torch warns unless it is told so.
+            with torch.sparse.check_sparse_tensor_invariants(enable=False):
+                made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True)
+                return torch.sparse.mm(made, matrix)
         if array_api_compat.is_cupy_array(values):
             from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 

@@ -53,8 +53,8 @@ class PairLabels(Stored):
         cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
     ) -> Self:
         """Return labels of pairs that come in any order, all different."""
-        order = np.lexsort((columns, rows))
-        if (np.diff(order) != 1).any():
+        if not _in_order(rows, columns).all():
+            order = np.lexsort((columns, rows))
             rows, columns, values = rows[order], columns[order], take_rows(values, order)
             weights = None if weights is None else take_rows(weights, order)
         return cls(rows, columns, values, shape, weights)
@@ -64,11 +64,11 @@ class PairLabels(Stored):
         """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused."""
         found = sparse.coo_array(matrix)
         made = cls.of(found.row.astype(np.intp), found.col.astype(np.intp), found.data, found.shape, weights)
-        same = (np.diff(made.rows) == 0) & (np.diff(made.columns) == 0)
-        if same.any():
-            at = int(np.argmax(same))
+        later = _in_order(made.rows, made.columns)
+        if not later.all():
+            at = int(np.argmin(later))
             raise ValueError(
-                f"Y stores {int(same.sum())} pair(s) more than once, first that of row {made.rows[at]} and column "
+                f"Y stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and column "
                 f"{made.columns[at]}: give one label a pair."
             )
         return made
@@ -93,8 +93,7 @@ class PairLabels(Stored):
             for at, n in places
         ):
             return False
-        later = np.diff(self.rows) + (np.diff(self.rows) == 0) * np.sign(np.diff(self.columns))
-        return bool((later > 0).all())
+        return bool(_in_order(self.rows, self.columns).all())
 
     def take(self, kept: np.ndarray) -> Self:
         """Return some of the pairs, by a mask of shape (n,) or positions in ascending order; the grid stays."""
@@ -135,6 +134,11 @@ class PairLabels(Stored):
         at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
         weights = None if self.weights is None else to_numpy(self.weights)
         return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
+
+
+def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Tell of all pairs but the first whether they come after the one before, by their rows and then their columns."""
+    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
 
 
 def tasks_first(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int]) -> bool:
