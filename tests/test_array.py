@@ -20,12 +20,12 @@ from dyadlearn._array import (
     itemsize,
     matmul,
     namespace,
-    put,
     row_blocks,
     svd,
     take_rows,
     to_numpy,
     with_diagonal,
+    with_value,
     zeros,
 )
 from sweeps import every, lines, over
@@ -224,5 +224,5 @@ def test_values_in_some_cells(turned, cells, library):
     given = library.asarray(values.T.copy()).T if turned else library.asarray(values)
     expected = values.ravel()
     expected[cells] = -7.0
-    found = put(given, np.array(cells, dtype=np.intp), -7.0)
+    found = with_value(given, np.array(cells, dtype=np.intp), -7.0)
     assert_array_equal(library.to_numpy(found), expected.reshape(values.shape))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, matmul, put, row_blocks, take_rows
+from dyadlearn._array import Array, itemsize, matmul, row_blocks, take_rows, with_value
 from dyadlearn.diagnostics.best import merged
 from dyadlearn.diagnostics.known import Known
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -79,7 +79,7 @@ def best_columns(
             for there in panel.columns:
                 scores = panel.ended(begun, there)
                 if known is not None:  # less than anything, which costs less than to look for NaN
-                    scores = put(scores, known.cells(here, there), -float("inf"))
+                    scores = with_value(scores, known.cells(here, there), -float("inf"))
                 found[number] = merged(found[number], scores, there.start, k)
     pieces = [each for each in found if each is not None]
     places, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))

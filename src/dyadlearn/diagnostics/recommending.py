@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import dense, put, row_blocks, to_numpy
+from dyadlearn._array import dense, row_blocks, to_numpy, with_value
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_cells, best_in_rows
@@ -315,7 +315,7 @@ def _for_known(
     for here, block in zip(parts, blocks, strict=True):
         wanted = guesses.wanted(block)
         if told is not None:
-            wanted = put(wanted, told.cells(here, slice(0, Y.shape[1])), False)
+            wanted = with_value(wanted, told.cells(here, slice(0, Y.shape[1])), False)
         if network and not guesses.has_selves:
             wanted[np.arange(len(block)), block] = False
         n_wanted += int(wanted.sum())
