@@ -20,9 +20,11 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
+from dyadlearn._array import is_sparse
 from dyadlearn.diagnostics import known as known_pairs
 from dyadlearn.diagnostics import ranking, recommending
 from dyadlearn.exceptions import IdError, NoLabelWarning
+from dyadlearn.models import _training
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
@@ -220,6 +222,28 @@ def test_long_tables():
     assert found.ids == tuple(tuple(f"i{j}" for j in own) for own in plain.ids)
 
 
+def test_rows_beside_the_tables_are_matched_by_their_names():
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rows, columns = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    pairs = [(own, other) for own in rows for other in columns]
+    users, items = pd.DataFrame(X, index=rows, columns=list("abc")), pd.DataFrame(T, index=columns)
+    model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
+    new = pd.DataFrame(X[:2] + 1, index=["x", "y"], columns=list("abc"))
+    expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, k=3)
+    found = recommend(model, X=new, k=3)
+    assert found.subjects == ("x", "y")
+    assert found.ids == tuple(tuple(columns[j] for j in own) for own in expected.ids)
+    with pytest.raises(ValueError, match="The feature names of X should match"):
+        recommend(model, X=new[["b", "a", "c"]])
+    K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
+    model = PairRegressor(TwoStepRidge(kernel="precomputed"), instances=K, tasks=items).fit(
+        pairs[::-1], Y.ravel()[::-1]
+    )
+    new = pd.DataFrame((X[:2] + 1) @ X.T, index=["x", "y"], columns=rows)
+    assert recommend(model, X=new[rows[3:] + rows[:3]], k=3).ids == found.ids
+
+
 def test_a_network_has_nodes_for_both_sides():
     X, _, _ = make()
     Y = (X @ X.T > 0).astype(float)
@@ -345,11 +369,59 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
         recommend(model, instance="z")
     for wrong in ({"setting": "B"}, {"zeros": True}, {"cv": 3}):
-        with pytest.raises(ValueError, match="leaves none out"):
+        with pytest.raises(ValueError, match="nothing is left out for them"):
             recommend(model, instance="u1", **wrong)
     if not holes:
         with pytest.raises(ValueError, match="Every label of 'u5' is observed"):
             recommend(model, instance="u5")
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]
+    )
+)
+def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_blocks, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    if alone:  # fitted on observed pairs alone
+        monkeypatch.setattr(_training, "prefers_pairs", lambda *given, **more: True)
+    X, T, Y = make(m=13, q=11)
+    users = pd.DataFrame(X, index=[f"u{i}" for i in range(13)], columns=list("abc"))
+    items = pd.DataFrame(T, index=[f"i{j}" for j in range(11)])
+    rng = np.random.default_rng(2)
+    Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
+    pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
+    fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
+    assert is_sparse(fitted.model_._grid.values) == alone
+    new = ["u12", "u10"] if side == "instance" else ["i9", "i8"]
+    known = ["u1", "u8", "u1"] if side == "instance" else ["i2", "i7", "i2"]
+    trained = fitted.task_ids_ if side == "instance" else fitted.instance_ids_
+    for subjects in (new, known, [*new, *known], known[0], new[0]):
+        found = recommend(fitted, **{side: subjects}, k=k)
+        asked = subjects if isinstance(subjects, list) else [subjects]
+        assert found.setting == ("A" if set(asked) & set(known) else "B" if side == "instance" else "C")
+        lists = found.ids if isinstance(subjects, list) else [found.ids]
+        for subject, own, scores in zip(asked, lists, np.atleast_2d(found.scores), strict=True):
+            cells = [(subject, other) if side == "instance" else (other, subject) for other in trained]
+            left = [place for place, cell in enumerate(cells) if cell not in pairs]
+            values = fitted.predict([cells[place] for place in left])
+            best = np.argsort(-values, kind="stable")[:k]
+            assert own == tuple(trained[left[place]] for place in best)
+            assert_allclose(scores[: len(best)], values[best], rtol=1e-8)
+    with pytest.raises(IdError, match="'z9'"):
+        recommend(fitted, **{side: "z9"})
+    if alone:
+        asked = recommend(fitted, **{side: "u1" if side == "instance" else "i2"}, k=1)
+        cell = ("u1", asked.ids[0]) if side == "instance" else (asked.ids[0], "i2")
+        assert recommend(fitted, **{side: asked.subject}, k=1, known=[cell]).ids != asked.ids
+        with pytest.raises(ValueError, match="fitted on observed pairs alone, and there is no grid of"):
+            top_pairs(fitted)
+        with pytest.raises(ValueError, match="has not kept the features of its instances: give those by X="):
+            recommend(fitted.model_, instance=0)
+        plain = recommend(fitted.model_, X=X[:3], k=k)
+        assert recommend(fitted, X=users[:3], k=k).ids == tuple(
+            tuple(fitted.task_ids_[place] for place in own) for own in plain.ids
+        )
 
 
 # What is known of them already -----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import to_numpy
+from dyadlearn._array import is_sparse, to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table
 from dyadlearn.models._base import PairwiseRidge
@@ -21,6 +21,7 @@ __all__ = [
     "asked_of",
     "held_out",
     "ids_at",
+    "ids_of",
     "is_network",
     "known_settings",
     "labelled_model",
@@ -65,13 +66,23 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found = labelled_model(model, remedy)
-    grid = found._grid
-    ids = [grid.row_ids, grid.column_ids]
+    if is_sparse(found._grid.values):
+        m, q = found._grid.values.shape
+        raise ValueError(
+            f"This {type(found).__name__} was fitted on observed pairs alone, and there is no grid of {m} × {q} labels "
+            "to ask about: fit it on fewer instances or tasks."
+        )
+    ids = ids_of(model, remedy)
+    return replace(found._grid, values=to_numpy(found._grid.values), row_ids=ids[0], column_ids=ids[1])
+
+
+def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
+    """Return the ids of the instances and of the tasks of training that the user of a model knows."""
+    found = labelled_model(model, remedy)
     if found is not model:  # the wrapped one has never seen them
-        ids = [Ids(model.instance_ids_), Ids(model.task_ids_)]
-    if is_network(found):
-        ids[1] = ids[1] or ids[0]
-    return replace(grid, values=to_numpy(grid.values), row_ids=ids[0], column_ids=ids[1])
+        return Ids(model.instance_ids_), Ids(model.task_ids_)
+    first, second = found._grid.row_ids, found._grid.column_ids
+    return first, second or (first if is_network(found) else None)
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -35,6 +35,32 @@ class Known:
     starts: np.ndarray
     columns: np.ndarray
 
+    @classmethod
+    def of_grid(cls, observed: np.ndarray) -> Known:
+        """Return the true cells of a grid (a, n)."""
+        starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
+        return cls(starts, np.nonzero(observed)[1].astype(np.int32))
+
+    @classmethod
+    def of_labels(cls, labels: Any, places: np.ndarray, axis: int) -> Known:
+        """Return which labels (m, q) there are in some rows, or columns with axis 1; in places of -1 there are none.
+
+        Labels are sparse, or NaN where there are none.
+        """
+        if not is_sparse(labels):
+            taken = (labels.T if axis else labels)[places]
+            return cls.of_grid((taken == taken) & (places >= 0)[:, None])
+        held = labels.tocsc() if axis else labels.tocsr()
+        # One more row, where -1 stands, without anything in it.
+        starts = np.append(held.indptr, held.indptr[-1])
+        return cls(starts, held.indices).taken(np.where(places < 0, len(starts) - 2, places))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Known]) -> Known:
+        """Return what is known of the rows of all parts, one below the other."""
+        counts = np.concatenate([np.diff(part.starts) for part in parts])
+        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([part.columns for part in parts]))
+
     def cells(self, here: slice, there: slice) -> np.ndarray:
         """Return which cells of a block of rows and columns are known, counted row by row."""
         starts = self.starts[here.start : here.stop + 1]

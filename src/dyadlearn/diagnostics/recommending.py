@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import dense, row_blocks, to_numpy, with_value
+from dyadlearn._array import dense, is_sparse, row_blocks, to_numpy, with_value
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_cells, best_in_rows
-from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, ids_of, is_network, labelled_model
 from dyadlearn.diagnostics.known import Known, Sought, read_known, zeros_are_unobserved
 from dyadlearn.diagnostics.ranking import best_columns
 from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.kept import stacked
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import positions
-from dyadlearn.pairing.expansion import Expansion
+from dyadlearn.models._inputs import among, positions
+from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import side_names
+from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
 
@@ -62,7 +62,8 @@ def recommend(
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
         What to recommend for: one of them, or `X` or `tasks`. A model that learns batch by batch knows the ids of
-        instances that it keeps with their labels (``keep_labels=True``).
+        instances that it keeps with their labels (``keep_labels=True``), a `PairRegressor` those that are in its
+        tables, be they in training or not.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as `predict` takes them.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
@@ -124,8 +125,14 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
-        if instance is not None and getattr(model, "grows", False):
-            return _for_kept(model, instance, known, k, setting, zeros, cv, sides)
+        by_itself = _asked_by_itself(model, instance, task, zeros, sides)
+        if by_itself is not None:
+            if zeros or cv is not None or as_setting(setting) is not Setting.A:
+                raise ValueError(
+                    "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
+                    "out for them: give no setting=, zeros= or cv=."
+                )
+            return by_itself.best(known, k)
         return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
     if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
@@ -357,13 +364,93 @@ def _hint(zeros: bool) -> str:
     return "" if zeros else "; zeros=True takes zeros for not observed"
 
 
-# What is known to a model that learns batch by batch ------------------------------------------------
+# What is known, to models without a grid of labels --------------------------------------------------
 
 
-def _for_kept(
-    model: Any, instance: Any, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
-) -> Recommendations | RecommendationLists:
-    """Recommend to instances that a growing model has kept with their labels, by its own predictions."""
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Instances or tasks that a model without a grid of their labels is asked about.
+
+    Attributes
+    ----------
+    made : Expansion
+        With the side that is asked about first.
+    rows : NewRows
+        Those that are asked about.
+    others : NewRows or None
+        What is recommended; None stands for what the model was trained on.
+    observed : Known
+        What was learnt of them.
+    subjects, several
+        Their ids, and whether they came as a list.
+    columns : Sought
+        What is recommended, by name.
+    axis : int
+    setting : Setting
+    names : SideNames
+    """
+
+    made: Expansion
+    rows: NewRows
+    others: NewRows | None
+    observed: Known
+    subjects: list[Any]
+    several: bool
+    columns: Sought
+    axis: int
+    setting: Setting
+    names: SideNames
+
+    def best(self, known: Any, k: int) -> Recommendations | RecommendationLists:
+        """Return what is best and neither observed nor known, by the predictions of the model itself."""
+        told, called = self.observed, self.names.both[self.axis]
+        if known is not None:
+            own = Ids(tuple(dict.fromkeys(self.subjects)))
+            both = [Sought(own, len(own), called), self.columns]
+            more = read_known(known, both[:: -1 if self.axis else 1], None, self.axis)
+            told = told.joined(more.taken(own.positions(self.subjects, called)))
+        places, scores = best_columns(self.made, self.rows, self.others, k, told)
+        if np.isnan(scores).all():
+            whom = f"these {called}" if self.several else repr(self.subjects[0])
+            raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend.")
+        of, labels = ("tasks", "instances")[self.axis], np.full_like(scores, np.nan)
+        words = (self.setting, _FROM_ALL, self.names)
+        lists = named_lists(of, tuple(self.subjects), self.columns.ids, places, scores, labels, *words)
+        return lists if self.several else _first(lists)
+
+
+def _asked_by_itself(model: Any, instance: Any, task: Any, zeros: bool | None, sides: Any) -> _Asked | None:
+    """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
+    if getattr(model, "grows", False):
+        return None if instance is None else _kept(model, instance, sides)
+    fitted = labelled_model(model)
+    names, axis = side_names(sides, network=is_network(fitted)), 0 if task is None else 1
+    subjects, several = _subjects(task if axis else instance, names.both[axis])
+    ids, labels = ids_of(model), fitted._grid.values
+    if fitted is model:
+        if is_sparse(labels):
+            raise ValueError(
+                f"This {type(model).__name__} was fitted on observed pairs alone, and has not kept the features of its "
+                f"{names.both[axis]}: give those by X= or tasks=, and the pairs by known=, or fit a PairRegressor."
+            )
+        return None
+    places = among(subjects, model._training_ids[axis])
+    if not is_sparse(labels) and (places >= 0).any():
+        # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
+        labels, pairing = to_numpy(labels), fitted._problem().pairing
+        if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(labels, zeros):
+            return None
+    given = model._looked_up(subjects, axis)
+    rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]
+    observed = Known.of_labels(labels, places, axis)
+    made = fitted._expansion().transposed if axis else fitted._expansion()
+    columns = Sought(ids[1 - axis], labels.shape[1 - axis], names.both[1 - axis])
+    setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
+    return _Asked(made, rows, None, observed, subjects, several, columns, axis, setting, names)
+
+
+def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
+    """Return what is asked of instances that a growing model has kept with their labels."""
     check_is_fitted(model)
     names, learnt = side_names(sides), model._learnt
     if not learnt.keeps_labels:
@@ -371,36 +458,20 @@ def _for_kept(
             f"{type(model).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or give "
             "instances by X= and what they know by known=."
         )
-    if zeros or cv is not None or as_setting(setting) is not Setting.A:
-        raise ValueError(
-            f"{type(model).__name__} recommends what is missing among its labels by its own predictions, and leaves "
-            "none out: give no setting=, zeros= or cv=, or fit TwoStepRidge on the labels."
-        )
     subjects, several = _subjects(instance, names.instances)
     found = learnt.kept.places(subjects)
     unknown = [label for label, place in zip(subjects, found, strict=True) if place is None]
     if unknown:
         raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
-    pieces, starts, columns = [], [np.zeros(1, dtype=np.intp)], []
+    pieces, observed = [], []
     for here in row_blocks(len(found), model.n_tasks_, _CELLS):
         rows, labels = learnt.kept.taken(found[here])
         pieces.append(rows)
-        observed = ~np.isnan(to_numpy(dense(labels)))
-        starts.append(starts[-1][-1] + np.cumsum(observed.sum(axis=1)))
-        columns.append(np.nonzero(observed)[1].astype(np.int32))
-    told = Known(np.concatenate(starts), np.concatenate(columns))
-    whose = Ids(tuple(dict.fromkeys(subjects)))
-    if known is not None:
-        both = [Sought(whose, len(whose), names.instances), Sought(learnt.task_ids, model.n_tasks_, names.tasks)]
-        told = told.joined(read_known(known, both, None, 0).taken(whose.positions(subjects, "")))
-    rows = model._rows_of(stacked(pieces))
-    places, scores = best_columns(model._expansion(), rows, model._task_rows(None)[1], k, told)
-    if np.isnan(scores).all():
-        whom = f"these {names.instances}" if several else repr(instance)
-        raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend.")
-    labels = np.full_like(scores, np.nan)
-    lists = named_lists("tasks", tuple(subjects), learnt.task_ids, places, scores, labels, Setting.A, _FROM_ALL, names)
-    return lists if several else _first(lists)
+        observed.append(Known.of_grid(~np.isnan(to_numpy(dense(labels)))))
+    columns = Sought(learnt.task_ids, model.n_tasks_, names.tasks)
+    rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
+    told = Known.stacked(observed)
+    return _Asked(model._expansion(), rows, others, told, subjects, several, columns, 0, Setting.A, names)
 
 
 # What is new --------------------------------------------------------------------------------------
@@ -416,6 +487,8 @@ def _for_new(
             f"{type(model).__name__} keeps no instances to recommend: give some by X=, beside tasks= or without, or "
             "fit TwoStepRidge on the labels."
         )
+    if fitted is not model:
+        X, tasks = (None if own is None else model._given(own, axis) for axis, own in enumerate((X, tasks)))
     made: Expansion = fitted._expansion()
     task_table, others = fitted._task_rows(tasks)
     instances, rows = (None, others) if X is None else fitted._instance_rows(X)
@@ -443,5 +516,5 @@ def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
     if getattr(found, "grows", False):  # no labels are needed
         check_is_fitted(found)
         return found, found._ids, False
-    fitted, labels = labelled_model(model), labels_of(model)
-    return fitted, (labels.row_ids, labels.column_ids), is_network(fitted)
+    fitted = labelled_model(model)
+    return fitted, ids_of(model), is_network(fitted)
