@@ -21,9 +21,9 @@ from dyadlearn import OnlineTwoStepRidge, load, recommend, save
 n_users, n_films, n_ratings = 8_000, 600, 200_000
 rng = np.random.default_rng(0)
 user_features, film_features = rng.normal(size=(n_users, 20)), rng.normal(size=(n_films, 12))
-taste = 0.6 * user_features @ rng.normal(size=(20, 12)) @ film_features.T / np.sqrt(20 * 12)
+taste = 0.5 * user_features @ rng.normal(size=(20, 12)) @ film_features.T / np.sqrt(20 * 12)
 quality = 0.25 * film_features @ rng.normal(size=12) / np.sqrt(12) + 0.25 * rng.normal(size=n_films)
-truth = 3.4 + taste + quality + 0.3 * rng.normal(size=(n_users, 1))
+truth = 3.2 + taste + quality + 0.3 * rng.normal(size=(n_users, 1))
 
 activity, popularity = rng.lognormal(sigma=0.8, size=n_users), np.arange(1, n_films + 1) ** -0.8
 chance = np.outer(activity / activity.sum(), popularity / popularity.sum()).ravel()
