@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from dyadlearn import OnlineTwoStepRidge, load, recommend, save
+from dyadlearn import KroneckerRidge, OnlineTwoStepRidge, PairRegressor, load, recommend, save
 
 # %%
 # Users and films have features, which explain some of the taste but not all of it. Few films are rated by many, and
@@ -105,11 +105,20 @@ asked, seen = ratings[late], ratings[~late]
 means, predicted = item_means(seen), model.predict(users).to_numpy()
 offset = (seen.stars - means[seen.film]).groupby(seen.user).agg(["sum", "count"]).reindex(range(n_users), fill_value=0)
 generous = (offset["sum"] / (offset["count"] + 5)).to_numpy()
+
+# %%
+# Kronecker ridge regression learns from the same ratings as a long table, each a row of its own: it is solved for the
+# observed pairs alone, and the grid is never there.
+table = pd.DataFrame({"user": np.array(names)[ratings.user], "film": np.array(titles)[ratings.film]})
+kronecker = PairRegressor(KroneckerRidge(alpha=100.0), instances=users, tasks=films)
+kronecker.fit(table[~late], ratings.stars[~late])
+
 for name, found in (
     ("item means", means[asked.film]),
     ("item and user means", means[asked.film] + generous[asked.user]),
     ("two-step ridge", predicted[asked.user, asked.film]),
     ("two-step ridge and user means", predicted[asked.user, asked.film] + generous[asked.user]),
+    ("Kronecker ridge", kronecker.predict(table[late])),
     ("the truth", truth[asked.user, asked.film]),
 ):
     print(f"{name:<30} {error(found, asked):.3f}")
@@ -160,8 +169,8 @@ ax.invert_yaxis()
 _ = ax.set(xlabel="true stars of ten films, on average", xlim=(3, 5.2))
 
 # %%
-# The model is a file, which the service of the next example loads: lists for known and new users over HTTP, and ratings
-# that arrive.
+# The model is a file, which :ref:`a service <sphx_glr_gallery_serve_fastapi.py>` loads: lists for known and new users
+# over HTTP, and ratings that arrive.
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "ratings.dyad")
     save(model, path)

@@ -4,9 +4,9 @@ A service that recommends
 
 Lists for known users and for new ones, and ratings that arrive, over HTTP: with ``fastapi`` and ``uvicorn`` installed,
 ``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file holds an
-:class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, as the example of
-ratings saves one. A request costs a few small products. What arrives is learnt in memory: the model is always the one
-that a fit on all ratings would give.
+:class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, such as
+:ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products. What
+arrives is learnt in memory, and the model is always the one that a fit on all ratings would give.
 """
 
 import os
