@@ -62,8 +62,8 @@ def fit_stream(
         Not fitted, or fitted on what came before the stream. It learns in place.
     batches : iterable of (X, y)
         Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, a generator, one of the
-        readers here, `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again; those that were
-        learnt are read, compared by a digest of all their numbers and ids, and passed over.
+        readers here, `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again;
+        those that were learnt are read, compared by a digest of all their numbers and ids, and passed over.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         The tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -65,9 +63,7 @@ def check_model(name: str, has_tasks: bool) -> None:
 
 
 def check_online(data: Dyads) -> None:
-    """Refuse what an online model cannot take: missing labels, and sides that are not linear in features."""
-    if np.isnan(data.labels.values).any():
-        raise ValueError("An online model needs every label: fill the holes, or take --model two-step.")
+    """Refuse what an online model cannot take: sides that are not linear in features."""
     for side, entities in (("instances", data.instances), ("tasks", data.tasks)):
         if entities is not None and any(each.of_model[0] != "linear" for each in entities.recipe.members.values()):
             raise ValueError(f"An online model is linear in features, but its {side} are {entities.recipe.in_words}.")
@@ -83,9 +79,9 @@ def searched(data: Dyads, name: str, *, groups: Any, task_groups: Any, **params:
     return model
 
 
-def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool) -> Any:
-    """Fit a model with a given regularisation."""
-    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept}
+def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool, **more: Any) -> Any:
+    """Fit a model with a given regularisation, and with those of the other parameters that it has."""
+    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept, **more}
     model = _made(_CLASSES[name][0], data, params)
     return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 

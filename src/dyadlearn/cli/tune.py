@@ -43,6 +43,9 @@ def tune(
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
+    keep_labels: Annotated[
+        bool, typer.Option("--keep-labels", help="Let an online model keep its labels, for update --known replace.")
+    ] = False,
     how: options.Reading,
     sides: Sides = None,
     force: Force = False,
@@ -74,6 +77,13 @@ def tune(
         data = dyads.read_dyads(labels, *files, how, terminal)
         if model == "online":
             check_online(data)
+            if data.tasks is not None and np.isnan(data.labels.values).any():
+                terminal.note(
+                    "Some labels are missing. The online model learns every task from the labels it has; its "
+                    "regularisation is the best of the two-step model, which also lets tasks lend each other labels."
+                )
+        elif keep_labels:
+            raise ValueError("--keep-labels is for --model online: other models keep their labels anyway.")
         scoring = scoring or usual_scoring(data.labels.values)
         search = searched(
             data,
@@ -94,7 +104,8 @@ def tune(
             terminal.note(said)
         kept = search
         if model == "online":
-            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0, intercept)
+            alphas_found = figures["alpha"], figures["task_alpha"] or 1.0
+            kept = fitted(data, "online", *alphas_found, intercept, keep_labels=keep_labels)
         origin = {
             "files": {
                 side: None if path is None else path.name

@@ -214,7 +214,7 @@ class Columns(Stored):
         worst = 0.0
         for own, left in zip(after.members, after.groups, strict=True):
             before = self.part(int(self.group_of[own[0]]), own)
-            if before.n_rows != left.n_rows:
+            if before.gram is not left.gram:
                 worst = max(worst, digits_lost(before, left, alpha))
         return worst
 

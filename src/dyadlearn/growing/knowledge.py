@@ -356,7 +356,7 @@ class Knowledge(Stored):
         if reservoir is not None:
             reservoir = reservoir.exchanged((rows, old), (lesson.rows, new))
         learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
-        return replace(learnt, model=after, reservoir=reservoir), model.digits_lost(left)
+        return replace(learnt, model=after, reservoir=reservoir), model.digits_lost(after)
 
     def with_labels(
         self,

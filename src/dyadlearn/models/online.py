@@ -83,8 +83,8 @@ class OnlineTwoStepRidge(GrowingModel):
         Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
         without their labels and left out in settings C and D, and so that later labels may have holes.
     keep_labels : bool, default=False
-        Whether to keep all instances and their labels, so that those of known ids can be replaced. Takes memory for
-        every instance and every label, without holes.
+        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
+        for every instance and every observed label; the tasks are kept apart too.
     reservoir : int, default=0
         Size of a random sample of learnt rows with their labels, for `landscape` and `tune`.
     prequential : bool, default=False
@@ -200,8 +200,9 @@ class OnlineTwoStepRidge(GrowingModel):
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
             _check_labels(grid.values)
-            check_room(Phi, grid.values, None if self.keep_tasks or has_holes(grid.values) else Psi)
-            options = {"per_task": bool(self.keep_tasks), "constant": bool(self.fit_intercept)}
+            per_task = bool(self.keep_tasks or self.keep_labels)
+            check_room(Phi, grid.values, None if per_task or has_holes(grid.values) else Psi)
+            options = {"per_task": per_task, "constant": bool(self.fit_intercept)}
             statistics = seen_in(Phi, grid.values, Psi, **options)
             nothing = Knowledge(
                 started(statistics, self.alpha, self.task_alpha, self.solver),
