@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,11 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, take_rows, to_numpy, zeros
 from dyadlearn._state import Stored
-from dyadlearn.vectrick import GATHER_COST, dots_at
+from dyadlearn.vectrick import dots_at, gather_cost, sandwich
 
-__all__ = ["PairLabels", "PairProducts", "tasks_first"]
+__all__ = ["PairLabels", "PairProducts", "mean_of", "product_cost"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +142,44 @@ def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
 
 
-def tasks_first(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int]) -> bool:
-    """Tell whether products begin with the tasks: q·r·s + n·r against m·r·s + n·s multiplications."""
+def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, str]:
+    """Return the multiplications of one product with features at the pairs, and how it is made.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Of the grid.
+    n_pairs : int
+    ranks : (int, int)
+        How many features instances and tasks have.
+    gathering : int
+        What a multiplication of gathered rows costs, see `dyadlearn.vectrick.gather_cost`.
+
+    Returns
+    -------
+    cost : int
+    way : {"tasks", "instances", "grid"}
+        Begun with the tasks, q·r·s + n·r, or with the instances, m·r·s + n·s; or on the whole grid.
+    """
     (m, q), (r, s) = shape, ranks
-    return q * r * s + GATHER_COST * n_pairs * r <= m * r * s + GATHER_COST * n_pairs * s
+    ways = {
+        "tasks": q * r * s + gathering * n_pairs * r,
+        "instances": m * r * s + gathering * n_pairs * s,
+        "grid": min(m * r * s + m * s * q, q * r * s + m * r * q),
+    }
+    # A grid of many more cells than there are pairs is not formed, whatever it costs.
+    if m * q > gathering * n_pairs:
+        del ways["grid"]
+    way = min(ways, key=lambda name: ways[name])
+    return ways[way], way
 
 
 class PairProducts:
     r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
 
     One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
-    does the rest: memory is that of the features and of the pairs, never that of the grid.
+    does the rest: memory is that of the features and of the pairs. Only where so many of its cells are observed that
+    this costs less is the grid formed.
 
     Parameters
     ----------
@@ -165,7 +193,7 @@ class PairProducts:
         self.left, self.right = left, right
         self._scatter = Scatter(labels.rows, labels.columns, labels.shape, left)
         ranks = (int(left.shape[1]), int(right.shape[1]))
-        self._tasks_first = tasks_first(labels.shape, labels.size, ranks)
+        self.way = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
         self._labels = labels
 
     @cached_property
@@ -177,16 +205,30 @@ class PairProducts:
         rows, columns = (as_array_of(place, self.left) for place in places)
         return rows, columns
 
+    @cached_property
+    def _flat(self) -> Array:
+        """Positions of the pairs in the grid, row by row."""
+        rows, columns = self._places
+        return rows * self._labels.shape[1] + columns
+
     def values(self, function: Array) -> Array:
         """Return the values (n,) at the pairs of a function W (r, s)."""
         rows, columns = self._places
-        if self._tasks_first:
+        if self.way == "grid":
+            xp = namespace(function)
+            return take_rows(xp.reshape(sandwich(self.left, function, self.right), (-1,)), self._flat)
+        if self.way == "tasks":
             return dots_at(self.right @ function.T, self.left, columns, rows)
         return dots_at(self.left @ function, self.right, rows, columns)
 
     def gathered(self, values: Array) -> Array:
         r"""Return :math:`\sum_p v_p\,\mathbf{l}_{i(p)}\mathbf{r}_{j(p)}^\top` of shape (r, s) for values (n,)."""
-        if self._tasks_first:
+        if self.way == "grid":
+            grid = zeros((math.prod(self._labels.shape),), values)
+            grid[self._flat] = values
+            grid = namespace(values).reshape(grid, self._labels.shape)
+            return sandwich(self.left.T, grid, self.right.T)
+        if self.way == "tasks":
             return self._scatter.transposed_times(values, self.left).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
