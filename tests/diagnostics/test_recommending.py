@@ -25,9 +25,10 @@ from dyadlearn.diagnostics import known as known_pairs
 from dyadlearn.diagnostics import ranking, recommending
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import _training
+from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 
 def make(m=9, q=7, seed=0):
@@ -148,6 +149,9 @@ MODELS = {
     "search": TwoStepRidgeCV([0.1, 1.0, 10.0, 100.0]),
     "online": OnlineTwoStepRidge(0.3, 2.0),
     "single": TwoStepRidge(0.3, 2.0, kernel="rbf"),
+    "other": TwoStepRidge(0.3, 2.0, task_kernel="rbf"),
+    "other kronecker": KroneckerRidge(0.7, task_kernel="rbf"),
+    "other pairs": PairKernelRidge(0.7, task_kernel="rbf"),
 }
 
 
@@ -173,6 +177,18 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     assert found.subjects == tuple(range(len(F)))
     assert found.setting == {"X": "B", "tasks": "C", "both": "D"}[new]
     assert (found.of, found.labels) == ("instances" if new == "tasks" else "tasks", None)
+
+
+@over(lines("model folds", (TwoStepRidge(task_kernel="rbf"), True), (TwoStepRidge(kernel="rbf"), False)))
+def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, folds, monkeypatch):
+    X, T, Y = make()
+    model.fit(X, Y, tasks=T)
+    F, used = model.predict(X), []
+    grid = Expansion.grid
+    monkeypatch.setattr(Expansion, "grid", lambda *given: used.append(1) or grid(*given))
+    found = recommend(model, X=X, k=7)
+    assert bool(used) is not folds
+    assert_allclose(found.scores, -np.sort(-F, axis=1), rtol=1e-10)
 
 
 def test_tasks_without_features_can_be_recommended():

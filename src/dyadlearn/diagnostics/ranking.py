@@ -97,11 +97,7 @@ def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[
         yield _Panel([slice(0, n)], n * size, lambda here: take_rows(grid, places[here]), lambda begun, there: begun)
         return
     if others is None:
-        # Columns of training are as many as the coefficients bear.
-        width = n + max(rows.before(made.instances).width, rows.values.shape[1]) // 4
-        yield _Panel(
-            [slice(0, n)], width * size, lambda here: made.grid(rows.take(here), None), lambda begun, there: begun
-        )
+        yield _of_training(made, rows)
         return
     made = made.shared
     left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
@@ -123,3 +119,16 @@ def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[
         starts = range(panel.start, panel.stop, step)
         columns = [slice(start, min(start + step, panel.stop)) for start in starts]
         yield _Panel(columns, row_bytes, begun, ended)
+
+
+def _of_training(made: Expansion, rows: NewRows) -> _Panel:
+    """Return the columns of training, which are as many as the coefficients bear."""
+    left, size, n = rows.before(made.instances), itemsize(made.values), made.n_tasks
+    r, s = made.values.shape
+    right = None
+    if size * r * n <= _PANEL and not left_first(rows.size, n, r, s):
+        right = made.to_training
+    begun = (lambda here: made.grid(rows.take(here), None)) if right is None else left.at
+    ended = (lambda half, _: half) if right is None else (lambda half, _: matmul(half, right))
+    width = n + max(left.width, rows.values.shape[1]) // 4
+    return _Panel([slice(0, n)], width * size, begun, ended)

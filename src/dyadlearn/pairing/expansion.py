@@ -216,6 +216,11 @@ class Expansion:
         return self
 
     @property
+    def to_training(self) -> Array | None:
+        """What rows are multiplied by for predictions with the tasks of training; None if they are more than that."""
+        return self.values if self._finish is None else self._finish(self.values)
+
+    @property
     def n_instances(self) -> int:
         """How many instances there are in training."""
         return self.transposed.n_tasks
@@ -371,6 +376,11 @@ class PairExpansion(Expansion):
     def shared(self) -> Expansion:
         """The shared function, which alone knows anything of two new rows."""
         return Expansion(self.folded, self.instances, self.tasks)
+
+    @property
+    def to_training(self) -> Array | None:
+        """None: without a shared function a mean is added."""
+        return super().to_training if self.is_shared else None
 
     @property
     def _mean(self) -> float:
