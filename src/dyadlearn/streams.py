@@ -118,10 +118,10 @@ def fit_stream(
     path = None if checkpoint is None else Path(checkpoint)
     stream, position = iter(batches), Position()
     if path is not None and resume and path.exists():
-        known, position = _read_checkpoint(path, model)
+        stored, position = _read_checkpoint(path, model)
         _skip(stream, position, path)
         vars(model).clear()
-        vars(model).update(vars(known))
+        vars(model).update(vars(stored))
     saved, begin, clock = position, position, time.perf_counter()
     with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
         bar.advance(position.n_batches)

@@ -149,11 +149,10 @@ class _ColumnsLeftOut:
                 pieces, self._of_group(group, own, eigen, rows, labels, alphas, setting), strict=True
             ):
                 found.append((own, fitted.T, left_out.T))
-        q = known.n_tasks
         return [
             (
-                in_places([(own, fitted) for own, fitted, _ in found], q).T,
-                in_places([(own, left_out) for own, _, left_out in found], q).T,
+                in_places([(own, fitted) for own, fitted, _ in found]).T,
+                in_places([(own, left_out) for own, _, left_out in found]).T,
             )
             for found in pieces
         ]
@@ -198,7 +197,7 @@ class _ColumnsLeftOut:
                 mine = take_rows(labels, inside) - means
                 gone = (take_rows(about_means, inside) - smoother.leverage[:, None] * mine) / smoother.slack[:, None]
                 gone = gone + means
-            yield fitted, in_places([(inside, gone)], int(fitted.shape[0]), fitted)
+            yield fitted, in_places([(inside, gone)], fitted)
 
     def _check_slack(self, side: Smoother, places: np.ndarray) -> None:
         """Refuse rows that are fitted whatever their label, by their places among all."""
@@ -251,7 +250,7 @@ class _ColumnsLeftOut:
             return alone
         some = np.flatnonzero(lone.any(axis=1))
         again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], leverage, side, setting) for i in some]
-        return in_places([(some, namespace(alone).stack(again))], int(alone.shape[0]), alone)
+        return in_places([(some, namespace(alone).stack(again))], alone)
 
     def _over_tasks(self, half: Array, side: Smoother) -> Array:
         """Return the second step (b, q) for the first (b, q)."""
@@ -309,4 +308,4 @@ class _ColumnsLeftOut:
             if tight.any():
                 raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
             without = self._without_tasks(without, half, hat, 1.0 - hat)
-        return in_places([(gone, exchanged)], int(found.shape[0]), without)
+        return in_places([(gone, exchanged)], without)

@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_rows, zeros
-from dyadlearn.growing.centre import difference
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, zeros
 from dyadlearn.growing.columns import Columns, as_columns, check_told_apart, gather, join, join_tasks
 from dyadlearn.growing.inverse import RidgeInverse
 from dyadlearn.growing.statistics import Statistics, has_holes
@@ -106,7 +105,7 @@ class ColumnRidge(TwoSteps):
             if changed[own[0]]:
                 inverse = RidgeInverse(group.gram, group.n_rows, self.alpha, "cholesky")
                 pieces.append((own, inverse.solve(group.cross).T))
-        return in_places(pieces, known.n_tasks, None if self.solved is None else self.solved.T).T
+        return in_places(pieces, None if self.solved is None else self.solved.T).T
 
     @property
     def levels(self) -> Array | None:
@@ -117,11 +116,12 @@ class ColumnRidge(TwoSteps):
         known = self.statistics
         if known.mean is None:
             return None
-        pieces, weights = [], self.weights.T
-        for group, own in zip(known.groups, known.members, strict=True):
-            level = group.label_mean + take_rows(weights, own) @ difference(known.mean, group.mean)
-            pieces.append((own, level if group.n_rows else level + float("nan")))
-        return in_places(pieces, known.n_tasks)
+        xp = namespace(known.gram)
+        means = in_places([(own, group.label_mean) for group, own in zip(known.groups, known.members, strict=True)])
+        centres = xp.stack([group.mean for group in known.groups])
+        steps = (known.mean[0, :] - centres[:, 0, :]) + (known.mean[1, :] - centres[:, 1, :])
+        levels = means + xp.sum(take_rows(steps, known.group_of) * self.weights.T, axis=1)
+        return xp.where(as_array_of(known.counts > 0, levels), levels, xp.full_like(levels, float("nan")))
 
     @cached_property
     def coefficients(self) -> Array:
@@ -225,19 +225,16 @@ def _task_inverse(known: Columns, task_alpha: float, solver: str) -> RidgeInvers
     return None if known.tasks is None else RidgeInverse(known.task_gram, count, task_alpha, solver, n_new=count)
 
 
-def in_places(pieces: Sequence[tuple[np.ndarray, Array]], n_rows: int, old: Array | None = None) -> Array:
-    """Return rows put in their places, of n_rows; those that no piece has are as they were in `old`."""
-    parts = [part for _, part in pieces]
-    if not parts:
+def in_places(pieces: Sequence[tuple[np.ndarray, Array]], old: Array | None = None) -> Array:
+    """Return rows put in their places; those that no piece has are as they were in `old`, None if there are none."""
+    if not pieces:
         assert old is not None
         return old
-    start, order = 0, np.arange(n_rows)
-    if old is not None:
-        parts, start = [old, *parts], n_rows
-    for own, part in pieces:
-        order[own] = start + np.arange(own.size)
-        start += int(part.shape[0])
-    return take_rows(namespace(parts[0]).concat(parts, axis=0), order)
+    places, parts = np.concatenate([own for own, _ in pieces]), [part for _, part in pieces]
+    start = 0 if old is None else int(old.shape[0])
+    order = np.arange(max(start, places.size))
+    order[places] = start + np.arange(places.size)
+    return take_rows(namespace(parts[0]).concat(parts if old is None else [old, *parts], axis=0), order)
 
 
 def by_columns(model: Any) -> ColumnRidge:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, copied, is_sparse, namespace, take_block, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, copied, is_sparse, namespace, row_major, take_rows, to_numpy, zeros
 from dyadlearn._checks import check_memory
 from dyadlearn._state import Stored, misfit
 from dyadlearn.growing.centre import moments, no_mean
@@ -306,14 +306,15 @@ def gather(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool =
     # The Gram matrix of all instances, which those of tasks that have every label share.
     whole = collect(Phi, Y[:, :0], constant=constant)
     groups = []
+    columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
     for own in members:
-        rows = np.flatnonzero(observed[:, own[0]])
+        rows = np.flatnonzero(seen[own[0]])
         if rows.size == 0:
             groups.append(nothing(d, own.size, whole.gram, constant))
             continue
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
-        found = collect(part, take_block(Y, rows, own), constant=constant)
+        found = collect(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
         groups.append(replace(found, gram=whole.gram, mean=whole.mean) if is_whole else found)
     return Columns(whole, tuple(groups), group_of, None if tasks is None else double(tasks))
 
@@ -358,18 +359,22 @@ def join(first: Columns, second: Columns, sign: int, *, instances: bool = True) 
     """
     change = combined if sign > 0 else _less
     whole = change(first.instances, second.instances, sign) if instances else first.instances
-    n_second = len(second.groups)
-    pairs, group_of = np.unique(first.group_of * n_second + second.group_of, return_inverse=True)
-    group_of = group_of.reshape(-1)
-    members = _members(group_of, len(pairs))
-    touched = sum(second.groups[int(pair) % n_second].n_rows > 0 for pair in pairs)
-    _check_room(touched, int(first.gram.shape[0]), first.gram)
-    groups = []
-    for pair, own in zip(pairs, members, strict=True):
-        known, other = first.part(int(pair) // n_second, own), second.groups[int(pair) % n_second]
-        if other.n_rows:
-            known = change(known, second.part(int(pair) % n_second, own), sign)
-        groups.append(known)
+    groups, group_of = list(first.groups), first.group_of.copy()
+    touched = second.counts > 0
+    _check_room(len(np.unique(second.group_of[touched])), int(first.gram.shape[0]), first.gram)
+    # Groups of which no task is touched stay as they are.
+    for number in np.unique(first.group_of[touched]):
+        own = first.members[number]
+        parts = [own[second.group_of[own] == other] for other in np.unique(second.group_of[own])]
+        for place, tasks in enumerate(parts):
+            known, other = first.part(int(number), tasks), int(second.group_of[tasks[0]])
+            if second.groups[other].n_rows:
+                known = change(known, second.part(other, tasks), sign)
+            if place == 0:
+                groups[number] = known
+            else:
+                group_of[tasks] = len(groups)
+                groups.append(known)
     return replace(first, instances=whole, groups=tuple(groups), group_of=group_of)
 
 
