@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, itemsize, namespace, take_rows, to_numpy
 from dyadlearn._checks import fits_in_memory
 from dyadlearn.holes.complete import Completion, complete
 from dyadlearn.holes.conjugate_gradients import Solution
-from dyadlearn.observed.pairs import PairLabels, product_cost
+from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, product_cost
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.vectrick import gather_cost, sandwich
 
@@ -45,11 +45,27 @@ def prefers_pairs(pairing: Coupled, Y: Array, weights: Array | None) -> bool:
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
-    cost, _ = product_cost((m, q), n_observed, (rows, columns), gather_cost(Y))
+    cost = min(_costs(Y, n_observed, (rows, columns)))
     if 2 * cost > (_FEWER if pairing.is_product else 1) * min(pairing.kernel_cost, pairing.residual_cost):
         return False
     numbers = m * rows + q * columns + 8 * rows * columns + 3 * m * q
     return fits_in_memory(itemsize(Y) * numbers, Y)
+
+
+def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
+    """Return what one product costs on the whole grid, and at its observed pairs."""
+    shape = (int(Y.shape[0]), int(Y.shape[1]))
+    return GridProducts.cost(shape, ranks), product_cost(shape, n_observed, ranks, gather_cost(Y))[0]
+
+
+def _listed(Y: Array, weights: Array | None) -> PairLabels:
+    """Return the observed pairs of a grid."""
+    xp, observed = namespace(Y), ~np.isnan(to_numpy(Y))
+    flat = np.flatnonzero(observed)
+    own = None if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
+    rows, columns = np.nonzero(observed)
+    shape = (int(Y.shape[0]), int(Y.shape[1]))
+    return PairLabels(rows, columns, take_rows(xp.reshape(Y, (-1,)), flat), shape, own)
 
 
 def complete_by_pairs(
@@ -64,12 +80,10 @@ def complete_by_pairs(
     Y, weights, start, tol, max_iter : as in `Pairing.complete`
     """
     xp = namespace(Y)
-    observed = ~np.isnan(to_numpy(Y))
-    rows, columns = np.nonzero(observed)
-    flat = as_array_of(np.flatnonzero(observed), Y)
-    own = None if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
-    labels = PairLabels(rows, columns, take_rows(xp.reshape(Y, (-1,)), flat), (int(Y.shape[0]), int(Y.shape[1])), own)
-    system = ObservedSystem.of(pairing, labels)
+    n_observed = int(xp.sum(xp.astype(~xp.isnan(Y), xp.int64)))
+    ranks = [int(side.values.shape[0]) for side in pairing.grid_spectra]
+    whole, listed = _costs(Y, n_observed, (ranks[0], ranks[1]))
+    system = ObservedSystem.of(pairing, GridLabels.of(Y, weights) if whole <= listed else _listed(Y, weights))
     known = None
     if start is not None and start.form == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
