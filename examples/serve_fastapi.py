@@ -49,7 +49,7 @@ def make_app(path=None):
     def rate(user: str, features: Features, ratings: Ratings):
         if unknown := [item for item in ratings if item not in items]:
             raise IdError(f"There is no item {unknown[0]!r}.")
-        y = pd.DataFrame([ratings], [user], items)
+        y = pd.Series(ratings, items, float).to_frame(user).T
         with writing:  # others read what was there before, until all is learnt
             model.partial_fit(pd.DataFrame([features], [user], names), y, known="replace")
         return health()
