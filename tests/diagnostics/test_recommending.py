@@ -373,6 +373,9 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     known = None
     if more:
         known = [(user, "i2") for user in users]
+        if holes:  # a grid has a row for each that was learnt
+            known = np.full(Y.shape, np.nan)
+            known[:, 2] = 1.0
         F[:, 2] = np.nan
     asked = ["u9", "u5", "u0", "u9"] if several else "u9"
     found = recommend(model, instance=asked, k=3, known=known)
@@ -426,10 +429,18 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
             assert_allclose(scores[: len(best)], values[best], rtol=1e-8)
     with pytest.raises(IdError, match="'z9'"):
         recommend(fitted, **{side: "z9"})
+    for subject in (known[0], new[0]):
+        # In a grid there are those of training, in whatever way it was fitted; pairs tell of any.
+        asked = recommend(fitted, **{side: [subject]}, k=1)
+        cell = (subject, asked.ids[0][0]) if side == "instance" else (asked.ids[0][0], subject)
+        forms = [[cell]]
+        if subject == known[0]:
+            told = np.full((len(fitted.instance_ids_), len(fitted.task_ids_)), np.nan)
+            told[fitted.instance_ids_.index(cell[0]), fitted.task_ids_.index(cell[1])] = 2.0
+            forms.append(told)
+        for form in forms:
+            assert recommend(fitted, **{side: [subject]}, k=1, known=form).ids != asked.ids
     if alone:
-        asked = recommend(fitted, **{side: "u1" if side == "instance" else "i2"}, k=1)
-        cell = ("u1", asked.ids[0]) if side == "instance" else (asked.ids[0], "i2")
-        assert recommend(fitted, **{side: asked.subject}, k=1, known=[cell]).ids != asked.ids
         with pytest.raises(ValueError, match="fitted on observed pairs alone, and there is no grid of"):
             top_pairs(fitted)
         with pytest.raises(ValueError, match="has not kept the features of its instances: give those by X="):

@@ -92,8 +92,9 @@ class Sought:
     Attributes
     ----------
     ids : Ids or None
-        Without ids, positions are.
+        Without ids, positions are. There may be more than a grid has.
     size : int
+        How many rows or columns of a grid it has, which are the first.
     name : str
         For messages.
     """
@@ -142,7 +143,9 @@ def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: in
     """
     pairs = _pairs(known, *sides, zeros=zeros)
     order = np.argsort(pairs[axis], kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(pairs[axis], minlength=sides[axis].size))])
+    side = sides[axis]
+    n_rows = max(side.size, 0 if side.ids is None else len(side.ids))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(pairs[axis], minlength=n_rows))])
     return Known(starts, pairs[1 - axis][order])
 
 

@@ -103,11 +103,11 @@ def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[
     left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
     by_rows = left_first(rows.size, n, *middle.shape)
     # What the columns come to, and what is there while they come to it.
-    numbers = middle.shape[1] if by_rows else max(middle.shape)
-    step = max(1, min(_BLOCK // (size * _ROWS), _PANEL // (size * (numbers + right.width))))
+    most = max(1, _PANEL // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
+    step = min(most, max(1, _BLOCK // (size * _ROWS)))
     step = -(-n // -(-n // step))  # blocks of one width
     row_bytes = size * (step + max(left.width, *middle.shape) // 4)
-    for panel in row_blocks(n, 1, max(step, _PANEL // (size * numbers) // step * step)):
+    for panel in row_blocks(n, 1, max(step, most // step * step)):
         after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
 
         def begun(here: slice) -> Array:

@@ -383,8 +383,8 @@ class _Asked:
         What was learnt of them.
     subjects, several
         Their ids, and whether they came as a list.
-    columns : Sought
-        What is recommended, by name.
+    whose, columns : Sought
+        What may be known of whom: all of training with those that are asked about, and what is recommended.
     axis : int
     setting : Setting
     names : SideNames
@@ -396,6 +396,7 @@ class _Asked:
     observed: Known
     subjects: list[Any]
     several: bool
+    whose: Sought
     columns: Sought
     axis: int
     setting: Setting
@@ -405,10 +406,9 @@ class _Asked:
         """Return what is best and neither observed nor known, by the predictions of the model itself."""
         told, called = self.observed, self.names.both[self.axis]
         if known is not None:
-            own = Ids(tuple(dict.fromkeys(self.subjects)))
-            both = [Sought(own, len(own), called), self.columns]
-            more = read_known(known, both[:: -1 if self.axis else 1], None, self.axis)
-            told = told.joined(more.taken(own.positions(self.subjects, called)))
+            both = (self.columns, self.whose) if self.axis else (self.whose, self.columns)
+            more = read_known(known, both, None, self.axis)
+            told = told.joined(more.taken(self.whose.places(self.subjects)))
         places, scores = best_columns(self.made, self.rows, self.others, k, told)
         if np.isnan(scores).all():
             whom = f"these {called}" if self.several else repr(self.subjects[0])
@@ -444,9 +444,12 @@ def _asked_by_itself(model: Any, instance: Any, task: Any, zeros: bool | None, s
     rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]
     observed = Known.of_labels(labels, places, axis)
     made = fitted._expansion().transposed if axis else fitted._expansion()
-    columns = Sought(ids[1 - axis], labels.shape[1 - axis], names.both[1 - axis])
+    own = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
+    whose, columns = (
+        Sought(each, labels.shape[side], names.both[side]) for each, side in ((own, axis), (ids[1 - axis], 1 - axis))
+    )
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
-    return _Asked(made, rows, None, observed, subjects, several, columns, axis, setting, names)
+    return _Asked(made, rows, None, observed, subjects, several, whose, columns, axis, setting, names)
 
 
 def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
@@ -468,10 +471,12 @@ def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
         rows, labels = learnt.kept.taken(found[here])
         pieces.append(rows)
         observed.append(Known.of_grid(~np.isnan(to_numpy(dense(labels)))))
+    own = () if learnt.kept.ids is None else learnt.kept.ids.labels
+    whose = Sought(Ids(tuple(dict.fromkeys((*own, *subjects)))), len(own), names.instances)
     columns = Sought(learnt.task_ids, model.n_tasks_, names.tasks)
     rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
     told = Known.stacked(observed)
-    return _Asked(model._expansion(), rows, others, told, subjects, several, columns, 0, Setting.A, names)
+    return _Asked(model._expansion(), rows, others, told, subjects, several, whose, columns, 0, Setting.A, names)
 
 
 # What is new --------------------------------------------------------------------------------------
