@@ -29,7 +29,7 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.column_ridge import ColumnRidge, in_places
 from dyadlearn.growing.inverse import Eigen
 from dyadlearn.growing.leaving import NOTHING_LEARNT, check_learnt, check_slack, projected, rotated, side_of_rows
-from dyadlearn.growing.statistics import Statistics, double
+from dyadlearn.growing.statistics import Statistics, double, plus_diagonal
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
@@ -293,7 +293,7 @@ class _ColumnsLeftOut:
             return found + float("nan")
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
-        rest = xp.eye(gone.size, dtype=inner.dtype) - inner
+        rest = plus_diagonal(-inner, 1.0)
         own = take_rows(half, gone)
         right = xp.concat([(take_rows(found, gone) - inner @ own)[:, None], across], axis=1)
         try:

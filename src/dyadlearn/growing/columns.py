@@ -213,9 +213,9 @@ class Columns(Stored):
             return 0.0
         worst = 0.0
         for own, left in zip(after.members, after.groups, strict=True):
-            before = self.part(int(self.group_of[own[0]]), own)
-            if before.gram is not left.gram:
-                worst = max(worst, digits_lost(before, left, alpha))
+            number = int(self.group_of[own[0]])
+            if self.groups[number].gram is not left.gram:
+                worst = max(worst, digits_lost(self.part(number, own), left, alpha))
         return worst
 
 
@@ -429,8 +429,8 @@ def _codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
 
 def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
     """Return the positions of each group, ascending."""
-    order = np.argsort(group_of, kind="stable")
-    return tuple(np.split(order, np.cumsum(np.bincount(group_of, minlength=n_groups))[:-1]))
+    order, ends = np.argsort(group_of, kind="stable"), np.cumsum(np.bincount(group_of, minlength=n_groups)).tolist()
+    return tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))
 
 
 def _check_room(n_groups: int, d: int, like: Array) -> None:

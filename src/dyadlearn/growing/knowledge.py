@@ -155,8 +155,14 @@ class Reservoir(Stored):
         if self.rows is None:
             return self
         place = {key: row for row, key in enumerate(zip(*map(row_keys, old), strict=True))}
-        known = zip(row_keys(self.rows), row_keys(self.labels), strict=True)
-        order = np.array([row if key not in place else len(self) + place[key] for row, key in enumerate(known)])
+        # Most rows are none of them, whatever their labels.
+        wanted = {rows for rows, _ in place}
+        order, found = np.arange(len(self)), row_keys(self.rows)
+        some = np.array([row for row, key in enumerate(found) if key in wanted], dtype=np.intp)
+        if not some.size:
+            return self
+        for row, labels in zip(some, row_keys(take_rows(self.labels, some)), strict=True):
+            order[row] = len(self) + place[found[row], labels] if (found[row], labels) in place else row
         return replace(self, rows=_picked(self.rows, new[0], order), labels=_picked(self.labels, new[1], order))
 
 

@@ -48,9 +48,9 @@ class OnlineTwoStepRidge(GrowingModel):
               \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
 
     Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
-    fitted on what it has learnt and not forgotten. It keeps the statistics in the middle of the formula, whose size
-    does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of the instances and r of
-    the q tasks, without features of the tasks d² + d·q.
+    fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
+    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
+    the instances and r of the q tasks, without features of the tasks d² + d·q.
 
     With an intercept, which is the default, the features of both sides are those about their means, and constants
     beside them are not regularised: predictions are
@@ -60,6 +60,20 @@ class OnlineTwoStepRidge(GrowingModel):
               (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
 
     with means that move with the data. Offsets of features and of labels, however large, cost no digits.
+
+    Labels may have holes, NaN where they are not observed. Then every task j is learnt from the instances
+    :math:`o_j` that it is observed for,
+
+    .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
+              \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
+              \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
+              (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
+
+    with an intercept about means over :math:`o_j`. That is `TwoStepRegressor` with two ridge regressions, and without
+    features of the tasks `IndependentTaskRidge`; it is not `TwoStepRidge`, which with holes completes its labels by
+    both steps. Tasks that were observed for different instances have a Gram matrix each, q·d² numbers at worst. A
+    task without a label has no part in the second step, which predicts it from its features; without any there is
+    nothing to take its constant from, and NaN is predicted.
 
     Parameters
     ----------
@@ -105,7 +119,7 @@ class OnlineTwoStepRidge(GrowingModel):
         Number of tasks whose labels are still incomplete.
     prequential_ : float
         Mean squared error of predictions made just before learning; NaN before there are any.
-    statistics_ : Statistics
+    statistics_ : Statistics, or Columns from the first hole on
         What is known of the data.
     feature_map_, task_feature_map_ : transformer
         The fitted feature maps, where there are any.
@@ -117,6 +131,7 @@ class OnlineTwoStepRidge(GrowingModel):
     See Also
     --------
     TwoStepRidge : the same model fitted at once, with any kernel.
+    TwoStepRegressor : two regressors in a row, which with two `Ridge` is the same for labels with holes.
 
     Examples
     --------
@@ -287,8 +302,10 @@ class OnlineTwoStepRidge(GrowingModel):
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Instances as they were learnt, and their labels for all known tasks. Where the model keeps its instances,
-            those that it does not know are refused, and of several equal ones the first that was learnt leaves.
+            Instances as they were learnt, and their labels for all known tasks, NaN where they had none. An instance
+            that was learnt with an id is known by it, and has to be given with it unless instances are kept. Where
+            they are, those that the model does not know are refused, and of several equal ones the first that was
+            learnt leaves.
 
         Returns
         -------
@@ -485,14 +502,18 @@ class OnlineTwoStepRidge(GrowingModel):
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Some of the instances that were learnt, such as the last batch, and their labels.
+            Some of the instances that were learnt, such as the last batch, and their labels; NaN where they had none,
+            which is predicted too.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
             What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). For C and D the
             model must tell its tasks apart (``keep_tasks=True``); otherwise the given rows are taken for all there are.
+            A pair that is left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there
+            were holes, its label leaves its task and nothing else.
 
         Returns
         -------
         array or frame of shape (l, q) or (l,)
+            NaN, with a warning, for the only label of a task where that has nothing else to take its constant from.
         """
         wanted = self._checked_setting(setting)
         model, Phi, grid = self._left_out(X, y, wanted)
