@@ -7,9 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.growing import column_holdout
 from dyadlearn.growing.column_ridge import ColumnRidge, by_columns, with_rows
 from dyadlearn.growing.columns import as_columns, gather, join, join_tasks
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.inverse import Eigen
+from dyadlearn.growing.leaving import leverage_and_slack, side_of_rows
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
@@ -310,3 +315,37 @@ def test_statistics_with_holes_join_in_any_order():
         for j in range(Y.shape[1]):
             own, other = (seen.groups[seen.group_of[j]] for seen in (found, whole))
             assert_allclose(own.gram, other.gram, atol=1e-12)
+
+
+@over(every(setting=[Setting.A, Setting.B, Setting.D]))
+def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
+    X, Y, T = problem()
+    model = ColumnRidge.start(gather(X, Y, T, constant=True), 0.3, 0.7)
+    wanted = online_holdout(model, X, Y, setting)
+    errors = online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting)
+    monkeypatch.setattr(column_holdout, "_BLOCK", 1)
+    assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
+    assert_allclose(online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12)
+
+
+@over(every(**constants, alpha=[0.0, 1e-3, 1.0, 1e6], shape=[(20, 4), (5, 9)]))
+def test_all_penalties_at_once_weigh_as_one_by_one(constant, alpha, shape):
+    rows = np.random.default_rng(0).normal(size=shape)
+    about = rows - rows.mean(axis=0) * constant
+    eigen = Eigen.of(about.T @ about, len(rows))
+    side = side_of_rows(about @ eigen.vectors, eigen.values, len(rows), constant)
+    leverage, slack, floors = leverage_and_slack(side, [0.5, alpha])
+    smoother = side.smoother(Tikhonov(), alpha)
+    assert_allclose(leverage[:, 1], smoother.leverage, rtol=1e-12)
+    assert_allclose(slack[:, 1], smoother.slack, rtol=1e-12, atol=1e-15)
+    assert floors[1] == smoother.slack_floor
+
+
+def test_rows_that_are_fitted_whatever_their_label():
+    X, Y, T = problem((6, 9, 5, 6))
+    model = ColumnRidge.start(gather(X, Y, T), 0.0, 0.7)
+    with pytest.raises(LeverageError, match="rows"):
+        online_holdout(model, X, Y, Setting.B)
+    model = ColumnRidge.start(gather(X, Y, T), 0.5, 0.0)
+    with pytest.raises(LeverageError, match="tasks"):
+        online_holdout(model, X, Y, Setting.C)

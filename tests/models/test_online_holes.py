@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
 from sweeps import every, lines, over
 
@@ -280,3 +281,35 @@ def test_precision_and_vectors():
     later = model.partial_fit(X[:4], frame.iloc[:4, ::-1])
     wanted = twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
     assert_allclose(later.predict(X), wanted.predict(X), rtol=1e-8)
+
+
+def test_other_libraries(library):
+    X, Y, T = make()
+    Y[:, 4] = np.nan
+    Y[2, 4] = 1.0
+    mine, labels, tasks = (library.asarray(part) for part in (X, Y, T))
+    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, prequential=True, reservoir=5, random_state=0)
+    ids = Ids(tuple(range(M)))
+    model.fit(Table(mine[:20, :], ids.take(range(20))), labels[:20, :5], tasks=tasks[:5, :])
+    model.partial_fit(Table(mine[20:, :], ids.take(range(20, M))), labels[20:, :5])
+    model.partial_fit_tasks(tasks[5:, :], labels[:, 5:])
+    wanted = twin(X, Y, T)
+    tolerance = {"rtol": 10 * library.rtol, "atol": 10 * library.rtol}
+    found = model.predict(mine)
+    assert type(found) is type(mine)
+    assert_allclose(library.to_numpy(found), wanted.predict(X), **tolerance)
+    numbers = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
+    for setting in "ABCD":
+        held_out = model.holdout(mine, labels, setting)
+        assert_allclose(library.to_numpy(held_out), numbers.holdout(X, Y, setting), **tolerance)
+    scores = model.landscape(mine, labels, [0.3, 1.0], [0.7])
+    assert_allclose(scores, numbers.landscape(X, Y, [0.3, 1.0], [0.7]), **tolerance)
+    # One label more of somebody known, and somebody who goes.
+    i, j = (int(place[0]) for place in np.nonzero(np.isnan(Y)))
+    one = np.full((1, Q), np.nan)
+    one[0, j] = Y[i, j] = 2.0
+    model.partial_fit(Table(mine[i : i + 1, :], Ids((i,))), library.asarray(one), known="replace")
+    model.forget(Table(mine[5:6, :], Ids((5,))), labels[5:6, :])
+    kept = np.delete(np.arange(M), 5)
+    assert i != 5
+    assert_allclose(library.to_numpy(model.predict(mine)), twin(X[kept], Y[kept], T).predict(X), **tolerance)

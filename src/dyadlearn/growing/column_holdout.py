@@ -28,12 +28,23 @@ from dyadlearn._array import Array, as_array_of, dense, namespace, row_blocks, s
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.column_ridge import ColumnRidge, in_places
 from dyadlearn.growing.inverse import Eigen
-from dyadlearn.growing.leaving import NOTHING_LEARNT, check_learnt, check_slack, projected, rotated, side_of_rows
+from dyadlearn.growing.leaving import (
+    NOTHING_LEARNT,
+    check_learnt,
+    check_slack,
+    leverage_and_slack,
+    projected,
+    rotated,
+    side_of_rows,
+)
 from dyadlearn.growing.statistics import Statistics, double, plus_diagonal
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = ["column_holdout", "column_squared_errors", "lone_labels"]
+
+#: Bytes that the predictions of a block of rows may take under all regularisations.
+_BLOCK = 2**28
 
 
 def column_holdout(model: ColumnRidge, Phi: Array, Y: Array, setting: Setting) -> Array:
@@ -124,7 +135,8 @@ class _ColumnsLeftOut:
         for side in tasks:
             if setting.new_task and side is not None:
                 check_slack(side, "tasks")
-        for rows in row_blocks(int(self.Y.shape[0]), 8 * 2 * (len(alphas) + 3) * int(self.Y.shape[1])):
+        # Every block goes over all groups, so that it had better be large.
+        for rows in row_blocks(int(self.Y.shape[0]), 8 * 2 * (len(alphas) + 3) * int(self.Y.shape[1]), _BLOCK):
             labels = self.Y[rows, :] - self.level
             for row, (fitted, left_out) in enumerate(self._first_step(rows, labels, alphas, setting)):
                 for column, side in enumerate(tasks):
@@ -142,68 +154,53 @@ class _ColumnsLeftOut:
 
         For a task whose only label leaves, nothing is said without it: NaN, unless there is no constant.
         """
-        pieces: list[list[tuple[np.ndarray, Array, Array]]] = [[] for _ in alphas]
-        known = self.statistics
+        known, pieces = self.statistics, []
         for group, own, eigen in zip(known.groups, known.members, self.eigen, strict=True):
-            for found, (fitted, left_out) in zip(
-                pieces, self._of_group(group, own, eigen, rows, labels, alphas, setting), strict=True
-            ):
-                found.append((own, fitted.T, left_out.T))
-        return [
-            (
-                in_places([(own, fitted) for own, fitted, _ in found]).T,
-                in_places([(own, left_out) for own, _, left_out in found]).T,
-            )
-            for found in pieces
-        ]
+            mine = take_rows(labels.T, own).T
+            pieces.append((own, *self._of_group(group, int(own[0]), eigen, rows, mine, alphas, setting)))
+        swapped = namespace(self.Y).permute_dims
+        fitted, left_out = (
+            in_places([(piece[0], swapped(piece[which], (2, 1, 0))) for piece in pieces]) for which in (1, 2)
+        )
+        return [(fitted[:, place, :].T, left_out[:, place, :].T) for place in range(len(alphas))]
 
     def _of_group(
         self,
         group: Statistics,
-        own: np.ndarray,
+        task: int,
         eigen: Eigen,
         rows: slice,
         labels: Array,
         alphas: Sequence[float],
         setting: Setting,
-    ) -> Iterator[tuple[Array, Array]]:
-        """Yield what `_first_step` returns, for one group."""
-        labels = take_rows(labels.T, own).T
+    ) -> tuple[Array, Array]:
+        """Return what `_first_step` does for the c tasks of a group and all regularisations, shapes (b, p, c)."""
+        shape = (int(labels.shape[0]), len(alphas), int(labels.shape[1]))
         if group.n_rows == 0:
-            nothing = zeros(tuple(labels.shape), labels) + (float("nan") if group.has_constant else 0.0)
-            for _ in alphas:
-                yield nothing, nothing
-            return
-        inside = np.flatnonzero(self.observed[rows, int(own[0])])
-        rotated_rows, target = projected(self.Phi[rows, :], group.mean, eigen.vectors), eigen.vectors.T @ group.cross
+            nothing = zeros(shape, labels) + (float("nan") if group.has_constant else 0.0)
+            return nothing, nothing
+        xp, (_, count, width) = namespace(labels), shape
+        phi = 1.0 / (eigen.values[:, None] + as_array_of(np.array(alphas), labels, labels.dtype))
+        target = phi[:, :, None] * (eigen.vectors.T @ group.cross)[:, None, :]
+        projected_rows = projected(self.Phi[rows, :], group.mean, eigen.vectors)
+        about_means = xp.reshape(projected_rows @ xp.reshape(target, (-1, count * width)), shape)
         means = 0.0 if group.label_mean is None else group.label_mean - self.level
-        side = side_of_rows(take_rows(rotated_rows, inside), eigen.values, group.n_rows, group.has_constant)
-        if inside.size:
-            check_learnt(side)
-        is_lone = group.n_rows == 1 and group.has_constant
-        for alpha in alphas:
-            phi = 1.0 / (eigen.values + alpha)
-            about_means = (rotated_rows * phi) @ target
-            fitted = about_means + means
-            if not inside.size:
-                yield fitted, fitted
-                continue
-            if is_lone:
-                gone = zeros((inside.size, own.size), fitted) + float("nan")
-            else:
-                smoother = side.smoother(Tikhonov(), alpha)
-                if self.task_eigen is None or setting.new_instance or setting is Setting.A:
-                    self._check_slack(smoother, inside + (rows.start or 0))
-                mine = take_rows(labels, inside) - means
-                gone = (take_rows(about_means, inside) - smoother.leverage[:, None] * mine) / smoother.slack[:, None]
-                gone = gone + means
-            yield fitted, in_places([(inside, gone)], fitted)
-
-    def _check_slack(self, side: Smoother, places: np.ndarray) -> None:
-        """Refuse rows that are fitted whatever their label, by their places among all."""
-        tight = to_numpy(side.slack) <= side.slack_floor
-        if tight.any():
-            raise leverage_error(places[tight], int(self.Y.shape[0]), "rows")
+        fitted, inside = about_means + means, np.flatnonzero(self.observed[rows, task])
+        if not inside.size:
+            return fitted, fitted
+        side = side_of_rows(take_rows(projected_rows, inside), eigen.values, group.n_rows, group.has_constant)
+        check_learnt(side)
+        if group.n_rows == 1 and group.has_constant:
+            gone = take_rows(fitted, inside) + float("nan")
+        else:
+            leverage, slack, floors = leverage_and_slack(side, alphas)
+            if self.task_eigen is None or setting.new_instance or setting is Setting.A:
+                tight = (to_numpy(slack) <= floors).any(axis=1)
+                if tight.any():
+                    raise leverage_error(inside[tight] + (rows.start or 0), int(self.Y.shape[0]), "rows")
+            mine = (take_rows(labels, inside) - means)[:, None, :]
+            gone = (take_rows(about_means, inside) - leverage[:, :, None] * mine) / slack[:, :, None] + means
+        return fitted, in_places([(inside, gone)], fitted)
 
     # The second step ----------------------------------------------------------------------------------
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from dyadlearn._array import Array, matmul, namespace, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, matmul, namespace, to_numpy, zeros
+from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.centre import about
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
-__all__ = ["NOTHING_LEARNT", "check_learnt", "check_slack", "projected", "rotated", "side_of_rows"]
+__all__ = [
+    "NOTHING_LEARNT",
+    "check_learnt",
+    "check_slack",
+    "leverage_and_slack",
+    "projected",
+    "rotated",
+    "side_of_rows",
+]
 
 NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
 
@@ -67,3 +77,25 @@ def check_slack(side: Smoother, what: str) -> None:
     tight = to_numpy(side.slack) <= side.slack_floor
     if tight.any():
         raise leverage_error(np.flatnonzero(tight), len(tight), what)
+
+
+def leverage_and_slack(side: Spectrum, alphas: Sequence[float]) -> tuple[Array, Array, np.ndarray]:
+    """Return leverages and slacks (l, p) of rows under p ridge penalties, and what each slack has to exceed (p,).
+
+    They are those of `Smoother`, of all penalties in one pass over the rows.
+    """
+    values = side.penalised[:, None]
+    xp, penalties = namespace(values), as_array_of(np.array(alphas, dtype=np.float64), values, values.dtype)
+    kept, rest = values / (values + penalties), penalties / (values + penalties)
+    floors = np.array(
+        [
+            0.0 if alpha > 0 and bool(xp.all(rest[:, place] > 0)) else side.smoother(Tikhonov(), alpha).slack_floor
+            for place, alpha in enumerate(alphas)
+        ]
+    )
+    if side.has_free_constant:
+        row = zeros((1, len(alphas)), values)
+        kept, rest = xp.concat([kept, row + 1.0], axis=0), xp.concat([rest, row], axis=0)
+    both = side.diagonal(xp.concat([kept, rest], axis=1))
+    leverage, slack = both[:, : len(alphas)], both[:, len(alphas) :]
+    return leverage, slack + side.outside[:, None] if side.is_truncated else slack, floors
