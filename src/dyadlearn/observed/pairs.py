@@ -63,7 +63,7 @@ class PairLabels(Stored):
     def from_sparse(cls, matrix: Any, weights: Any = None) -> Self:
         """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused."""
         found = sparse.coo_array(matrix)
-        made = cls.of(found.row.astype(np.intp), found.col.astype(np.intp), found.data, found.shape, weights)
+        made = cls.of(found.row, found.col, found.data, found.shape, weights)
         later = _in_order(made.rows, made.columns)
         if not later.all():
             at = int(np.argmin(later))
