@@ -63,8 +63,7 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     model : OnlineTwoStepRidge or TwoStepRidge
         The latter with linear kernels: it would keep the labels and eigenvectors of all m instances, so what is
         returned is the `OnlineTwoStepRidge` that equals it. For other kernels give an `OnlineTwoStepRidge` a feature
-        map, such as `Nystroem` of scikit-learn. A feature map that is not fitted is fitted on 10,000 rows, evenly
-        spread over all.
+        map, such as `Landmarks`. A feature map that is not fitted is fitted on 10,000 rows, evenly spread over all.
     X : dask array of shape (m, p)
         The instances, in blocks of numpy arrays or scipy's sparse matrices.
     y : dask array of shape (m, q) or (m,)
@@ -259,7 +258,7 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
         if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
             raise ValueError(
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
-                "an OnlineTwoStepRidge with a feature map, such as Nystroem(kernel='rbf') of scikit-learn."
+                "an OnlineTwoStepRidge with a feature map, such as Landmarks(kernel='rbf')."
             )
         alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
         return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
