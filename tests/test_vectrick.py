@@ -74,7 +74,7 @@ def test_sandwich_takes_the_cheaper_order(monkeypatch):
     )
 )
 def test_sandwich_at_samples_the_product(monkeypatch, shape, gather_cost, left_container, right_container):
-    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
     left, middle, right = operands(shape)
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(len(left), size=11), rng.integers(len(right), size=11)
@@ -106,7 +106,7 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
 
 @over(every(container=CONTAINERS))
 def test_gathered_pairs_run_in_blocks(monkeypatch, container):
-    monkeypatch.setattr(vectrick, "_GATHER_COST", 0)
+    monkeypatch.setattr(vectrick, "GATHER_COST", 0)
     monkeypatch.setattr(vectrick, "row_blocks", lambda n, _: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
     left, middle, right = operands((7, 3, 4, 6))
     rows, columns = np.arange(7), np.array([5, 0, 3, 3, 1, 2, 4])
@@ -116,7 +116,7 @@ def test_gathered_pairs_run_in_blocks(monkeypatch, container):
 
 @over(every(gather_cost={"gathered": 0, "whole": 10**9}))
 def test_no_pairs_give_no_values(monkeypatch, gather_cost):
-    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
     left, middle, right = operands((7, 3, 4, 6))
     none = np.zeros(0, dtype=np.intp)
     assert sandwich_at(left, middle, right, none, none).shape == (0,)
@@ -124,7 +124,7 @@ def test_no_pairs_give_no_values(monkeypatch, gather_cost):
 
 @over(every(gather_cost={"gathered": 0, "whole": 10**9}))
 def test_every_library_computes_the_same(monkeypatch, library, gather_cost):
-    monkeypatch.setattr(vectrick, "_GATHER_COST", gather_cost)
+    monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
     for shape in SHAPES:
         given = operands(shape)
         left, middle, right = (library.asarray(matrix) for matrix in given)

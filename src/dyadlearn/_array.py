@@ -8,6 +8,7 @@ own and appear only as features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ Array = Annotated[Any, "array"]
 
 __all__ = [
     "Array",
+    "Scatter",
     "as_array_of",
     "available_memory",
     "cast",
@@ -45,6 +47,7 @@ __all__ = [
     "namespace",
     "positive_solver",
     "product_like",
+    "put",
     "refuse_mask",
     "row_blocks",
     "row_major",
@@ -321,6 +324,87 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     ends = np.cumsum(weights) if not is_foreign(weights) else xp.cumulative_sum(weights)
     found = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
     return np.asarray(np.minimum(found, weights.shape[0] - 1))
+
+
+def put(vector: Array, index: np.ndarray, values: Array) -> None:
+    """Set entries of a vector, in place, at integer positions."""
+    vector[as_array_of(index, vector) if is_foreign(vector) else index] = values
+
+
+class Scatter:
+    r"""Products with a sparse matrix whose entries change while their places stay.
+
+    Parameters
+    ----------
+    rows, columns : integer arrays of shape (n,), of numpy
+        Places, all different, in ascending order of rows and then of columns.
+    shape : (int, int)
+        Of the matrix.
+    like : array
+        In whose library, and where, it is multiplied.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn._array import Scatter
+    >>> places = Scatter(np.array([0, 1, 1]), np.array([1, 0, 1]), (2, 2), np.empty(0))
+    >>> values = np.array([1.0, 2.0, 3.0])
+    >>> places.times(values, np.eye(2)), places.transposed_times(values, np.eye(2))
+    (array([[0., 1.],
+           [2., 3.]]), array([[0., 2.],
+           [1., 3.]]))
+    """
+
+    def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], like: Array) -> None:
+        self.shape, self._places = shape, (rows, columns)
+        self._like = as_array_of(np.empty(0), like)
+        self._made: dict[bool, tuple[Array | None, Array]] = {}
+
+    def times(self, values: Array, matrix: Array) -> Array:
+        """Return the matrix with these values (n,) times another one (q, p), shape (m, p)."""
+        return self._product(values, matrix, False)
+
+    def transposed_times(self, values: Array, matrix: Array) -> Array:
+        """Return its transpose times another one (m, p), shape (q, p)."""
+        return self._product(values, matrix, True)
+
+    def _product(self, values: Array, matrix: Array, transposed: bool) -> Array:
+        if array_api_compat.is_torch_array(values):
+            import torch
+
+            order, places = self._sorted(transposed)
+            shape = self.shape[::-1] if transposed else self.shape
+            entries = values if order is None else values[order]
+            # The places were checked when they were read; torch warns unless it is told so.
+            with torch.sparse.check_sparse_tensor_invariants(enable=False):
+                made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True)
+                return torch.sparse.mm(made, matrix)
+        if array_api_compat.is_cupy_array(values):
+            from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
+
+            rows, columns = (as_array_of(place, values) for place in self._places)
+            made = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)
+            return (made.T if transposed else made) @ matrix
+        made = sparse.csr_array((to_numpy(values), self._places[1], self._starts), shape=self.shape)
+        found = (made.T if transposed else made) @ to_numpy(matrix)
+        return as_array_of(found, matrix) if is_foreign(matrix) else found
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """Where each row begins among the places."""
+        return np.searchsorted(self._places[0], np.arange(self.shape[0] + 1))
+
+    def _sorted(self, transposed: bool) -> tuple[Array | None, Array]:
+        """Return the places on the device, in the order of their rows, and that order where it is another one."""
+        if transposed not in self._made:
+            rows, columns = self._places
+            order = np.lexsort((rows, columns)) if transposed else None
+            places = np.stack([rows, columns] if order is None else [columns[order], rows[order]])
+            self._made[transposed] = (
+                None if order is None else as_array_of(order, self._like),
+                as_array_of(places, self._like),
+            )
+        return self._made[transposed]
 
 
 def order_statistic(values: Array, rank: int) -> Array:

@@ -17,7 +17,8 @@ from dyadlearn._tables import Ids, Table, as_text, free_name, make_ids, read_tab
 
 __all__ = [
     "LongGrid",
-    "averaged_grid",
+    "LongPairs",
+    "averaged_pairs",
     "distinct_labels",
     "fisher_relabel",
     "is_binary",
@@ -141,6 +142,59 @@ def fisher_relabel(Y: Any) -> Array:
     return grid.restore(relabelled)
 
 
+@dataclass(frozen=True, eq=False)
+class LongPairs:
+    """The pairs of a long table, each once, and what became of its rows.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (n,)
+        Positions of instance and task among the ids, in ascending order of rows and then of columns.
+    values, weights : arrays of shape (n,)
+        Labels, averaged where a pair is repeated, and the sum of the weights of its rows.
+    instances, tasks, n_rows, n_missing_ids, n_missing_values, n_weightless, n_repeated, n_contradicting
+        As in `LongGrid`.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+    instances: tuple[Hashable, ...]
+    tasks: tuple[Hashable, ...]
+    n_rows: int
+    n_missing_ids: int
+    n_missing_values: int
+    n_weightless: int
+    n_repeated: int
+    n_contradicting: int
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that had no part in the pairs."""
+        return self.n_missing_ids + self.n_missing_values + self.n_weightless
+
+    def to_grid(self) -> LongGrid:
+        """Return the grid of these pairs, as arrays."""
+        m, q = len(self.instances), len(self.tasks)
+        check_memory(4 * 8 * m * q, self.values, f"A grid of {m} × {q}")
+        grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
+        grid[self.rows, self.columns], weights[self.rows, self.columns] = self.values, self.weights
+        return LongGrid(
+            grid=grid,
+            weights=weights,
+            instances=self.instances,
+            tasks=self.tasks,
+            n_rows=self.n_rows,
+            n_missing_ids=self.n_missing_ids,
+            n_missing_values=self.n_missing_values,
+            n_weightless=self.n_weightless,
+            n_repeated=self.n_repeated,
+            n_contradicting=self.n_contradicting,
+            n_observed=len(self.values),
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LongGrid:
     """The grid that a long table makes, and what became of its rows.
@@ -240,7 +294,7 @@ def to_grid(
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
     first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
-    found = averaged_grid(first, second, values[0] if y is None else y, weights, instances, tasks)
+    found = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
         return found
     import narwhals as nw
@@ -259,7 +313,7 @@ def to_grid(
     )
 
 
-def averaged_grid(
+def averaged_pairs(
     first: Column,
     second: Column,
     y: Any,
@@ -268,8 +322,8 @@ def averaged_grid(
     tasks: Sequence[Hashable] | None = None,
     *,
     weights_name: str = "weights",
-) -> LongGrid:
-    """Return the grid of a long table as an array; see `to_grid`.
+) -> LongPairs:
+    """Return what a long table says of its pairs, each once; see `to_grid`.
 
     Parameters
     ----------
@@ -301,22 +355,21 @@ def averaged_grid(
         values, given = values[kept], given[kept]
     rows, instance_ids = _numbered(first, instances, "instances")
     columns, task_ids = _numbered(second, tasks, "tasks")
-    m, q = len(instance_ids), len(task_ids)
-    check_memory(6 * 8 * m * q, values, f"A grid of {m} × {q}")
-
-    cells = pair_numbers(rows, columns, q)
-    count, total = np.bincount(cells, minlength=m * q), np.bincount(cells, given, minlength=m * q)
+    numbers, cells = np.unique(pair_numbers(rows, columns, len(task_ids)), return_inverse=True)
+    size = numbers.size
+    count, total = np.bincount(cells, minlength=size), np.bincount(cells, given, minlength=size)
     # One value of each pair, and how far the others are from it on average: equal values keep all their digits.
-    one = np.full(m * q, np.nan)
+    one = np.empty(size)
     one[cells] = values
     gap = values - one[cells]
-    shift = np.bincount(cells, given * gap, minlength=m * q)
-    contradicts = np.zeros(m * q, dtype=bool)
+    contradicts = np.zeros(size, dtype=bool)
     contradicts[cells[gap != 0]] = True
-    grid = one + np.divide(shift, total, out=np.zeros(m * q), where=total > 0)
-    return LongGrid(
-        grid=grid.reshape(m, q).astype(values.dtype, copy=False),
-        weights=total.reshape(m, q),
+    averaged = one + np.bincount(cells, given * gap, minlength=size) / total
+    return LongPairs(
+        rows=numbers // len(task_ids),
+        columns=numbers % len(task_ids),
+        values=averaged.astype(values.dtype, copy=False),
+        weights=total,
         instances=instance_ids,
         tasks=task_ids,
         n_rows=n_rows,
@@ -325,7 +378,6 @@ def averaged_grid(
         n_weightless=int(no_weight.sum()),
         n_repeated=int((count > 1).sum()),
         n_contradicting=int(contradicts.sum()),
-        n_observed=int((count > 0).sum()),
     )
 
 

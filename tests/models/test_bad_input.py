@@ -307,11 +307,9 @@ def test_the_score_of_some_labels_takes_no_weights():
 
 
 @over(every(**every_model))
-def test_sparse_labels_are_refused(Model):
-    with pytest.raises(
-        TypeError, match=r"^Y is sparse, but its zeros are labels too: give it dense, as Y\.toarray\(\)\.$"
-    ):
-        Model().fit(X, sparse.csr_array(Y))
+def test_sparse_labels_that_are_all_the_same_are_refused(Model):
+    with pytest.raises(ValueError, match=r"^All 2 labels that Y stores are 1, and in a sparse matrix"):
+        Model().fit(X, sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float))
 
 
 def test_a_sparse_precomputed_kernel_is_refused():

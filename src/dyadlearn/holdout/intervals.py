@@ -47,7 +47,7 @@ from dyadlearn.pairing.leaving import group_members
 from dyadlearn.pairing.novelty import Novelty
 from dyadlearn.settings import Setting
 
-__all__ = ["Bounds", "Intervals", "TaskIntervals", "ranks"]
+__all__ = ["Bounds", "Intervals", "TaskIntervals", "ranks", "upper_scores"]
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
@@ -87,6 +87,9 @@ class Intervals:
 
     problem: Problem
     kept: Kept
+
+    #: Whether pairs have widths of their own.
+    is_local = True
 
     @cached_property
     def mirrored(self) -> Intervals:
@@ -173,7 +176,7 @@ class Intervals:
             itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
             scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
         found, _ = self._local(rows)
-        reach = _upper(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5
+        reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5
         return predicted - reach, predicted + reach
 
     # --- known pairs, and pairs that are new on both sides ------------------------------------------
@@ -215,7 +218,7 @@ class Intervals:
         if self.problem.pairing.symmetry:  # an edge stands there twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
             scores = xp.where(upper, scores, xp.full_like(scores, float("nan")))
-        return float(_upper(xp.reshape(scores, (1, -1)), coverage)[0])
+        return float(upper_scores(xp.reshape(scores, (1, -1)), coverage)[0])
 
     def _held_out(self, setting: Setting) -> Array:
         """Return held-out predictions of a setting, shape (m, q)."""
@@ -334,6 +337,6 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
     return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
 
 
-def _upper(scores: Array, coverage: float) -> Array:
+def upper_scores(scores: Array, coverage: float) -> Array:
     """Return which score so many of each row (n, p) do not exceed, shape (n,); NaN do not count."""
     return _bound(copied(scores)[None, :, :], coverage, 1)[0, :]

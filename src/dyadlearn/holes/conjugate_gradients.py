@@ -46,6 +46,7 @@ def conjugate_gradients(
     tol: float = 1e-10,
     max_iter: int = 1000,
     norm: float = 0.0,
+    size: Callable[[Array], float] | None = None,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
@@ -69,6 +70,8 @@ def conjugate_gradients(
     norm : float, default=0.0
         Of the operator, where it is known. A residual as small as the rounding of one product,
         :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, at which nothing more is gained counts as converged then.
+    size : callable, default=None
+        What is measured of residuals and of :math:`\mathbf{b}`; None is the Euclidean norm.
 
     Returns
     -------
@@ -81,19 +84,19 @@ def conjugate_gradients(
     >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
     array([[1., 2.]])
     """
-    xp = namespace(right)
-    scale = _norm(right)
+    xp, size = namespace(right), size or _norm
+    scale = size(right)
     if scale == 0:
         return Solution(xp.zeros_like(right), 0, 0.0, True)
     goal = tol * scale
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
     residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
-    found, n_iter = _norm(residual), 0
+    found, n_iter = size(residual), 0
     while found > goal and n_iter < max_iter:
         before = found
-        n_iter += _iterate(operator, precondition, values, residual, goal, max_iter - n_iter)
+        n_iter += _iterate(operator, precondition, values, residual, size, goal, max_iter - n_iter)
         residual = right - operator(values)
-        found = _norm(residual)
+        found = size(residual)
         # Rounding allows no more once a whole round of iterations gained less than half.
         if found > 0.5 * before:
             if n_iter < max_iter:
@@ -103,7 +106,13 @@ def conjugate_gradients(
 
 
 def _iterate(
-    operator: Operator, precondition: Operator | None, values: Array, residual: Array, goal: float, max_iter: int
+    operator: Operator,
+    precondition: Operator | None,
+    values: Array,
+    residual: Array,
+    size: Callable[[Array], float],
+    goal: float,
+    max_iter: int,
 ) -> int:
     """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
     xp = namespace(residual)
@@ -121,7 +130,7 @@ def _iterate(
         residual -= image
         del image
         values += step * direction
-        if _norm(residual) <= goal:
+        if size(residual) <= goal:
             return n_iter
         improved = residual if precondition is None else precondition(residual)
         previous, product = product, inner(residual, improved)

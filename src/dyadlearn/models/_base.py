@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, namespace
+from dyadlearn._array import Array, cast, is_sparse, namespace
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
     check_flag,
-    check_labels,
     check_same_library,
 )
 from dyadlearn._state import is_shaped, misfit
@@ -25,25 +24,26 @@ from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.intervals import Intervals, TaskIntervals
 from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
+from dyadlearn.holdout.observed import PairIntervals, PairProblem
 from dyadlearn.holes.complete import Completion
-from dyadlearn.labels import read_labels, symmetric_grid
+from dyadlearn.labels import symmetric_grid
 from dyadlearn.models._inputs import (
-    align_side,
-    cell_weights,
-    check_fit_memory,
-    check_labels_given,
     check_names,
-    check_orientation,
-    check_sizes,
     checked_tasks,
     groups_in_order,
     in_training_order,
     unwrap_tasks,
-    working_dtype,
 )
 from dyadlearn.models._intervals import interval_tables
 from dyadlearn.models._model import PairModel, all_or_nothing
-from dyadlearn.models._side import KernelSpec, Side, check_rows, fit_side, side_size
+from dyadlearn.models._observed import (
+    held_out_pairs,
+    pair_labels,
+    solved_pairs,
+)
+from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models._training import Training, read_training
+from dyadlearn.observed.system import ObservedSolution
 from dyadlearn.pairing import Independent, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -52,25 +52,6 @@ __all__ = ["PairwiseRidge", "Sides", "Training"]
 
 # Both sides, decomposed: for each kernel of the instances a row, with an entry for each kernel of the tasks.
 Sides = list[list[tuple[Side, Side | None]]]
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """What a model of a grid is fitted on, checked and in one order.
-
-    Attributes
-    ----------
-    instances, tasks : Table of shape (m, d) and (q, r), the latter or None
-        Features, which may be sparse, or kernels.
-    grid : Table
-        The labels (m, q), with the ids of both sides.
-    weights : array of shape (m, q) or None
-    """
-
-    instances: Table
-    tasks: Table | None
-    grid: Table
-    weights: Array | None
 
 
 class PairwiseRidge(PairModel, stored=False):
@@ -87,6 +68,9 @@ class PairwiseRidge(PairModel, stored=False):
     fit_intercept: bool = False
     symmetry: str | None = None
 
+    # Whether labels may be those of observed pairs alone.
+    _takes_pairs = True
+
     #: Whether a side may be described by several tables.
     takes_descriptions = False
 
@@ -102,14 +86,20 @@ class PairwiseRidge(PairModel, stored=False):
     _coefficients: Array
     _weights: Array | None
     _completion: Completion | None
-    _fitted_problem: Problem
-    _closed_problem: Problem
+    # What was found of observed pairs alone; then labels and weights are sparse matrices.
+    _observed: ObservedSolution | None
+    _fitted_problem: Any
+    _closed_problem: Any
     # The parameters that the problem was posed with: others may be set before it is solved again.
     _solved_with: dict[str, Any]
-    _residuals: Intervals | None
+    _residuals: Any
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
-    _shapes: ClassVar[Mapping[str, str]] = {"_grid.values": "m q", "_weights": "m q", "_completion.labels": "m q"}
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "_grid.values": "sparse m q",
+        "_weights": "sparse m q",
+        "_completion.labels": "m q",
+    }
 
     @property
     def _ids(self) -> tuple[Ids | None, Ids | None]:
@@ -128,6 +118,11 @@ class PairwiseRidge(PairModel, stored=False):
     def _is_vector(self) -> bool:
         return self._grid.is_vector
 
+    @property
+    def _is_listed(self) -> bool:
+        """Whether the model is one of observed pairs alone."""
+        return is_sparse(self._grid.values)
+
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
 
@@ -137,7 +132,9 @@ class PairwiseRidge(PairModel, stored=False):
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
             The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
-            columns, where it has any, are matched with those of `X` and `tasks`.
+            columns, where it has any, are matched with those of `X` and `tasks`. In a sparse matrix what is not stored
+            is not observed (zeros that it stores are labels); where the grid would not fit or would cost more, it is
+            never formed, see `dyadlearn.observed`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without it there is no task
             step, and the model equals `IndependentTaskRidge`.
@@ -157,54 +154,21 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         """Check parameters and data, and bring the data into one order."""
-        self._check_params()
-        if self.symmetry is not None and sample_weight is not None:
-            raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
-        check_labels_given(y, self)
-        spec, task_spec = self._spec(), self._task_spec()
-        grid, instances = self._checked_grid(read_labels(y), tasks), read_table(X, "X")
-        task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
-        check_orientation(grid, instances, task_table)
-        instances = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
-        rows, task_rows = self._validated_instances(instances, spec, reset=True), None
-        grid = replace(grid, row_ids=instances.row_ids)
-        if task_table is not None:
-            task_table = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
-            task_rows = check_rows(task_table.values, task_spec, "tasks")
-            grid = replace(grid, column_ids=task_table.row_ids)
-        check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
-        check_sizes(rows, grid.values, task_rows)
-        dtype = working_dtype((rows, X), (task_rows, tasks), (grid.values, y))
-        sides = [side_size(rows, spec)]
-        if task_rows is not None and self._learns_from_tasks:
-            sides.append(side_size(task_rows, task_spec))
-        kind = self._pairing_type(len(sides) > 1)
-        check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
-        instances = replace(instances, values=cast(rows, dtype))
-        # The labels are kept and solved for again: they must not change when the caller's array does.
-        labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
-        task_table = None if task_table is None else replace(task_table, values=cast(task_rows, dtype))
-        check_labels(labels)
-        weights = cell_weights(sample_weight, replace(grid, values=labels))
-        if weights is not None:
-            xp = namespace(labels)
-            labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
-            if bool(xp.all(xp.isnan(labels))):
-                raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-        return Training(instances, task_table, replace(grid, values=labels), weights)
+        return read_training(self, X, y, tasks, sample_weight)
 
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
-        self._grid, self._weights, self._completion = data.grid, data.weights, None
+        self._grid, self._weights, self._completion, self._observed = data.grid, data.weights, None, None
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
         has_tasks = data.tasks is not None and self._learns_from_tasks
         wanted = self._wanted_of_sides(has_tasks)
-        sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
+        is_tall = is_sparse(data.grid.values)
+        sides = [fit_side(data.instances, replace(spec, **wanted), "instance", is_tall) for spec in specs]
         task_sides: list[Side | None] = [None]
         if data.tasks is not None and has_tasks:
-            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
+            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task", is_tall) for spec in task_specs]
         if self.symmetry is not None:
             return [[(side, side)] for side in sides]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
@@ -213,12 +177,16 @@ class PairwiseRidge(PairModel, stored=False):
         """Return what the model wants of the kernels of its sides, see `KernelSpec`."""
         return {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
 
-    def _posed(self) -> Problem:
+    def _posed(self) -> Any:
         """Return the problem of the sides and the regularisation that the model has."""
         return self._pose(self._side, self._task_side, self._alphas)
 
-    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Problem:
+    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem with what every model has: the weights of the cells and when a solver stops."""
+        if self._is_listed:
+            labels = pair_labels(self._grid.values, self._weights, side.spectrum.values)
+            pairing: Any = self._pairing(side, task_side, **alphas)
+            return PairProblem(pairing, labels, **self._stopping())
         return Problem(self._pairing(side, task_side, **alphas), self._grid.values, self._weights, **self._stopping())
 
     def _solve(self) -> Self:
@@ -229,6 +197,11 @@ class PairwiseRidge(PairModel, stored=False):
         problem = self._posed()
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
+        if self._is_listed:
+            self._observed = solved_pairs(problem, self._observed)
+            self._keep(problem)
+            self._coefficients = problem.pairing.coefficients_of(self._observed.spectral, self._observed.mean)
+            return self
         self._completion = None if problem.is_complete else problem.complete(self._completion)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
@@ -303,17 +276,20 @@ class PairwiseRidge(PairModel, stored=False):
     def n_iter_(self) -> int:
         """Iterations of the solver; 1 for a closed form."""
         check_is_fitted(self)
-        return 1 if self._completion is None else max(1, self._completion.solution.n_iter)
+        found = self._observed or (self._completion.solution if self._completion is not None else None)
+        return 1 if found is None else max(1, found.n_iter)
 
     @property
     def residual_(self) -> float:
         """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
         check_is_fitted(self)
-        return 0.0 if self._completion is None else self._completion.solution.residual
+        found = self._observed or (self._completion.solution if self._completion is not None else None)
+        return 0.0 if found is None else found.residual
 
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
-        return self._closed_problem.pairing.expansion(self._coefficients)
+        pairing: Pairing = self._closed_problem.pairing
+        return pairing.expansion(self._coefficients)
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid as if the model had never seen it.
@@ -336,7 +312,8 @@ class PairwiseRidge(PairModel, stored=False):
         -------
         array or frame of shape (m, q) or (m,)
             In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
-            to take its constant from.
+            to take its constant from. Of a model of observed pairs alone a sparse matrix, with a prediction for each
+            of them; `cells` is then a sparse matrix too, or has a fold for each pair in the order of rows and columns.
 
         Raises
         ------
@@ -346,6 +323,8 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
+        if self._is_listed:
+            return held_out_pairs(self._fitted_problem, as_setting(setting), groups, task_groups, cells)
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
         held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
@@ -361,7 +340,8 @@ class PairwiseRidge(PairModel, stored=False):
         not chosen on them, they hold a new label with a probability of at least ``2 * coverage - 1``, and of about
         `coverage` in practice. Intervals for pairs of known instances and tasks, for pairs that are new on both sides,
         and in a network, are calibrated by the residuals of that setting, without a guarantee. All of them widen where
-        a row lies far from those of training. Nothing is fitted again, but for folds, which are kept.
+        a row lies far from those of training. Nothing is fitted again, but for folds, which are kept. A model of
+        observed pairs alone has intervals of one width for each setting, from the residuals of five folds.
 
         Parameters
         ----------
@@ -395,8 +375,10 @@ class PairwiseRidge(PairModel, stored=False):
         lower, upper = interval_tables(self, X, tasks, coverage, setting)
         return lower.restore(lower.values), upper.restore(upper.values)
 
-    def _intervals(self) -> Intervals:
+    def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
+        if self._residuals is None and self._is_listed:
+            self._residuals = PairIntervals(self._fitted_problem)
         if self._residuals is None:
 
             def kept(setting: Setting) -> tuple[Array, Units] | None:
@@ -553,7 +535,8 @@ class PairwiseRidge(PairModel, stored=False):
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""
         check_is_fitted(self)
-        return self._fitted_problem
+        problem: Problem = self._fitted_problem
+        return problem
 
     def _spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self.kernel_params, self.repair)

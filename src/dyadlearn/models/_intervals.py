@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import namespace, take_block, take_rows
+from dyadlearn._array import as_array_of, namespace, take_block, take_rows
 from dyadlearn._checks import check_share
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.intervals import Bounds
 from dyadlearn.models._inputs import among
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.settings import as_setting
+from dyadlearn.settings import Setting, as_setting
 
 if TYPE_CHECKING:
     from dyadlearn.models._base import PairwiseRidge
@@ -138,6 +138,17 @@ def _asked(
 
 def _bounds(model: PairwiseRidge, asked: _Asked, tasks: _Asked, coverage: float) -> Bounds:
     """Return bounds of all pairs, of which each side may have known and new ones."""
+    found = model._intervals()
+    if not found.is_local:
+        centre = model._expansion().grid(asked.rows, tasks.rows)
+        new, new_tasks = (each.places < 0 for each in (asked, tasks))
+        reach = np.empty((new.size, new_tasks.size))
+        for setting in Setting:
+            here = np.ix_(new == setting.new_instance, new_tasks == setting.new_task)
+            if reach[here].size:
+                reach[here] = found.reach(setting, coverage)
+        width = as_array_of(reach, centre, centre.dtype)
+        return centre - width, centre + width
     blocks = [
         [_block(model, (asked, own), (tasks, other), coverage) for other in _kinds(tasks)] for own in _kinds(asked)
     ]
@@ -170,7 +181,8 @@ def _block(
     places, task_places = asked.places[here], tasks.places[there]
     if new_rows is not None and new_columns is not None:
         centre = model._expansion().grid(new_rows, new_columns)
-        return found.new_both(new_rows, new_columns, centre, coverage)
+        bounds: Bounds = found.new_both(new_rows, new_columns, centre, coverage)
+        return bounds
     if new_rows is not None:
         lower, upper = found.new_rows(new_rows, model._expansion().grid(new_rows, None), coverage)
         return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T

@@ -15,6 +15,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
+from dyadlearn.observed.sides import tall_spectrum
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
@@ -196,7 +197,7 @@ def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     return SideSize(n, n, d, "gram" if spec.is_precomputed else "kernel")
 
 
-def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
+def fit_side(table: Table, spec: KernelSpec, name: str, is_tall: bool = False) -> Side:
     """Decompose one side.
 
     Parameters
@@ -206,6 +207,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     spec : KernelSpec
     name : str
         "instance" or "task", for messages.
+    is_tall : bool, default=False
+        Whether there are so many rows that features are decomposed by their Gram matrix.
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
@@ -224,7 +227,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
             means = centred(rows)[1]
         # Dense features are decomposed and let go; sparse ones are kept.
         kept = rows.copy() if is_sparse(rows) else rows
-        spectrum = Spectrum.from_features(kept, name=f"The {name} features", constant=spec.constant)
+        decompose = tall_spectrum if is_tall else Spectrum.from_features
+        spectrum = decompose(kept, name=f"The {name} features", constant=spec.constant)
         return Side(spec, spectrum, ids, names, None, d, means)
     # Predictions must not change when the caller's array does.
     if is_free and spec.is_linear and not is_sparse(rows):

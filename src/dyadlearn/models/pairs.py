@@ -16,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
-    cast,
     float_dtype,
     namespace,
     take_rows,
@@ -26,11 +24,12 @@ from dyadlearn._array import (
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, is_whole
-from dyadlearn.labels import averaged_grid, read_numbers
+from dyadlearn.labels import averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._entities import Entities, positions_of, read_entities
 from dyadlearn.models._inputs import among, check_labels_given, check_names, in_range
 from dyadlearn.models._intervals import interval_grids
+from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.settings import Setting
 
 __all__ = ["PairRegressor"]
@@ -111,7 +110,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     # Of sides with several descriptions: the ids of all entities when the model was fitted, which have places.
     _bases: tuple[Ids | None, Ids | None]
 
-    _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "m q", "instance_ids_": "m", "task_ids_": "q"}
+    _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "sparse m q", "instance_ids_": "m", "task_ids_": "q"}
 
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
         self.model = model
@@ -138,17 +137,19 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self._checked_model(sample_weight is not None)
         check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
-        found = averaged_grid(first, second, y, sample_weight, weights_name="sample_weight")
+        found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         instances, tasks = self._tables(model)
         X = instances.looked_up(found.instances, found.instances)
         T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)
-        like = instances.arrays[0]
-        given = {} if sample_weight is None else {"sample_weight": as_array_of(found.weights, like)}
-        grid = as_array_of(found.grid, like)
+        values = found.values
         if is_whole(y):
             # An average of whole numbers is as precise as what it stands beside.
-            grid = cast(grid, float_dtype(*instances.arrays, *(() if tasks is None else tasks.arrays)))
-        fitted = clone(model).fit(X, grid, tasks=T, **given)
+            sides = (*instances.arrays, *(() if tasks is None else tasks.arrays))
+            values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
+        shape = (len(found.instances), len(found.tasks))
+        labels = PairLabels(found.rows, found.columns, values, shape)
+        given = {} if sample_weight is None else {"sample_weight": labels.to_sparse(found.weights)}
+        fitted = clone(model).fit(X, labels, tasks=T, **given)
 
         self.model_ = fitted
         self.instance_ids_, self.task_ids_ = found.instances, found.tasks

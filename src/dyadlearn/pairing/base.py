@@ -74,6 +74,8 @@ class Pairing(ABC):
     constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
     sweep_type: ClassVar[type[Sweep]] = Sweep
+    #: Whether it can be solved for observed pairs alone, see `dyadlearn.observed`.
+    takes_pairs: ClassVar[bool] = False
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
 
@@ -548,6 +550,20 @@ class Coupled(Pairing):
     @abstractmethod
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l)."""
+
+    @abstractmethod
+    def coefficients_of(self, spectral: Array, mean: float) -> Array:
+        r"""Return the coefficients of a function of the pairs of training that is known along pairs of directions.
+
+        .. math:: f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu
+
+        Parameters
+        ----------
+        spectral : array of shape (k, l)
+            X.
+        mean : float
+            The free mean; 0 where there is none.
+        """
 
     @property
     def pair_spectrum(self) -> tuple[Array, ...]:

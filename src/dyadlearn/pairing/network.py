@@ -49,6 +49,7 @@ class OneNodeSet(Coupled):
 
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
     sweep_type: ClassVar[type[Sweep]] = Sweep
+    takes_pairs: ClassVar[bool] = False
 
     @property
     @abstractmethod

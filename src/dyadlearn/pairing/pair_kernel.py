@@ -236,8 +236,16 @@ class PairKernel(PairOperators):
         Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
+        return self._of_dual(*self._working()._weighed(Y))
+
+    def coefficients_of(self, spectral: Array, mean: float) -> Array:
+        """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
+        xp, roots = namespace(spectral), self._working().kernel_values ** 0.5
+        return self._of_dual(xp.where(roots > 0, spectral / xp.where(roots > 0, roots, 1.0), 0.0), mean)
+
+    def _of_dual(self, rotated: Array, mean: float) -> Array:
+        """Return coefficients from rotated dual parameters, which may be overwritten, and the free mean."""
         product, per_task, per_instance = self.shares
-        rotated, mean = self._working()._weighed(Y)
         if product not in (0.0, 1.0):
             rotated *= product
         xp = namespace(rotated)
@@ -565,6 +573,7 @@ class Kronecker(PairKernel):
     """The product of both kernels alone."""
 
     words: ClassVar[str] = "Kronecker ridge regression"
+    takes_pairs: ClassVar[bool] = True
 
 
 def _least(Y: Array, total: Array | float) -> Array | float:

@@ -76,6 +76,7 @@ class TwoStep(Coupled):
 
     words: ClassVar[str] = "two-step ridge regression"
     sweep_type: ClassVar[type[Sweep]] = TwoStepSweep
+    takes_pairs: ClassVar[bool] = True
 
     rows: Smoother
     columns: Smoother
@@ -263,8 +264,21 @@ class TwoStep(Coupled):
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
         """
+        return self._of_rotated(self.columns.spectrum.rotate(self.rows.spectrum.rotate(Y).T).T)
+
+    def coefficients_of(self, spectral: Array, mean: float) -> Array:
+        """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
+        working = self._working()
+        xp, kept = namespace(spectral), working.shrinkage
+        values = spectral * working.kernel_values**0.5
+        if self.free_mean:
+            values[-1, -1] = mean * math.sqrt(math.prod(side.n_rows for side in self.grid_spectra))
+        # The labels whose fit it is.
+        return self._of_rotated(xp.where(kept > 0, values / xp.where(kept > 0, kept, 1.0), 0.0))
+
+    def _of_rotated(self, rotated: Array) -> Array:
+        """Return coefficients from rotated labels, which may be overwritten."""
         rows, columns = self.rows, self.columns
-        rotated = columns.spectrum.rotate(rows.spectrum.rotate(Y).T).T
         if self._folded[0]:
             rotated *= rows.phi[:, None]
             rotated = rows.spectrum.lift(rotated)

@@ -21,6 +21,9 @@ __all__ = ["KeptHoldout"]
 class KeptHoldout(PairwiseRidge, stored=False):
     """A model that keeps held-out predictions of one setting, in the file too."""
 
+    # Held-out predictions are kept as a grid.
+    _takes_pairs = False
+
     setting: str
     scoring: Any
 

@@ -1,0 +1,197 @@
+"""Models that are fitted on the observed pairs alone, where a grid would not fit or would cost more."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import Array, as_array_of, is_sparse, to_numpy
+from dyadlearn._checks import check_memory, fits_in_memory
+from dyadlearn._estimates import SideSize
+from dyadlearn._tables import Table
+from dyadlearn.holdout.observed import PairProblem
+from dyadlearn.models._inputs import fit_numbers
+from dyadlearn.observed.pairs import PairLabels, tasks_first
+from dyadlearn.observed.system import ObservedSolution
+from dyadlearn.pairing import Pairing
+from dyadlearn.settings import Setting
+from dyadlearn.vectrick import GATHER_COST
+
+__all__ = [
+    "as_grids",
+    "check_pairs_memory",
+    "held_out_pairs",
+    "is_listed",
+    "listed_labels",
+    "listed_weights",
+    "pair_labels",
+    "prefers_pairs",
+    "solved_pairs",
+    "without_weightless",
+]
+
+# A grid of so many cells is no burden, and has formulas that pairs alone have not.
+_SMALL_GRID = 2**20
+
+
+def is_listed(y: Any) -> bool:
+    """Tell whether labels come as those of some pairs: in a sparse matrix, or as `PairLabels`."""
+    return is_sparse(y) or isinstance(y, PairLabels)
+
+
+def listed_labels(y: Any) -> Table:
+    """Return labels of some pairs as a table whose values are a sparse matrix, NaN left out."""
+    if isinstance(y, PairLabels):
+        return Table(y.to_sparse())
+    labels = PairLabels.from_sparse(y)
+    if labels.values.dtype.kind not in "fiub":
+        raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
+    values = labels.values.astype(np.float32 if labels.values.dtype == np.float32 else np.float64)
+    labels = replace(labels, values=values).take(~np.isnan(values))
+    if not labels.size:
+        raise ValueError("Y stores no label: nothing is observed, so there is nothing to learn from.")
+    if np.isinf(labels.values).any():
+        raise ValueError(f"Input Y contains infinity or a value too large for {values.dtype!r}.")
+    if labels.size > 1 and labels.size < math.prod(labels.shape) and (labels.values == labels.values[0]).all():
+        raise ValueError(
+            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and in a sparse matrix what is not "
+            "stored is not observed, so that there is nothing to tell apart: where its zeros are labels too, give it "
+            "dense, as Y.toarray()."
+        )
+    return Table(labels.to_sparse())
+
+
+def listed_weights(sample_weight: Any, grid: Table) -> Any:
+    """Return weights of listed labels as a sparse matrix with the same places, or None where all weigh the same."""
+    if sample_weight is None:
+        return None
+    labels = pair_labels(grid.values, None)
+    m, q = labels.shape
+    if is_sparse(sample_weight):
+        given = PairLabels.from_sparse(sample_weight)
+        places = sparse.csr_array((np.arange(1, given.size + 1), (given.rows, given.columns)), shape=given.shape)
+        at = np.asarray(places[labels.rows, labels.columns]).reshape(-1) if given.shape == (m, q) else np.zeros(1)
+        if (at == 0).any():
+            raise ValueError("sample_weight is sparse, and must store a weight wherever Y stores a label.")
+        values = to_numpy(given.values).astype(np.float64)[at - 1]
+    else:
+        values = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+        if values.shape in ((m,), (m, 1)):
+            values = values.reshape(-1)[labels.rows]
+        elif values.shape == ():
+            values = np.full(labels.size, float(values))
+        elif values.shape == (m, q):
+            values = values[labels.rows, labels.columns]
+        else:
+            raise ValueError(
+                f"sample_weight must give a weight for each of {m} instances, or in a sparse matrix for each of "
+                f"{labels.size} labels, found shape {values.shape}."
+            )
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
+    return None if (values == 1).all() else labels.to_sparse(values)
+
+
+def as_grids(listed: Any, weights: Any, like: Array) -> tuple[Array, Array | None]:
+    """Return listed labels as a grid with NaN where there is none, and their weights, where the arrays of X are."""
+    labels = pair_labels(listed, None)
+    check_memory(2 * 8 * math.prod(labels.shape), labels.values, f"A grid of {labels.shape[0]} × {labels.shape[1]}")
+    grid = np.full(labels.shape, np.nan, dtype=labels.values.dtype)
+    grid[labels.rows, labels.columns] = labels.values
+    return as_array_of(grid, like), None if weights is None else as_array_of(weights.toarray(), like)
+
+
+def without_weightless(grid: Table, weights: Any) -> tuple[Table, Any]:
+    """Return listed labels and weights without those that weigh nothing."""
+    if weights is None or (weights.data > 0).all():
+        return grid, weights
+    labels, kept = pair_labels(grid.values, weights), weights.data > 0
+    if not kept.any():
+        raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
+    labels = labels.take(kept)
+    return replace(grid, values=labels.to_sparse()), labels.to_sparse(labels.weights)
+
+
+def pair_labels(values: Any, weights: Any, like: Array | None = None) -> PairLabels:
+    """Return the labels of a sparse matrix, with weights of the same places, where the arrays of a model are."""
+    found = PairLabels.from_sparse(values)
+    own = None if weights is None else weights.data
+    if like is None:
+        return replace(found, weights=own)
+    return replace(
+        found,
+        values=as_array_of(found.values, like, like.dtype),
+        weights=None if own is None else as_array_of(own, like, like.dtype),
+    )
+
+
+def prefers_pairs(
+    pairing: type[Pairing], labels: Any, sides: Sequence[SideSize], like: Array, size: int, *, weighted: bool
+) -> bool:
+    """Tell whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
+
+    Parameters
+    ----------
+    pairing : type of Pairing
+        What will be fitted.
+    labels : sparse matrix of shape (m, q)
+    sides : sequence of SideSize
+    like : array
+        Where it will be computed.
+    size : int
+        Bytes of a number.
+    weighted : bool
+    """
+    if not pairing.takes_pairs or len(sides) < 2:
+        return False
+    (m, q), n = labels.shape, labels.nnz
+    if m * q <= _SMALL_GRID:
+        return False
+    need = fit_numbers(pairing, (m, q), sides, observed=n / (m * q), weighted=weighted)
+    if not fits_in_memory(size * max(need.values()), like):
+        return True
+    k, r = (side.rank for side in sides)
+    grid = (min(m, 2 * k) + min(q, 2 * r)) * m * q
+    if tasks_first((m, q), n, (k, r)):
+        return bool(2 * (q * k * r + GATHER_COST * n * k) < grid)
+    return bool(2 * (m * k * r + GATHER_COST * n * r) < grid)
+
+
+def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array, size: int) -> None:
+    """Refuse a fit on pairs that does not fit in memory: vectors of both sides, rotated beside them, and the pairs."""
+    numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
+    numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.nnz
+    purpose = f"Fitting {labels.nnz} pairs of {labels.shape[0]} × {labels.shape[1]}"
+    mend = "describe both sides by fewer features, say by Landmarks, or use float32"
+    check_memory(size * numbers, like, purpose, mend)
+
+
+def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
+    """Solve for the pairs, and warn where the solver stopped short."""
+    found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
+    if not found.converged:
+        warnings.warn(
+            f"Conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "
+            f"{found.residual:.1e}, short of tol={problem.tol:g}: raise max_iter, tol or the regularisation.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def held_out_pairs(problem: PairProblem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Any:
+    """Return held-out predictions of the pairs as a sparse matrix; arguments as in `PairwiseRidge.holdout`."""
+    labels = problem.labels
+    if is_sparse(cells):
+        given = PairLabels.from_sparse(cells)
+        if not (np.array_equal(given.rows, labels.rows) and np.array_equal(given.columns, labels.columns)):
+            raise ValueError("cells is sparse, and must store a fold wherever Y stores a label, and nowhere else.")
+        cells = given.values
+    return labels.to_sparse(problem.holdout(setting, groups=groups, task_groups=task_groups, cells=cells))

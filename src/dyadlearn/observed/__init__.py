@@ -1,0 +1,1 @@
+"""Observed pairs only: a model of pairs whose grid of labels is never formed."""
