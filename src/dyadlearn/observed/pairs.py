@@ -190,6 +190,15 @@ class PairProducts:
             return self._scatter.transposed_times(values, self.left).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what is gathered (r, s) of the weighted values at the pairs of a function W (r, s).
+
+        With a free mean it is that of the values less their weighted mean.
+        """
+        values = self.values(function)
+        values = values - mean_of(values, weights) if free_mean else values
+        return self.gathered(values if weights is None else values * weights)
+
     def among(self, labels: PairLabels) -> PairProducts:
         """Return the same features with other pairs."""
         return PairProducts(self.left, self.right, labels)
