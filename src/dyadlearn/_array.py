@@ -321,7 +321,7 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     """
     xp = namespace(weights)
     weights = xp.astype(weights, xp.float64)
-    ends = np.cumsum(weights) if not is_foreign(weights) else xp.cumulative_sum(weights)
+    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)  # the standard has it late
     found = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
     return np.asarray(np.minimum(found, weights.shape[0] - 1))
 
