@@ -36,7 +36,7 @@ from dyadlearn._array import Array, eigh, epsilon, itemsize, largest, namespace,
 from dyadlearn._state import Stored
 from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner
 from dyadlearn.holes.operators import GridOperators
-from dyadlearn.observed.pairs import PairLabels, PairProducts, mean_of
+from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, PairProducts, mean_of
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["ObservedSolution", "ObservedSystem"]
@@ -99,18 +99,18 @@ class ObservedSystem:
     ----------
     operators : GridOperators
         Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
-    labels : PairLabels
+    labels : PairLabels or GridLabels
     basis : _Basis
-    products : PairProducts
+    products : PairProducts or GridProducts
     """
 
     operators: GridOperators
-    labels: PairLabels
+    labels: PairLabels | GridLabels
     basis: _Basis
-    products: PairProducts
+    products: PairProducts | GridProducts
 
     @classmethod
-    def of(cls, operators: GridOperators, labels: PairLabels) -> Self:
+    def of(cls, operators: GridOperators, labels: PairLabels | GridLabels) -> Self:
         """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
 
         Examples
@@ -135,7 +135,7 @@ class ObservedSystem:
         else:
             load, task_load = (namespace(gram).linalg.diagonal(gram) for gram in grams)
             basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
-        return cls(operators, labels, basis, PairProducts(basis.left, basis.right, labels))
+        return cls(operators, labels, basis, labels.products(basis.left, basis.right))
 
     def at(self, operators: GridOperators) -> Self:
         """Return the same pairs under another regularisation of the same model."""
@@ -144,7 +144,7 @@ class ObservedSystem:
 
     def among(self, labels: PairLabels) -> Self:
         """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
-        return replace(self, labels=labels, products=self.products.among(labels))
+        return replace(self, labels=labels, products=labels.products(self.basis.left, self.basis.right))
 
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -201,7 +201,7 @@ class ObservedSystem:
             mean = mean_of(y - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
-    def fitted(self, solution: ObservedSolution, products: PairProducts | None = None) -> Array:
+    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
         """Return the function at the pairs, or at others that products of this basis know."""
         function = self._turned(solution.spectral)
         scale = self.scale
