@@ -177,7 +177,7 @@ class ObservedSystem:
             return math.sqrt(inner(rest, diagonal * rest)) / ridge
 
         def product(function: Array) -> Array:
-            return self._gathered(self._values(function, scale), scale) + ridge * function
+            return self._normal(function, scale) + ridge * function
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
@@ -235,6 +235,12 @@ class ObservedSystem:
 
     def _gathered(self, values: Array, scale: Array | None) -> Array:
         found = self.products.gathered(self._weighted(values))
+        return found if scale is None else scale * found
+
+    def _normal(self, function: Array, scale: Array | None) -> Array:
+        """Return the Hessian of the loss, without the ridge, times a function: one look at the pairs there and back."""
+        scaled = function if scale is None else scale * function
+        found = self.products.normal(scaled, self.labels.weights, free_mean=self.operators.free_mean)
         return found if scale is None else scale * found
 
     def _turned(self, spectral: Array, back: bool = False) -> Array:
