@@ -11,6 +11,7 @@ from dyadlearn import _array
 from dyadlearn._array import (
     as_array_of,
     available_memory,
+    drawn,
     eigh,
     epsilon,
     float_dtype,
@@ -21,6 +22,7 @@ from dyadlearn._array import (
     matmul,
     namespace,
     row_blocks,
+    solve_lower,
     svd,
     take_rows,
     to_numpy,
@@ -172,6 +174,20 @@ def test_svd_is_economical(library):
     assert right.shape == (3, 3)
     assert (np.diff(values) <= 0).all()
     assert_allclose(left @ np.diag(values) @ right, MATRIX, atol=20 * library.rtol)
+
+
+def test_triangular_systems_are_solved_by_substitution(library):
+    factor = np.tril(np.arange(1.0, 10.0).reshape(3, 3))
+    found = solve_lower(library.asarray(factor), library.asarray(MATRIX.T))
+    assert type(found) is type(library.asarray(MATRIX))
+    assert_allclose(library.to_numpy(found), np.linalg.solve(factor, MATRIX.T), rtol=library.rtol, atol=library.rtol)
+
+
+def test_positions_are_drawn_by_their_weights(library):
+    weights = library.asarray([0.0, 1.0, 0.0, 3.0, 0.0])
+    found = drawn(weights, np.array([0.0, 0.2499, 0.25, 0.5, 1.0 - 2.0**-53]))
+    assert isinstance(found, np.ndarray)
+    assert_array_equal(found, [1, 1, 3, 3, 3])  # and never one that weighs nothing
 
 
 def test_take_rows(library):

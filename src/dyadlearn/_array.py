@@ -31,6 +31,7 @@ __all__ = [
     "copied",
     "dense",
     "detached",
+    "drawn",
     "eigh",
     "epsilon",
     "float_dtype",
@@ -51,6 +52,7 @@ __all__ = [
     "row_blocks",
     "row_major",
     "solve",
+    "solve_lower",
     "svd",
     "take_block",
     "take_rows",
@@ -284,6 +286,17 @@ def solve(matrix: Array, right: Array) -> Array:
         raise np.linalg.LinAlgError(str(error)) from None
 
 
+def solve_lower(factor: Array, right: Array) -> Array:
+    """Return the solution (n, p) of a system with a lower triangular matrix (n, n), by substitution."""
+    if not is_foreign(factor):
+        return linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        import torch
+
+        return torch.linalg.solve_triangular(factor, right, upper=False)
+    return solve(factor, right)
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Return the economy singular value decomposition of a dense matrix."""
     left, values, right = namespace(matrix).linalg.svd(matrix, full_matrices=False)
@@ -315,6 +328,18 @@ def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
         mask[cells] = True
         flat = xp.where(as_array_of(mask, matrix), xp.full_like(flat, value), flat)
     return xp.reshape(flat, matrix.shape)
+
+
+def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
+    """Return as many positions as there are `uniform` numbers in [0, 1), each drawn with odds as the weights (n,) are.
+
+    They are computed where the weights live.
+    """
+    xp = namespace(weights)
+    weights = xp.astype(weights, xp.float64)
+    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)  # the standard has it late
+    found = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
+    return np.asarray(np.minimum(found, weights.shape[0] - 1))
 
 
 def put(vector: Array, index: np.ndarray, values: Array) -> None:

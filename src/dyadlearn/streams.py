@@ -70,8 +70,8 @@ def fit_stream(
         Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
         time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
         ``.….part`` beside it, which the next one removes.
-        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps a `CanonicalProjection`:
-        let any other transform the batches beforehand.
+        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or a
+        `CanonicalProjection`: let any other transform the batches beforehand.
     every : int, default=10
         Number of batches between two checkpoints. There is one after the first batch too, so that what cannot be
         stored is told early, and one at the end.

@@ -19,7 +19,7 @@ from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
 from dyadlearn.models._inputs import fit_numbers
 from dyadlearn.observed.pairs import PairLabels, product_cost
-from dyadlearn.observed.system import ObservedSolution
+from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing import Pairing
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import gather_cost
@@ -171,9 +171,12 @@ def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array, size
     check_memory(size * numbers, like, purpose, mend)
 
 
-def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
-    """Solve for the pairs, and warn where the solver stopped short."""
-    found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
+def solved_pairs(
+    problem: PairProblem, start: ObservedSolution | None, system: ObservedSystem | None = None
+) -> ObservedSolution:
+    """Solve for the pairs, and warn where the solver stopped short; their system may be there already."""
+    system = problem.system() if system is None else system
+    found = system.solve(start, tol=problem.tol, max_iter=problem.max_iter)
     if not found.converged:
         warnings.warn(
             f"Conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "

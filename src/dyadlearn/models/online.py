@@ -86,7 +86,7 @@ class OnlineTwoStepRidge(GrowingModel):
         something. It counts from the next `fit`.
     feature_map, task_feature_map : transformer, default=None
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
-        `CanonicalProjection` or any of scikit-learn's, such as `Nystroem`. One that is fitted is used as it is; of any
+        `Landmarks`, `CanonicalProjection` or any of scikit-learn's. One that is fitted is used as it is; of any
         other a clone is fitted on the first batch. None takes the features as they come.
     solver : {"auto", "woodbury", "cholesky"}, default="auto"
         How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than

@@ -63,7 +63,7 @@ class PairLabels(Stored):
     def from_sparse(cls, matrix: Any, weights: Any = None) -> Self:
         """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused."""
         found = sparse.coo_array(matrix)
-        made = cls.of(found.row.astype(np.intp), found.col.astype(np.intp), found.data, found.shape, weights)
+        made = cls.of(found.row, found.col, found.data, found.shape, weights)
         later = _in_order(made.rows, made.columns)
         if not later.all():
             at = int(np.argmin(later))
@@ -169,7 +169,28 @@ def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], g
     return min(tasks, instances), tasks <= instances
 
 
-class PairProducts:
+class _Products:
+    """What is made of the values of a function where labels are, and of the way back."""
+
+    def values(self, function: Array) -> Array:
+        """Return the values of a function W (r, s) where labels are."""
+        raise NotImplementedError
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum of products of features, times values, of shape (r, s)."""
+        raise NotImplementedError
+
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
+
+        With a free mean it is that of the values less their weighted mean.
+        """
+        values = self.values(function)
+        values = values - mean_of(values, weights) if free_mean else values
+        return self.gathered(values if weights is None else values * weights)
+
+
+class PairProducts(_Products):
     r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
 
     One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
@@ -250,7 +271,7 @@ class GridLabels:
         return GridProducts(left, right)
 
 
-class GridProducts:
+class GridProducts(_Products):
     """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
 
     Parameters
