@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import to_numpy
+from dyadlearn._array import is_sparse, to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table
 from dyadlearn.models._base import PairwiseRidge
@@ -21,6 +21,7 @@ __all__ = [
     "asked_of",
     "held_out",
     "ids_at",
+    "ids_of",
     "is_network",
     "known_settings",
     "labelled_model",
@@ -62,16 +63,22 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
     )
 
 
+def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
+    """Return the ids of the instances and the tasks that a model was fitted on, as its user knows them."""
+    found = labelled_model(model, remedy)
+    rows, columns = found._ids
+    if found is not model:  # the wrapped one has never seen them
+        rows, columns = Ids(model.instance_ids_), Ids(model.task_ids_)
+    return rows, columns or rows if is_network(found) else columns
+
+
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
-    found = labelled_model(model, remedy)
+    found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
     grid = found._grid
-    ids = [grid.row_ids, grid.column_ids]
-    if found is not model:  # the wrapped one has never seen them
-        ids = [Ids(model.instance_ids_), Ids(model.task_ids_)]
-    if is_network(found):
-        ids[1] = ids[1] or ids[0]
-    return replace(grid, values=to_numpy(grid.values), row_ids=ids[0], column_ids=ids[1])
+    # Of observed pairs alone there is no grid, and the problem says so.
+    values = found._problem().Y if is_sparse(grid.values) else grid.values
+    return replace(grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 
 def is_network(model: PairwiseRidge) -> bool:

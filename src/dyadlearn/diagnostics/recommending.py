@@ -13,7 +13,7 @@ from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, free_name, write_rows
 from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
-from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, ids_of, is_network, labelled_model
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -503,8 +503,8 @@ def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
     if getattr(found, "grows", False):  # no labels are needed
         check_is_fitted(found)
         return found, found._ids, False
-    fitted, labels = labelled_model(model), labels_of(model)
-    return fitted, (labels.row_ids, labels.column_ids), is_network(fitted)
+    fitted = labelled_model(model)
+    return fitted, ids_of(model), is_network(fitted)
 
 
 def _best_new(made: Expansion, rows: NewRows, others: NewRows | None, k: int) -> tuple[np.ndarray, np.ndarray]:

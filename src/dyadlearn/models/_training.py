@@ -97,6 +97,7 @@ def read_training(model: PairwiseRidge, X: Any, y: Any, tasks: Any, sample_weigh
         size, weighted = int(namespace(rows).finfo(dtype).bits) // 8, weights is not None
         if model._takes_pairs and prefers_pairs(kind, grid.values, sides, rows, size, weighted=weighted):
             check_pairs_memory(grid.values, sides, rows, size)
+            grid = replace(grid, values=grid.values.astype(f"f{size}"))
             return Training(instances, task_table, *without_weightless(grid, weights))
         values, sample_weight = as_grids(grid.values, weights, rows)
         grid = model._checked_grid(replace(grid, values=values), tasks)
