@@ -7,7 +7,7 @@ own and appear only as features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ __all__ = [
     "as_array_of",
     "available_memory",
     "cast",
+    "cholesky",
     "copied",
     "dense",
     "detached",
@@ -45,9 +46,9 @@ __all__ = [
     "library",
     "matmul",
     "namespace",
+    "placed",
     "positive_solver",
     "product_like",
-    "put",
     "refuse_mask",
     "row_blocks",
     "row_major",
@@ -270,10 +271,18 @@ def is_definite(matrix: Array) -> bool:
     """Tell whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
     xp = namespace(matrix)
     try:
-        factor = xp.linalg.cholesky(matrix)
-    except (np.linalg.LinAlgError, RuntimeError):  # torch has an error of its own for it
+        factor = cholesky(matrix)
+    except np.linalg.LinAlgError:
         return False
     return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
+
+
+def cholesky(matrix: Array) -> Array:
+    """Return the lower factor of a symmetric matrix; raises `numpy.linalg.LinAlgError` if it is not definite."""
+    try:
+        return namespace(matrix).linalg.cholesky(matrix)
+    except RuntimeError as error:  # torch has an error of its own for it
+        raise np.linalg.LinAlgError(str(error)) from None
 
 
 def solve(matrix: Array, right: Array) -> Array:
@@ -342,9 +351,13 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(found, weights.shape[0] - 1))
 
 
-def put(vector: Array, index: np.ndarray, values: Array) -> None:
-    """Set entries of a vector, in place, at integer positions."""
-    vector[as_array_of(index, vector) if is_foreign(vector) else index] = values
+def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Array:
+    """Return a vector (n,) of pieces whose entries belong at integer places, all different; NaN where none does."""
+    xp, at = namespace(*pieces), np.concatenate(places)
+    everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], float("nan"))])
+    index = np.full(n, at.size)
+    index[at] = np.arange(at.size)
+    return take_rows(everything, index)
 
 
 class Scatter:

@@ -6,14 +6,17 @@ all their labels are hidden takes them out of their side, which is decomposed ag
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, namespace, put, take_rows
+from dyadlearn._array import Array, namespace, placed, take_rows
 from dyadlearn._centre import with_ones
+from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes
 from dyadlearn.holdout.intervals import upper_scores
 from dyadlearn.holdout.splitters import SettingKFold
@@ -102,7 +105,7 @@ class PairProblem:
         """
         self.pairing.check_request(setting, *(groups.get(name) for name in ("groups", "task_groups", "cells")))
         if any(given is not None for given in groups.values()):
-            return PairFolds(self, setting, pair_folds(self.labels, setting, **groups)).held_out()
+            return PairFolds(self, setting, pair_folds(self.labels, setting, **groups)).held_out_or_warned()
         n_unknowns = int(np.prod([side.values.shape[0] for side in self.pairing.spectra]))
         if setting is Setting.D or self.pairing.takes_apart(setting) or n_unknowns > MOST_UNKNOWNS:
             names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
@@ -110,8 +113,10 @@ class PairProblem:
                 f"Setting {setting.value} of {self.labels.size} observed pairs has no formula that leaves out one at a "
                 f"time here: give folds by {names.get(setting, 'groups= and task_groups=')}, say of five."
             )
-        own = {Setting.B: self.labels.rows, Setting.C: self.labels.columns}
-        return leave_groups_out(self.system(), own.get(setting))
+        own = {Setting.B: self.labels.rows, Setting.C: self.labels.columns}.get(setting)
+        if self.labels.size == 1 or (own is not None and (own == own[0]).all()):
+            raise nothing_left()
+        return leave_groups_out(self.system(), own)
 
 
 class PairIntervals:
@@ -132,7 +137,7 @@ class PairIntervals:
     def reach(self, setting: Setting, coverage: float) -> float:
         """Return what so many of the residuals in five folds of a setting do not exceed."""
         if setting not in self._scores:
-            held_out = PairFolds.cut(self.problem, setting).held_out()
+            held_out = PairFolds.cut(self.problem, setting).held_out_or_warned()
             self._scores[setting] = namespace(held_out).abs(self.problem.labels.values - held_out)
         scores = namespace(self._scores[setting]).reshape(self._scores[setting], (1, -1))
         return float(upper_scores(scores, coverage)[0])
@@ -174,7 +179,7 @@ class PairFolds:
         if isinstance(splitter, int):
             splitter = SettingKFold(setting, splitter, random_state=0)
         labels = problem.labels
-        parts = splitter.split(np.stack([labels.rows, labels.columns], axis=1))
+        parts = [map(np.sort, part) for part in splitter.split(np.stack([labels.rows, labels.columns], axis=1))]
         return cls(problem, setting, [PairFold(train, test, _staying(labels, setting, train)) for train, test in parts])
 
     @property
@@ -184,13 +189,26 @@ class PairFolds:
 
     def held_out(self, pairing: Coupled | None = None, tol: float | None = None) -> Array:
         """Return predictions (n,) under the regularisation of the problem or of another pairing; NaN where untested."""
-        labels, problem = self.problem.labels, self.problem
-        xp = namespace(labels.values)
-        found = xp.full_like(labels.values, float("nan"))
+        problem, found = self.problem, []
         pairing, tol = problem.pairing if pairing is None else pairing, problem.tol if tol is None else tol
         for number, fold in enumerate(self.folds):
             self.starts[number], values = self._left_out.fold(pairing, fold, self.starts[number], tol)
-            put(found, fold.test, values)
+            found.append(values)
+        return placed(found, [fold.test for fold in self.folds], problem.labels.size)
+
+    def held_out_or_warned(self) -> Array:
+        """Return predictions (n,) under the regularisation of the problem, and warn where the solver stopped short."""
+        found = self.held_out()
+        short = [start for start in self.starts if start is not None and not start.converged]
+        if short:
+            worst = max(short, key=lambda start: start.residual)
+            warnings.warn(
+                f"Leaving out {len(short)} of {len(self.folds)} folds of observed pairs: conjugate gradients stopped "
+                f"after {worst.n_iter} iterations at a relative residual of {worst.residual:.1e}, short of "
+                f"tol={self.problem.tol:g}: raise max_iter, tol or the regularisation.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         return found
 
 
@@ -272,10 +290,14 @@ def pair_folds(
     -------
     list of PairFold
     """
-    leaves = (setting.new_instance, groups), (setting.new_task, task_groups), (setting is Setting.A, cells)
+    leaves = (
+        (setting.new_instance, groups, "groups"),
+        (setting.new_task, task_groups, "task_groups"),
+        (setting is Setting.A, cells, "cells"),
+    )
     codes = [
-        _codes(given, size) if left else None
-        for (left, given), size in zip(leaves, (*labels.shape, labels.size), strict=True)
+        _codes(given, size, name) if left else None
+        for (left, given, name), size in zip(leaves, (*labels.shape, labels.size), strict=True)
     ]
     rows, columns, own = codes
     units = [
@@ -289,7 +311,10 @@ def pair_folds(
     ]
     together = units[0] if len(units) == 1 else np.unique(np.stack(units, axis=1), axis=0, return_inverse=True)[1]
     order, folds = np.argsort(together, kind="stable"), []
-    for test in np.split(order, np.flatnonzero(np.diff(together[order])) + 1):
+    parts = np.split(order, np.flatnonzero(np.diff(together[order])) + 1)
+    purpose = f"Leaving out {len(parts)} folds of {labels.size} observed pairs"
+    check_memory(8 * len(parts) * labels.size, labels.values, purpose, "give groups that leave together, say five")
+    for test in parts:
         left, one = np.zeros(labels.size, dtype=bool), int(test[0])
         for unit in units:
             left |= unit == unit[one]
@@ -302,6 +327,6 @@ def pair_folds(
     return folds
 
 
-def _codes(given: Any, size: int) -> np.ndarray:
+def _codes(given: Any, size: int, name: str) -> np.ndarray:
     """Return a number for each of `size` that are equal where labels are; each its own where there are none."""
-    return np.arange(size) if given is None else group_codes(given, (size,), "what leaves together")
+    return np.arange(size) if given is None else group_codes(given, (size,), name)

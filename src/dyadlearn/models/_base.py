@@ -140,7 +140,7 @@ class PairwiseRidge(PairModel, stored=False):
             step, and the model equals `IndependentTaskRidge`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
             Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
-            observed.
+            observed. Beside a sparse `y` a sparse matrix may hold a weight for each of its labels.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class PairwiseRidge(PairModel, stored=False):
         Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
         observed, it is the grid of labels itself, holes filled.
         """
-        problem, closed = self._problem(), self._closed_problem
+        problem, closed = self._gridded("completed_"), self._closed_problem
         xp = namespace(problem.Y)
         return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
 
@@ -317,7 +317,8 @@ class PairwiseRidge(PairModel, stored=False):
         array or frame of shape (m, q) or (m,)
             In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
             to take its constant from. Of a model of observed pairs alone a sparse matrix, with a prediction for each
-            of them; `cells` is then a sparse matrix too, or has a fold for each pair in the order of rows and columns.
+            of them; `cells` may then be a sparse matrix too, or have a fold for each pair in the order of rows and
+            columns.
 
         Raises
         ------
@@ -362,7 +363,7 @@ class PairwiseRidge(PairModel, stored=False):
         lower, upper : arrays or frames of shape (a, b)
             As `predict` returns predictions. Infinite where there are too few residuals for such a coverage, and NaN
             where nothing is predicted. For observed labels of training they lie around the held-out prediction, not
-            around the fitted one, which has seen the label.
+            around the fitted one, which has seen the label; but for those of a model of observed pairs alone.
 
         Examples
         --------
@@ -439,6 +440,7 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         dual = self._expansion().dual
         if dual is None:
+            self._gridded("dual_coef_")
             dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
         return self._in_form(dual)
 
@@ -540,6 +542,15 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the problem that was solved last."""
         check_is_fitted(self)
         problem: Problem = self._fitted_problem
+        return problem
+
+    def _gridded(self, name: str) -> Problem:
+        """Return the problem of a grid for an attribute of some name, which a model of pairs alone does not have."""
+        problem = self._problem()
+        try:
+            _ = problem.Y
+        except ValueError as error:
+            raise AttributeError(f"{name} does not exist. {error}") from error
         return problem
 
     def _spec(self) -> KernelSpec:

@@ -33,6 +33,7 @@ __all__ = [
     "check_orientation",
     "check_sizes",
     "check_task_columns",
+    "check_weights",
     "checked_filter",
     "checked_tasks",
     "groups_in_order",
@@ -42,6 +43,7 @@ __all__ = [
     "knows_no_tasks",
     "mapped",
     "positions",
+    "read_weights",
     "unwrap_tasks",
     "working_dtype",
 ]
@@ -266,6 +268,15 @@ def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
     """
     if sample_weight is None:
         return None
+    values, shape = read_weights(sample_weight, grid), grid.values.shape
+    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, shape)
+    if (values == 1).all():
+        return None
+    return as_array_of(values.copy(), grid.values, grid.values.dtype)
+
+
+def read_weights(sample_weight: Any, grid: Table) -> np.ndarray:
+    """Return weights as they came, of shape (), (m,), (m, 1) or (m, q), in the order of the labels."""
     values = to_numpy(in_order(sample_weight, grid.row_ids, grid.column_ids, "sample_weight"))
     with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
@@ -275,12 +286,14 @@ def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
             f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
             f"{values.shape}."
         )
+    check_weights(values)
+    return values
+
+
+def check_weights(values: np.ndarray) -> None:
+    """Refuse weights that are none."""
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
-    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, (m, q))
-    if (values == 1).all():
-        return None
-    return as_array_of(values.copy(), grid.values, grid.values.dtype)
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:

@@ -105,6 +105,7 @@ def read_training(
             or prefers_pairs(kind, grid.values, sides, rows, size, weighted=weighted)
         ):
             check_pairs_memory(grid.values, sides, rows, size)
+            grid = replace(grid, values=grid.values.astype(f"f{size}"))
             return Training(instances, task_table, *without_weightless(grid, weights))
         values, sample_weight = as_grids(grid.values, weights, rows)
         grid = model._checked_grid(replace(grid, values=values), tasks)

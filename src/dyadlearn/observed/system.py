@@ -164,7 +164,8 @@ class ObservedSystem:
         """
         ridge, scale, y = self.operators.ridge, self.scale, self.labels.values
         shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
-        centred = y - shift
+        # Of labels far from zero their mean is rounded, and what that leaves of it is taken out too.
+        centred = self._centred(y - shift)
         right, diagonal = self._gathered(centred, scale), self._diagonal(scale)
         size = math.sqrt(inner(centred, self._weighted(centred)))
         del centred  # as large as the labels
@@ -181,28 +182,31 @@ class ObservedSystem:
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
+        # A function that is small beside the labels, as under a large ridge, is to have as many digits as they.
+        least = min(size, measured(right))
         for _ in range(_ROUNDS):
             found = conjugate_gradients(
                 product,
                 right,
                 precondition=lambda rest: rest / diagonal,
                 start=values,
-                tol=goal * size / measured(right),
+                tol=goal * least / measured(right),
                 max_iter=max_iter - n_iter,
                 size=measured,
             )
             n_iter, values, before = n_iter + found.n_iter, found.values, residual
-            rest = self._values(right - product(values), scale)
+            left = right - product(values)
+            rest = self._values(left, scale)
             residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
             if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
                 break
-            goal *= 0.5 * tol / residual
+            goal = min(goal, measured(left) / least) * 0.5 * tol / residual
         # Rounding of one product with the normal equations, as it shows in the parameters of the pairs.
         allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
         mean = shift
         if self.operators.free_mean:
             fitted = self.products.values(values if scale is None else scale * values)
-            mean = mean_of(y - fitted, self.labels.weights)
+            mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
     def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
