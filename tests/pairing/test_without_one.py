@@ -11,7 +11,6 @@ from dyadlearn.pairing.new_both import new_both
 from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
-
 array_api_strict = pytest.importorskip("array_api_strict")
 
 

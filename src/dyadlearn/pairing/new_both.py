@@ -309,13 +309,14 @@ class _Downdates:
 
     def __init__(self, spectrum: Spectrum, keeps_null: bool) -> None:
         self.spectrum, self.keeps_null = spectrum, keeps_null
-        self.rows, self.found = slice(0, 0), None
+        self.rows = slice(0, 0)
+        self.found: tuple[Array, ...] = ()
 
     def without(self, left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
         """Return one of them; they are asked for in their order."""
         row, q = int(left_out[0]), self.spectrum.n_rows
-        if self.found is None or not self.rows.start <= row < self.rows.stop:
-            self.found = None  # large
+        if not self.rows.start <= row < self.rows.stop:
+            self.found = ()  # large
             self.rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
             self.found = self._made()
         values, vectors, cross = (found[row - self.rows.start, ...] for found in self.found)

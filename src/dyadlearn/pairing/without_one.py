@@ -102,7 +102,7 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     del ratios
     exact = xp.where(share < 0, -exact, exact)
     turned = exact[:, :, None] / beyond
-    del beyond, from_pole
+    del beyond
     cross = 1.0 / xp.sum(turned * turned, axis=1) ** 0.5
     turned *= cross[:, None, :]
     turned = basis @ turned
