@@ -92,11 +92,13 @@ class Cells:
 
     @property
     def filled(self) -> np.ndarray:
-        """Return the labels (R, n), 0 where they are not observed."""
-        return np.where(self.observed, self.labels, 0)
+        """Return the labels (R, n), 0 where they are not observed; maybe not a copy."""
+        return self.labels if self.are_complete else np.where(self.observed, self.labels, 0)
 
     def keep(self, rows: np.ndarray) -> Cells:
         """Return only the rows where the mask `rows` (R,) is true."""
+        if rows.all():
+            return self
         return replace(self, rows=self.rows[rows], positions=self.positions[rows], labels=self.labels[rows])
 
     def place(self, values: np.ndarray) -> Array:
@@ -192,12 +194,14 @@ def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Ce
     if bool(np.isinf(values).any()):
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
     positions: np.ndarray = np.arange(values.size).reshape(values.shape)
+    arranged = [values, positions]
     if average == "micro":
-        positions = positions[~np.isnan(values)][None, :]
+        observed = ~np.isnan(values)
+        arranged = [each.reshape(1, -1) if observed.all() else each[observed][None, :] for each in arranged]
     elif average == "task":
-        positions = positions.T
-    rows = np.arange(positions.shape[0])
-    return Cells(grid, average, rows, positions, values.reshape(-1)[positions].astype(np.float64))
+        arranged = [each.T for each in arranged]
+    labels, positions = arranged
+    return Cells(grid, average, np.arange(labels.shape[0]), positions, labels.astype(np.float64, copy=False))
 
 
 def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ __all__ = [
 
 def _check_squares(labels: np.ndarray, values: Array) -> None:
     """Refuse labels whose squares are out of the range of the numbers that hold them."""
-    largest, numbers = float(np.abs(labels).max()), namespace(values).finfo(values.dtype)
+    largest, numbers = float(max(labels.max(), -labels.min())), namespace(values).finfo(values.dtype)
     # An error may be twice as large as the labels, and as many are added up.
     most = float(numbers.max) / (4 * labels.size)
     if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
@@ -46,10 +47,19 @@ class Loss(Metric):
         return np.asarray(cells.counts > 0)
 
     def _prepare(self) -> None:
-        cells = self._cells
-        self._labels = cells.place(cells.filled)
-        self._observed = None if cells.are_complete else cells.place(cells.observed)
-        self._divisor = cells.place(cells.counts.astype(np.float64))
+        """Nothing is placed before it is needed: squared errors are often known without predictions."""
+
+    @cached_property
+    def _labels(self) -> Array:
+        return self._cells.place(self._cells.filled)
+
+    @cached_property
+    def _observed(self) -> Array | None:
+        return None if self._cells.are_complete else self._cells.place(self._cells.observed)
+
+    @cached_property
+    def _divisor(self) -> Array:
+        return self._cells.place(self._cells.counts.astype(np.float64))
 
     @abstractmethod
     def _losses(self, gap: Array) -> Array:

@@ -135,7 +135,7 @@ class Ranked(Metric):
 
 def positives(cells: Cells, title: str) -> np.ndarray:
     """Tell which cells (R, n) are of the larger of two labels, refusing for a metric of this title any others."""
-    distinct = distinct_labels(cells.labels[cells.observed])
+    distinct = distinct_labels(cells.labels)
     if distinct.size != 2:
         raise ValueError(
             f"{title} needs labels of exactly two values, the larger being the positive class; found "
