@@ -497,7 +497,9 @@ class _SampledCells(_ListedCells):
 
 
 def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
-    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated.
+    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated: their mean.
+
+    Some of these are larger, but few cells see little of each, and what most of the unknowns feel is the mean.
 
     .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
               \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad \boldsymbol\Omega = w/\mathbf{C}, \quad
@@ -510,6 +512,9 @@ def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: 
     leading = leading[values[leading] > edge]
     if not leading.size:
         return None
+    n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
+    rest = (float(values.sum(dtype=np.float64)) - float(values[leading].sum(dtype=np.float64))) / max(n_left, 1)
+    edge = min(max(rest, 1e3 * epsilon(operators.kernel_values) * float(values.max())), edge)
     scale = operators.ridge + edge * cells.root**2
     weights = cells.scatter(cells.root**2 / scale)
     deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (values[leading] - edge), weights)

@@ -109,22 +109,24 @@ def _iterate(
     xp = namespace(residual)
     improved = residual if precondition is None else precondition(residual)
     direction = xp.asarray(improved, copy=True)
-    product = inner(residual, improved)
+    product = _inner(residual, improved)
     del improved  # arrays as large as the grid are let go as soon as they may
     for n_iter in range(1, max_iter + 1):
         image = operator(direction)
-        curvature = inner(direction, image)
-        if curvature <= 0:  # only by rounding: nothing more can be gained in this direction
-            return n_iter
-        step = product / curvature
+        curvature = _inner(direction, image)
+        # Negative only by rounding: nothing more can be gained in this direction.
+        gains = curvature > 0
+        step = xp.where(gains, product / xp.where(gains, curvature, xp.ones_like(curvature)), xp.zeros_like(product))
         image *= step
         residual -= image
         del image
         values += step * direction
-        if _norm(residual) <= goal:
+        # An accelerator is asked once in an iteration.
+        square = float(xp.where(gains, _inner(residual, residual), -xp.ones_like(product)))
+        if square <= goal**2:
             return n_iter
         improved = residual if precondition is None else precondition(residual)
-        previous, product = product, inner(residual, improved)
+        previous, product = product, _inner(residual, improved)
         direction *= product / previous
         direction += improved
         del improved
@@ -133,8 +135,13 @@ def _iterate(
 
 def inner(left: Array, right: Array) -> float:
     """Return the sum of products of the entries of two arrays."""
+    return float(_inner(left, right))
+
+
+def _inner(left: Array, right: Array) -> Array:
+    """Return the same where the arrays live, of shape ()."""
     xp = namespace(left)
-    return float(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
+    return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
 
 
 def _norm(array: Array) -> float:
