@@ -8,6 +8,7 @@ own and appear only as features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -42,6 +43,7 @@ __all__ = [
     "library",
     "matmul",
     "namespace",
+    "on_device",
     "positive_solver",
     "product_like",
     "refuse_mask",
@@ -148,6 +150,44 @@ def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
     if isinstance(values, np.ndarray) and not (values.flags.writeable and min(values.strides, default=0) >= 0):
         values = values.copy()  # which torch takes as it is
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
+
+
+def on_device(values: np.ndarray, device: str) -> Array:
+    """Put an array of numpy on a device: as one of torch or, without torch, of cupy.
+
+    Raises
+    ------
+    ImportError
+        If neither library is installed.
+    ValueError
+        If there is no such device.
+    """
+    values = np.ascontiguousarray(values)
+    for name, put in (("torch", _on_torch), ("cupy", _on_cupy)):
+        if find_spec(name) is not None:
+            try:
+                return put(values, device)
+            except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
+                reason = str(error).strip().partition("\n")[0].rstrip(".")
+                raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
+    raise ImportError(f"device={device!r} needs torch or cupy, neither of which is installed: pip install torch")
+
+
+def _on_torch(values: np.ndarray, device: str) -> Array:
+    import torch
+
+    # A copy, even where the device is this machine: the caller's array may change or be read-only.
+    return torch.tensor(values, device=device)
+
+
+def _on_cupy(values: np.ndarray, device: str) -> Array:
+    import cupy
+
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        raise ValueError("cupy knows devices such as 'cuda' and 'cuda:1'")
+    with cupy.cuda.Device(int(number or 0)):
+        return cupy.asarray(values)
 
 
 def float_dtype(*arrays: Any) -> Any:

@@ -83,9 +83,9 @@ def searched(data: Dyads, name: str, *, groups: Any, task_groups: Any, **params:
     return model
 
 
-def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool) -> Any:
+def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool, device: str | None = None) -> Any:
     """Fit a model with a given regularisation."""
-    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept}
+    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept, "device": device}
     model = _made(_CLASSES[name][0], data, params)
     return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 
