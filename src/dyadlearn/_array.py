@@ -40,6 +40,7 @@ __all__ = [
     "is_transposed",
     "itemsize",
     "largest",
+    "least_positions",
     "library",
     "matmul",
     "namespace",
@@ -216,6 +217,19 @@ def itemsize(array: Array) -> int:
 def largest(values: Array, default: float = 0.0) -> float:
     """Return the greatest of `values`, or `default` where there are none."""
     return float(namespace(values).max(values)) if 0 not in values.shape else default
+
+
+def least_positions(values: Array, count: int) -> np.ndarray:
+    """Return where the `count` smallest of many values (n,) stand, in no order; 0 < `count` ≤ n."""
+    if not is_foreign(values):
+        return np.argpartition(values, count - 1)[:count]
+    if array_api_compat.is_torch_array(values):
+        return to_numpy(values.topk(count, largest=False, sorted=False).indices)
+    if array_api_compat.is_cupy_array(values):
+        import cupy
+
+        return to_numpy(cupy.argpartition(values, count - 1)[:count])
+    return to_numpy(namespace(values).argsort(values)[:count])
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

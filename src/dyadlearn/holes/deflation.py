@@ -12,9 +12,20 @@ multiple of the identity on the rest. What is left for conjugate gradients is th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, positive_solver, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    least_positions,
+    namespace,
+    positive_solver,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -54,16 +65,18 @@ def choose_rank(
         0 if none pays.
     """
     m, q = shape
-    rho = to_numpy(remainder).reshape(-1)
-    if not rho.size:
+    xp, size = namespace(remainder), math.prod(remainder.shape)
+    if not size:
         return 0
-    largest = 1.0 if rho.size < m * q else float(rho.max())
+    rho = xp.reshape(remainder, (-1,))
+    largest = 1.0 if size < m * q else float(xp.max(rho))
     # So many outliers are more than conjugate gradients could care for one by one: no need to sort the rest.
-    n_sorted = min(rho.size, 8 * max(max_rank, 1))
-    order = np.argpartition(rho, n_sorted - 1)[:n_sorted]
-    order = order[np.argsort(rho[order])]
-    ascending = rho[order].astype(np.float64)
-    if n_sorted == rho.size < m * q:  # the null space that a truncated spectrum leaves out
+    n_sorted = min(size, 8 * max(max_rank, 1))
+    order = least_positions(rho, n_sorted)
+    ascending = to_numpy(take_rows(rho, order)).astype(np.float64)
+    order = order[np.argsort(ascending)]
+    ascending.sort()
+    if n_sorted == size < m * q:  # the null space that a truncated spectrum leaves out
         ascending = np.append(ascending, 1.0)
     spread = np.sqrt(largest / np.maximum(ascending, 1e-300))
     bound = np.arange(ascending.size) + 0.5 * spread * np.log(2 / tol)
