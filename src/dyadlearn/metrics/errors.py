@@ -28,14 +28,17 @@ __all__ = [
 ]
 
 
-def _check_squares(labels: np.ndarray, values: Array) -> None:
+def _check_squares(cells: Cells) -> None:
     """Refuse labels whose squares are out of the range of the numbers that hold them."""
-    largest, numbers = float(max(labels.max(), -labels.min())), namespace(values).finfo(values.dtype)
+    values = cells.grid.values if cells.is_whole else cells.filled
+    xp, dtype = namespace(values), cells.grid.values.dtype
+    numbers = namespace(cells.grid.values).finfo(dtype)
+    largest = max(float(xp.max(values)), -float(xp.min(values)))
     # An error may be twice as large as the labels, and as many are added up.
-    most = float(numbers.max) / (4 * labels.size)
+    most = float(numbers.max) / (4 * cells.rows.size * cells.width)
     if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
         raise ValueError(
-            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {values.dtype}: "
+            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {dtype}: "
             f"divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}."
         )
 
@@ -144,7 +147,7 @@ class SquaredLoss(Loss):
 
     def _prepare(self) -> None:
         super()._prepare()
-        _check_squares(self._cells.filled, self._cells.grid.values)
+        _check_squares(self._cells)
 
     def _losses(self, gap: Array) -> Array:
         return gap * gap

@@ -70,11 +70,11 @@ class Ranked(Metric):
         # The p chosen cells are kept row after row; `_ragged` lists those of each row, p standing for none.
         ragged = np.full((counts.size, max(1, int(counts.max()))), row.size)
         ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
-        self._positions = place(cells.positions[chosen])
+        self._positions = place(cells.at(chosen))
         self._row = row
         self._row_place = place(row)
         self._cells_in_row = place(cells.counts[row])
-        self._start = place(row * cells.labels.shape[1])
+        self._start = place(row * cells.width)
         self._ragged = place(ragged)
 
     def _values(self, F: Array) -> Array:
