@@ -233,12 +233,13 @@ def holes(limits: Limits, folder: Path, scale: float) -> None:
     X, T = limits.random(m, 50), limits.random(q, 50)
     signal = torch.sin(X @ (limits.random(50, 50) / 50) @ T.T) + 0.1 * limits.random(m, q)
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.01}}
+    decompositions = limits.eigh(m, q)
     for words, labels, intercept in (("noise", limits.random(m, q), False), ("a signal, intercept", signal, True)):
         labels[torch.rand(m, q, device=limits.device) > 0.1] = float("nan")
         model = KroneckerRidge(1.0, **kernels, task_kernel_params={"gamma": 0.01}, tol=1e-6, fit_intercept=intercept)
         found = seconds(lambda model=model, labels=labels: model.fit(X, labels, tasks=T), limits.device)
         below = {
-            "decompositions": limits.eigh(m, q),
+            "decompositions": decompositions,
             "products": model.n_iter_ * (limits.products(1, m, q, m) + limits.products(1, m, q, q)),
         }
         report("holes", found, below, f"; {words}: {model.n_iter_} iterations, residual {model.residual_:.1e}")

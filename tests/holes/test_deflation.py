@@ -67,6 +67,27 @@ def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_insta
     grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
 
 
+class Counting(np.ndarray):
+    """Counts the multiplications of the products that it is the left factor of."""
+
+    done = 0
+
+    def __matmul__(self, other):
+        Counting.done += self.shape[0] * self.shape[1] * other.shape[1]
+        return (np.asarray(self) @ np.asarray(other)).view(Counting)
+
+
+def test_no_more_work_is_done_than_was_foreseen():
+    shape, rng = (120, 90), np.random.default_rng(8)
+    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
+    weights = rng.random(shape).view(Counting)
+    spectra = [Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)]
+    for most in (20, 90, 400):
+        leading, Counting.done = np.flatnonzero(places[0] * places[1] <= most), 0
+        Deflation(*spectra, leading, np.ones(leading.size), weights)
+        assert 0 < Counting.done < deflation_module._split(*shape, leading // shape[1], leading % shape[1])[0]
+
+
 @over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))
 def test_directions_of_truncated_spectra(kinds):
     rng = np.random.default_rng(2)

@@ -207,13 +207,14 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
     Parameters
     ----------
     left, right : arrays of shape (m, a) and (q, b)
-        Eigenvectors that take part.
+        Eigenvectors, those that take part among them.
     rows, columns : integer arrays of shape (r,)
         Which of them each direction is made of.
     weights : array of shape (m, q)
     """
     xp = namespace(weights)
-    rank = rows.size
+    distinct, columns = np.unique(columns, return_inverse=True)
+    right, rank = xp.take(right, as_array_of(distinct, weights), axis=1), rows.size
     gram = zeros((rank, rank), weights)
     starts = np.searchsorted(columns, np.arange(right.shape[1] + 1))
     step = max(64, weights.shape[1])
