@@ -215,3 +215,11 @@ def test_definiteness(library):
     A = np.random.default_rng(0).normal(size=(5, 5))
     assert is_definite(library.asarray(A @ A.T + np.eye(5)))
     assert not is_definite(library.asarray(A @ A.T - 3.0 * np.eye(5)))
+
+
+def test_the_smallest_of_many_are_found(library):
+    values = np.random.default_rng(0).permutation(20).astype(float)
+    for count in (1, 7, 20):
+        found = _array.least_positions(library.asarray(values), count)
+        assert isinstance(found, np.ndarray)
+        assert_array_equal(np.sort(values[found]), np.arange(count))
