@@ -283,3 +283,11 @@ def test_products_with_a_matrix_whose_entries_change(shape, share, library):
         assert found.dtype == turned.dtype == library.asarray(left).dtype
         assert_allclose(library.to_numpy(found), grid @ right, rtol=0, atol=10 * library.rtol)
         assert_allclose(library.to_numpy(turned), grid.T @ left, rtol=0, atol=10 * library.rtol)
+
+
+def test_the_smallest_of_many_are_found(library):
+    values = np.random.default_rng(0).permutation(20).astype(float)
+    for count in (1, 7, 20):
+        found = _array.least_positions(library.asarray(values), count)
+        assert isinstance(found, np.ndarray)
+        assert_array_equal(np.sort(values[found]), np.arange(count))

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, is_sparse, namespace
+from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, is_sparse, namespace
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
@@ -274,7 +274,7 @@ class PairwiseRidge(PairModel, stored=False):
         """
         problem, closed = self._gridded("completed_"), self._closed_problem
         xp = namespace(problem.Y)
-        return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
+        return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
 
     @property
     def n_iter_(self) -> int:
@@ -333,7 +333,7 @@ class PairwiseRidge(PairModel, stored=False):
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
         held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
-        return grid.restore(held_out)
+        return grid.restore(self._home(held_out))
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -378,7 +378,7 @@ class PairwiseRidge(PairModel, stored=False):
         True
         """
         lower, upper = interval_tables(self, X, tasks, coverage, setting)
-        return lower.restore(lower.values), upper.restore(upper.values)
+        return lower.restore(self._home(lower.values)), upper.restore(self._home(upper.values))
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
@@ -442,7 +442,7 @@ class PairwiseRidge(PairModel, stored=False):
         if dual is None:
             self._gridded("dual_coef_")
             dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
-        return self._in_form(dual)
+        return self._home(self._in_form(dual))
 
     @property
     def coef_(self) -> Array:
@@ -457,7 +457,7 @@ class PairwiseRidge(PairModel, stored=False):
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        return self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns])
+        return self._home(self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns]))
 
     @property
     def intercept_(self) -> Any:
@@ -471,7 +471,7 @@ class PairwiseRidge(PairModel, stored=False):
         if not self._has_constant:
             return 0.0
         last = self._whole_coefficients()[-1, :]
-        return float(last[-1]) if self._task_side is not None or self._is_vector else last
+        return float(last[-1]) if self._task_side is not None or self._is_vector else self._home(last)
 
     @property
     def instance_coef_(self) -> Array:
@@ -488,7 +488,7 @@ class PairwiseRidge(PairModel, stored=False):
         if not self._has_constant or self._task_side is None:
             raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
         found = self._whole_coefficients()
-        return (found if axis == 0 else found.T)[:-1, -1]
+        return self._home((found if axis == 0 else found.T)[:-1, -1])
 
     @property
     def _has_constant(self) -> bool:
@@ -571,6 +571,8 @@ class PairwiseRidge(PairModel, stored=False):
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        if self.device is not None and not isinstance(self.device, str):
+            raise TypeError(f'device must be the name of a device such as "cuda", or None, found {self.device!r}.')
         if self.symmetry is not None:
             check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
         given = self._stopping()
@@ -603,5 +605,8 @@ class PairwiseRidge(PairModel, stored=False):
         return table, side.new_rows(self._as_fitted(rows, "tasks"))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
+        # A model with a device that was read from a file computes here.
+        if self.device is not None and is_foreign(self._coefficients) and not is_foreign(rows):
+            rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})
         return cast(rows, self._coefficients.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, on_device, to_numpy
 from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
 from dyadlearn._codes import Column
 from dyadlearn._estimates import SideSize
@@ -42,6 +42,7 @@ __all__ = [
     "is_fitted",
     "knows_no_tasks",
     "mapped",
+    "moved",
     "positions",
     "read_weights",
     "unwrap_tasks",
@@ -249,6 +250,24 @@ def check_fit_memory(
         columns = side.n_rows if _WHAT[side.form] == "kernel" else side.n_columns
         purpose = f"Decomposing the {side.n_rows} × {columns} {step} {_WHAT[side.form]}"
     check_memory(size * steps[step], labels, purpose)
+
+
+def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:
+    """Return arrays by their names on the device that a model has, or as they are where it has none."""
+    if device is None:
+        return list(arrays.values())
+    for name, array in arrays.items():
+        if array is not None and is_foreign(array):
+            raise ValueError(
+                f"device={device!r} is for arrays of numpy, found {name} of another library, which is computed where "
+                "it lives: move it there, and leave device out."
+            )
+        if is_sparse(array):
+            raise TypeError(
+                f"device={device!r} takes dense arrays, found {name} sparse: give it as {name}.toarray(), or leave "
+                "device out."
+            )
+    return [None if array is None else on_device(array, device) for array in arrays.values()]
 
 
 def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:

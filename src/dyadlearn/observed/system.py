@@ -35,7 +35,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from dyadlearn._array import Array, eigh, epsilon, itemsize, largest, namespace, row_blocks, zeros
 from dyadlearn._state import Stored
-from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner
+from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner, inner_there
 from dyadlearn.holes.operators import GridOperators
 from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, PairProducts, mean_of
 from dyadlearn.spectrum import Spectrum
@@ -173,9 +173,12 @@ class ObservedSystem:
         values = None if start is None else self._turned(start.spectral)
         n_iter, residual, goal = 0, math.inf, tol
 
+        def square(rest: Array) -> Array:
+            """Estimate the squared norm of a residual at the pairs by the preconditioner."""
+            return inner_there(rest, diagonal * rest) / ridge**2
+
         def measured(rest: Array) -> float:
-            """Estimate the norm of a residual at the pairs by the preconditioner."""
-            return math.sqrt(inner(rest, diagonal * rest)) / ridge
+            return math.sqrt(float(square(rest)))
 
         def product(function: Array) -> Array:
             return self._normal(function, scale) + ridge * function
@@ -192,7 +195,7 @@ class ObservedSystem:
                 start=values,
                 tol=goal * least / measured(right),
                 max_iter=max_iter - n_iter,
-                size=measured,
+                square=square,
             )
             n_iter, values, before = n_iter + found.n_iter, found.values, residual
             left = right - product(values)

@@ -58,6 +58,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         As in `PairKernelRidge`; while searching 1e-5 will do.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -119,6 +121,7 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         progress: bool | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.shares = shares
@@ -136,6 +139,7 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
+        self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 

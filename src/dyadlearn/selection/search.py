@@ -171,7 +171,7 @@ class Search(KeptHoldout, stored=False):
         how = plan(self._problem(), setting, *left_out)
         held_out = how.held_out()
         scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
-        self.holdout_, self.holdout_method_ = self._grid.restore(held_out), how.words
+        self.holdout_, self.holdout_method_ = self._grid.restore(self._home(held_out)), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
@@ -247,6 +247,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -308,6 +310,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         max_iter: int = 1000,
         progress: bool | None = None,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.task_alphas = task_alphas
@@ -328,6 +331,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.max_iter = max_iter
         self.progress = progress
         self.symmetry = symmetry
+        self.device = device
 
     @property
     def task_kernel_params_(self) -> Any:
@@ -368,6 +372,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `KroneckerRidge`: edges and vertices are left out of both sides, one at a time.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -424,6 +430,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         max_iter: int = 1000,
         progress: bool | None = None,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -441,6 +448,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.max_iter = max_iter
         self.progress = progress
         self.symmetry = symmetry
+        self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 
@@ -473,6 +481,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -528,6 +538,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         repair: str = "clip",
         cv: Any = None,
         progress: bool | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -541,6 +552,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.repair = repair
         self.cv = cv
         self.progress = progress
+        self.device = device
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
         # Where there are many, each is put in its place with its tasks: see `_by_task`.
