@@ -80,6 +80,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/incomplete.py
+	$(BIN)/python benchmarks/budget.py
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/recommending.py --users 20000
 	$(BIN)/python benchmarks/landmarks.py

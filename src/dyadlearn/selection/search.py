@@ -6,6 +6,7 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,34 +14,28 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
-from dyadlearn._checks import check_alpha, check_alphas
-from dyadlearn._codes import group_codes
+from dyadlearn._checks import check_alpha, check_alphas, check_flag
 from dyadlearn._state import is_shaped
-from dyadlearn._tables import shown
-from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
-from dyadlearn.holdout.folds import as_splitter, fold_groups
-from dyadlearn.holdout.lone import scored_labels, warn_of_tasks_without_labels
-from dyadlearn.holes.complete import Completion
-from dyadlearn.holes.conjugate_gradients import Solution
+from dyadlearn.holdout import Plan, Problem, plan
+from dyadlearn.holdout.folds import as_splitter
+from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
-from dyadlearn.metrics.scorers import each_column
-from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.metrics.choice import best_point, warn_of_undefined
+from dyadlearn.models import KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
-from dyadlearn.models._side import KernelSpec, Side
-from dyadlearn.pairing import Independent
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.selection.coarse import Clock, Looking, middle
+from dyadlearn.selection.duration import SearchTime, expected_time
 from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
-    "IndependentTaskRidgeCV",
     "KroneckerRidgeCV",
     "Search",
     "TwoStepRidgeCV",
@@ -60,6 +55,8 @@ class Search(KeptHoldout, stored=False):
     kernel_grid: Sequence[dict[str, Any]] | None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
     cv: Any
+    exhaustive: bool
+    budget: float | None
     progress: bool | None
     alpha_per_task: bool = False
 
@@ -67,6 +64,8 @@ class Search(KeptHoldout, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
+    looked_at_: np.ndarray
+    stopped_: str | None
 
     def fit(
         self,
@@ -90,13 +89,62 @@ class Search(KeptHoldout, stored=False):
         self
         """
         with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            self._keep_labels(data)
-            specs = _specs(self._spec(), self.kernel_grid, "instance")
-            sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-            left_out = (*groups_in_order(data.grid, groups, task_groups), self.cv)
+            sides, left_out = self._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
             choose = self._choose_each_task if self.alpha_per_task else self._choose
             return choose(sides, left_out)
+
+    def expected_time(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+    ) -> SearchTime:
+        """Tell how long `fit` will search, about, without fitting.
+
+        Where labels are missing or weighted, regularisations are solved for one by one in every fold: sides are
+        decomposed, one fold is solved roughly, and its time is counted as often as folds will be solved. Half or twice
+        of it is no surprise. Elsewhere closed forms need no folds, and nothing is measured.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight, groups, task_groups : as in `fit`
+
+        Returns
+        -------
+        SearchTime
+            With `seconds`, 0.0 where no fold is solved again; `n_points` of `n_grid` regularisations that it expects
+            to look at, `n_folds`, `n_solves`, and `in_words`.
+        """
+        again = copy.copy(self)
+        sides, left_out = again._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
+        if again.alpha_per_task:
+            return SearchTime()
+        setting, (alphas, task_alphas), problems = as_setting(again.setting), again._grids(), again._problems(sides)
+        shape = (len(alphas), 1 if len(problems[0].pairing.alphas) == 1 else len(task_alphas or [1.0]))
+        how = plan(problems[0], setting, *left_out)
+        if how.folds is None:
+            return SearchTime()
+        posed = problems[0].at(middle(alphas), middle(task_alphas or [1.0]))
+        coarse = Looking(exhaustive=again.exhaustive).is_coarse(how, shape)
+        return expected_time(how, posed, shape, coarse).times(len(problems))
+
+    def _fit_announced(self, announce: Callable[[SearchTime], None], *given: Any) -> Self:
+        """Do what `fit` does, and tell somebody how long it takes where folds are solved again."""
+        with all_or_nothing(self):
+            return self._choose(*self._posed_sides(*given), announce)
+
+    def _posed_sides(
+        self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any
+    ) -> tuple[Sides, LeftOut]:
+        """Read what `fit` is given; return the sides of all kernels to try, and what leaves together."""
+        data = self._read(X, y, tasks, sample_weight)
+        self._keep_labels(data)
+        specs = _specs(self._spec(), self.kernel_grid, "instance")
+        sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+        return sides, (*groups_in_order(data.grid, groups, task_groups), self.cv)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -124,6 +172,9 @@ class Search(KeptHoldout, stored=False):
             as_splitter(self.cv, as_setting(self.setting))
         if any(self._is_free()):
             judge.check_continuous()
+        check_flag(self.exhaustive, "exhaustive")
+        if self.budget is not None:
+            check_alpha(self.budget, "budget")
 
     def _check_alphas(self) -> None:
         self._grids()
@@ -136,16 +187,20 @@ class Search(KeptHoldout, stored=False):
         """Return the values of one or two regularisations."""
         return grid_of(self.alphas, "alphas"), None
 
-    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score every regularisation on all sides to try, and solve at the best."""
-        setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
+    def _problems(self, sides: Sides) -> list[Problem]:
+        """Return what is posed on each of the sides, in every form that is to be tried."""
+        alphas, task_alphas = self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
-        problems = [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
+        return [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
+
+    def _choose(self, sides: Sides, left_out: LeftOut, announce: Callable[[SearchTime], None] | None = None) -> Self:
+        """Score regularisations on all sides to try, and solve at the best."""
+        setting, (alphas, task_alphas), problems = as_setting(self.setting), self._grids(), self._problems(sides)
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        stack = self._scored(problems, setting, left_out)
+        stack, looked, (planned, how) = self._scored(problems, setting, left_out, announce)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
-        warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
+        warn_of_undefined(np.where(looked, stack, 0.0), alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
         shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
         first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
@@ -153,6 +208,7 @@ class Search(KeptHoldout, stored=False):
         # No axis where there is nothing to choose.
         leading = (shape[:2] if shape[0] * shape[1] > 1 else ()) + self._choose_variant(variant, shape[2])
         self.landscape_ = stack.reshape(*leading, *stack.shape[1:])
+        self.looked_at_ = looked.reshape(self.landscape_.shape)
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
@@ -163,13 +219,16 @@ class Search(KeptHoldout, stored=False):
                 GridEdgeWarning,
                 stacklevel=3,
             )
+        if self.stopped_ is not None:
+            self._warn_of_stop()
         if any(self._is_free()):
             free = self._is_free()
             chosen, self.best_score_ = refined_alphas(self._posed(), setting, self.scoring, free, left_out)
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
-        how = plan(self._problem(), setting, *left_out)
-        held_out = how.held_out()
+        # Folds that were solved in the search start from there, at the tolerance of the fit.
+        how = plan(self._problem(), setting, *left_out) if how is None or planned != place[0] else how
+        held_out = how.held_out(self._problem())
         scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
         self.holdout_, self.holdout_method_ = self._grid.restore(self._home(held_out)), how.words
         self.holdout_setting_, self._units = setting.value, how.units
@@ -183,20 +242,59 @@ class Search(KeptHoldout, stored=False):
         """Keep the form that is best, and return the axis that it has in the landscape, if any."""
         return ()
 
-    def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
-        """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
+    def _scored(
+        self,
+        problems: Sequence[Problem],
+        setting: Setting,
+        left_out: LeftOut,
+        announce: Callable[[SearchTime], None] | None,
+    ) -> tuple[np.ndarray, np.ndarray, tuple[int, Plan | None]]:
+        """Return the landscapes of some problems, stacked, where they were looked at, and how the best was held out.
+
+        NaN stands for problems that always interpolate, and where nobody has looked.
+        """
         alphas, task_alphas = self._grids()
         given = (alphas, task_alphas or [1.0], [setting], self.scoring, left_out)
         found: dict[int, np.ndarray] = {}
+        looked: dict[int, np.ndarray] = {}
+        best: tuple[float, tuple[int, Plan | None]] = -np.inf, (0, None)
+        looking = Looking(Clock(self.budget), self.exhaustive)
+        if announce is not None:
+            looking.announce = lambda *work: announce(expected_time(*work).times(len(problems)))
         for place, problem in enumerate(problems):
+            if found and looking.clock.stopped is not None:
+                looked[place] = np.zeros_like(next(iter(found.values())), dtype=bool)
+                continue
+            looking.latest = None
             try:
-                found[place] = scored(problem, *given, progress=self.progress, quiet=True)[setting.value]
+                scores = scored(problem, *given, progress=self.progress, quiet=True, looking=looking)[setting.value]
             except LeverageError as error:
                 refusal = error
+                continue
+            finally:
+                looking.announce = None  # once, for all of them
+            found[place] = scores
+            if looking.latest is not None:
+                looked[place] = looking.latest.at.reshape(scores.shape)
+                if np.isfinite(scores).any() and np.nanmax(scores) > best[0]:
+                    best = float(np.nanmax(scores)), (place, looking.latest.how)
         if not found:
             raise refusal
+        self.stopped_ = looking.clock.stopped
         undefined = np.full_like(next(iter(found.values())), np.nan)
-        return np.stack([found.get(place, undefined) for place in range(len(problems))])
+        every, places = np.ones(undefined.shape, dtype=bool), range(len(problems))
+        stack = np.stack([found.get(place, undefined) for place in places])
+        return stack, np.stack([looked.get(place, every) for place in places]), best[1]
+
+    def _warn_of_stop(self) -> None:
+        """Say why a search has not come to its end, and what it has looked at."""
+        why = "was interrupted" if self.stopped_ == "interrupt" else f"has used up its budget of {self.budget:g} s"
+        warnings.warn(
+            f"The search {why}: {np.count_nonzero(self.looked_at_)} of {self.looked_at_.size} regularisations were "
+            "looked at in all folds, and the best of these is chosen. A longer budget may find a better one.",
+            SearchStoppedWarning,
+            stacklevel=4,
+        )
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
@@ -243,6 +341,13 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `TwoStepRidge`; while searching 1e-5 will do.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
@@ -259,7 +364,12 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
+        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -308,6 +418,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         cv: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
         device: str | None = None,
@@ -329,6 +441,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
         self.device = device
@@ -368,6 +482,13 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `KroneckerRidge`; while searching 1e-5 will do.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
@@ -383,7 +504,12 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
+        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best value.
     holdout_method_ : str
@@ -428,6 +554,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         cv: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
         device: str | None = None,
@@ -446,222 +574,13 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
         self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
-
-
-class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
-    r"""Independent-task ridge regression that chooses its regularisation itself.
-
-    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
-    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
-
-    Parameters
-    ----------
-    alphas : sequence of float, float or "auto", default=None
-        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
-    setting : {"A", "B"} or an alias, default="B"
-        The predictions are the same in both; rank metrics are averaged differently.
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    alpha_per_task : bool, default=False
-        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without such
-        a score, having no label or only one value, takes the one that is best for all others together; a warning names
-        it.
-    kernel, kernel_params, filter, fit_intercept, repair
-        As in `IndependentTaskRidge`.
-    kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
-    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
-        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
-
-    Attributes
-    ----------
-    alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
-        The best value, or that of each task; of equals the largest.
-    kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        With ``alpha_per_task=True`` the mean over tasks of their best scores.
-    landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
-    holdout_ : array or frame of shape (m, q)
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_
-        As in `IndependentTaskRidge`.
-    dual_coef_, coef_, intercept_
-        As in `IndependentTaskRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn import IndependentTaskRidgeCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(20, 3))
-    >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
-    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
-    (5,)
-    """
-
-    _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
-
-    def __init__(
-        self,
-        alphas: Any = None,
-        *,
-        setting: str = "B",
-        scoring: Any = "neg_mean_squared_error",
-        alpha_per_task: bool = False,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        kernel_grid: Sequence[dict[str, Any]] | None = None,
-        filter: SpectralFilter | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        cv: Any = None,
-        progress: bool | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.setting = setting
-        self.scoring = scoring
-        self.alpha_per_task = alpha_per_task
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.kernel_grid = kernel_grid
-        self.filter = filter
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.cv = cv
-        self.progress = progress
-        self.device = device
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
-        # Where there are many, each is put in its place with its tasks: see `_by_task`.
-        return super()._pairing(side, task_side, float("nan") if np.ndim(alpha) else alpha)
-
-    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score every regularisation on every task, and solve at the best of each."""
-        groups, _, cv = left_out
-        if self.kernel_grid is not None or isinstance(self.alphas, str):
-            raise ValueError(
-                "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
-            )
-        setting = as_setting(self.setting)
-        if setting.new_task:
-            raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
-        alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
-        self._side, self._task_side = sides[0][0]
-        problem = self._pose(self._side, None, {"alpha": alphas})
-        self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
-        if cv is not None:
-            groups = fold_groups(cv, Setting.B, Y.shape, groups, None)[0]
-        told = {"knows_tasks": False, "is_complete": problem.is_complete}
-        check_enough_left(problem.Y, Setting.B, groups, None, **told)
-        score = each_column(self.scoring, Y)
-
-        def scored_task(alpha: float) -> np.ndarray:
-            found = holdout(problem.at(alpha), Setting.B, groups=groups)
-            labels = scored_labels(problem, found, Setting.B, quiet=True)
-            return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
-
-        def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([scored_task(alpha) for alpha in values])
-
-        scores = where_defined(scored_tasks, alphas, [1.0])
-        undefined = np.isnan(scores).all(axis=0)
-        known = scores[:, ~undefined]
-        if not known.size:
-            raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
-        warn_of_undefined(known.T, alphas, None, setting.value, 3)
-        best = np.zeros(Y.shape[1], dtype=np.intp)
-        best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
-        if undefined.any():  # what says nothing of itself is treated as is best for all others together
-            best[undefined] = best_point(known.mean(axis=1), alphas)[0]
-            self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
-        self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
-        self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
-        if not problem.is_complete:
-            completed = self._by_task(lambda part: part.complete().labels, problem)
-            self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
-        warn_of_tasks_without_labels(problem, 3)
-        self._keep(problem)
-        self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
-        self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
-        self._units = Units(None if groups is None else group_codes(groups, Y.shape[:1], "groups"))
-        return self
-
-    def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
-        """Name the tasks that have no score of their own, and what they got."""
-        places, ids = np.flatnonzero(undefined), self._grid.column_ids
-        names = shown(places.tolist() if ids is None else ids.take(places).labels)
-        warnings.warn(
-            f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
-            f"({names}), which have too few labels or only one value: "
-            f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
-            UndefinedScoreWarning,
-            stacklevel=4,
-        )
-
-    def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        if not self._is_per_task():
-            return super()._score(setting)
-        score = each_column(self.scoring, self._grid.values)
-        return lambda F: np.nanmean(score(F))
-
-    def _is_per_task(self) -> bool:
-        return isinstance(getattr(self, "alpha_", None), np.ndarray)
-
-    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
-        if not self._is_per_task():
-            return super()._task_parts(problem)
-        weights = problem.weights
-        found: list[tuple[np.ndarray | None, Problem]] = []
-        for alpha in np.unique(self.alpha_):
-            tasks = np.flatnonzero(self.alpha_ == alpha)
-            given = (take_rows(problem.Y.T, tasks).T, None if weights is None else take_rows(weights.T, tasks).T)
-            found.append((tasks, replace(problem.at(float(alpha)), Y=given[0], weights=given[1])))
-        return found
-
-    def _by_task(self, solve: Any, problem: Problem) -> Array:
-        """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
-        members, parts = zip(*self._task_parts(problem), strict=True)
-        together = namespace(problem.Y).concat([solve(part).T for part in parts], axis=0)
-        return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
-
-    def _held_out(self, setting: Setting, **labels: Any) -> Array:
-        if not self._is_per_task():
-            return super()._held_out(setting, **labels)
-        if labels.get("cells") is not None or labels.get("task_groups") is not None:
-            raise ValueError(
-                "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
-            )
-        return self._by_task(lambda part: holdout(part, setting, **labels), self._problem())
-
-    @property
-    def dual_coef_(self) -> Array:
-        """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
-        if not self._is_per_task():
-            return super().dual_coef_
-        return self._in_form(self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem))
 
 
 def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
