@@ -5,13 +5,12 @@ A file keeps with a model how its data came to be, so that new data can be made 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from dyadlearn import (
     IndependentTaskRidge,
@@ -66,7 +65,7 @@ def check_model(name: str, has_tasks: bool) -> None:
 
 def check_online(data: Dyads) -> None:
     """Refuse what an online model cannot take: missing labels, and sides that are not linear in features."""
-    if np.isnan(data.labels.values).any():
+    if data.observed.size < math.prod(data.labels.values.shape):
         raise ValueError("An online model needs every label: fill the holes, or take --model two-step.")
     for side, entities in (("instances", data.instances), ("tasks", data.tasks)):
         if entities is not None and any(each.of_model[0] != "linear" for each in entities.recipe.members.values()):

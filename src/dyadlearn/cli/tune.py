@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
@@ -74,7 +73,7 @@ def tune(
         data = dyads.read_dyads(labels, *files, how, terminal)
         if model == "online":
             check_online(data)
-        scoring = scoring or usual_scoring(data.labels.values)
+        scoring = scoring or usual_scoring(data.observed)
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",
@@ -125,14 +124,14 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "holdout": search.holdout_method_,
         "instances": m,
         "tasks": q,
-        "observed": int(np.count_nonzero(~np.isnan(data.labels.values))),
+        "observed": data.observed.size,
     }
 
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads, names: SideNames) -> Any:
     """Return what was found, for people."""
     (m, q), means = data.labels.values.shape, figures["baselines"]
-    share = 100 * figures["observed"] / data.labels.values.size
+    share = 100 * figures["observed"] / (m * q)
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {share:.4g} % observed"),

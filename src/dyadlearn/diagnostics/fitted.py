@@ -22,6 +22,7 @@ __all__ = [
     "held_out",
     "ids_at",
     "is_network",
+    "known_ids",
     "known_settings",
     "labelled_model",
     "labels_of",
@@ -65,13 +66,18 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found = labelled_model(model, remedy)
-    grid = found._grid
-    ids = [grid.row_ids, grid.column_ids]
+    instances, tasks = known_ids(model, remedy)
+    # Of the labels a model of observed pairs alone says that it has no grid of them.
+    return replace(found._grid, values=to_numpy(found._problem().Y), row_ids=instances, column_ids=tasks)
+
+
+def known_ids(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
+    """Return the ids of instances and of tasks that the user of a fitted model knows."""
+    found = labelled_model(model, remedy)
     if found is not model:  # the wrapped one has never seen them
-        ids = [Ids(model.instance_ids_), Ids(model.task_ids_)]
-    if is_network(found):
-        ids[1] = ids[1] or ids[0]
-    return replace(grid, values=to_numpy(grid.values), row_ids=ids[0], column_ids=ids[1])
+        return Ids(model.instance_ids_), Ids(model.task_ids_)
+    instances, tasks = found._grid.row_ids, found._grid.column_ids
+    return instances, (tasks or instances) if is_network(found) else tasks
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -119,11 +119,19 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
                 "a network leaves out one edge or node at a time, without cv."
             )
         return cv
+    if isinstance(cv, GivenFolds):
+        return cv
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
     return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
+
+
+def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
+    """Return how many folds are solved again, in words so few that a table of scores fits a terminal."""
+    count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
+    return f"{count} folds, solved again"
 
 
 def split_folds(

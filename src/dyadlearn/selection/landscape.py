@@ -26,6 +26,7 @@ from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.leaving import group_members
+from dyadlearn.selection.observed import prepared_score
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LeftOut", "landscape", "refined_alphas", "scored"]
@@ -153,7 +154,7 @@ def scored(
     for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         pairing.check_request(setting, *used, None)
-        if cv is None:  # folds are counted as they are made
+        if cv is None and not problem.is_listed:  # folds are counted as they are made
             told = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
             check_enough_left(problem.Y, setting, *used, **told)
     for filter in pairing.filters:
@@ -288,7 +289,7 @@ def _one_by_one(
         NaN where the model interpolates what is to be left out; if it does so everywhere, that is raised.
     """
     problem = how.problem
-    score: PreparedScorer = scorer(scoring).prepare(problem.Y, setting=how.setting, tie_tolerance=None)
+    score: PreparedScorer = prepared_score(problem, scoring, how.setting)
     scores, refusal, labels = np.full((len(alphas), len(task_alphas)), np.nan), None, None
     tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
     # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
@@ -309,8 +310,8 @@ def _one_by_one(
                 n_rough += how.folds is not None and not how.folds.converged
                 if labels is None:  # those that are predicted are the same for all regularisations
                     labels = scored_labels(problem, held_out, how.setting, quiet=quiet, stacklevel=4)
-                    if labels is not problem.Y:
-                        score = scorer(scoring).prepare(labels, setting=how.setting, tie_tolerance=None)
+                    if labels is not problem.targets:
+                        score = prepared_score(problem, scoring, how.setting, labels)
                 scores[row, column] = score(held_out)
             path = path[::-1]
     if refusal is not None and np.isnan(scores).all():

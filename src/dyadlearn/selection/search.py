@@ -171,7 +171,7 @@ class Search(KeptHoldout, stored=False):
         how = plan(self._problem(), setting, *left_out)
         held_out = how.held_out()
         scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
-        self.holdout_, self.holdout_method_ = self._grid.restore(held_out), how.words
+        self.holdout_, self.holdout_method_ = self._in_kept_form(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
