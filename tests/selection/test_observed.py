@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
@@ -301,3 +302,32 @@ def test_nothing_grows_with_the_grid():
     assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
     assert table["neg_mean_squared_error"].max() > table["additive"].max()
     assert np.corrcoef(F, y)[0, 1] > 0.5
+
+
+# --- likes without dislikes ----------------------------------------------------------------------
+
+
+def test_drawn_zeros_stand_for_all_of_them(listed):
+    """With every zero drawn the model is that of the grid, and with more of them it comes nearer."""
+    rng = np.random.default_rng(5)
+    counts = rng.poisson(np.exp(X[:, :1] @ T[:, :1].T - 1.5))
+    taken, others = np.flatnonzero(counts), np.flatnonzero(counts.ravel() == 0)
+    exact = KroneckerRidge(3.0, tol=1e-11).fit(
+        X, (counts > 0).astype(float), tasks=T, sample_weight=np.where(counts > 0, 1 + 2 * counts, 0.5)
+    )
+
+    def distance(n_zeros):
+        at = np.concatenate([taken, rng.choice(others, n_zeros, replace=False)])
+        rows, columns = np.divmod(at, Q)
+        labels = np.repeat([1.0, 0.0], [taken.size, n_zeros])
+        weights = np.where(labels == 1, 1 + 2 * counts.ravel()[at], 0.5 * others.size / n_zeros)
+        given = [sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)]
+        found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
+        assert found._is_listed
+        return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
+
+    assert distance(others.size) < 1e-7
+    few, more = (np.mean([distance(n_zeros) for _ in range(6)]) for n_zeros in (20, 120))
+    assert 0 < more < 0.6 * few
+    with pytest.raises(ValueError, match="nothing to tell apart"):
+        KroneckerRidge().fit(X, sparse.csr_array((counts > 0).astype(float)), tasks=T)

@@ -78,7 +78,8 @@ def evaluate(
         None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
         values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
         function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
-        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C.
+        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A model of
+        observed pairs alone is scored over all of them, in every setting.
     cv : int, default=None
         Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
         five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
