@@ -331,3 +331,14 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
     assert 0 < more < 0.6 * few
     with pytest.raises(ValueError, match="nothing to tell apart"):
         KroneckerRidge().fit(X, sparse.csr_array((counts > 0).astype(float)), tasks=T)
+
+
+def test_arrays_of_another_library_stay_in_it(listed):
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed: its arrays are not tested")
+    given = {"sample_weight": SPARSE_WEIGHTS}
+    for kind, more in ((KroneckerRidgeCV, {"setting": "B"}), (TwoStepRidgeCV, {"task_alphas": [1.0], "setting": "D"})):
+        search = kind([0.5], cv=2, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
+        twin = kind([0.5], cv=2, **more).fit(X, SPARSE, tasks=T, **given)
+        assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
+        assert_allclose(evaluate(search, "AC")["additive"], evaluate(twin, "AC")["additive"])
+        assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, put, take_rows
+from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._centre import with_ones
 from dyadlearn._codes import group_codes, pair_numbers
 from dyadlearn.holdout.folds import as_splitter, folds_in_words
@@ -249,15 +249,15 @@ class PairFolds:
         return all(start is None or start.converged for start in self.starts)
 
     def held_out(self, pairing: Coupled | None = None, tol: float | None = None) -> Array:
-        """Return predictions (n,) under the regularisation of the problem or of another pairing; NaN where untested."""
-        labels, problem = self.problem.labels, self.problem
-        xp = namespace(labels.values)
-        found = xp.full_like(labels.values, float("nan"))
+        """Return predictions (n,) under the regularisation of the problem or of another pairing."""
+        problem, found = self.problem, []
         pairing, tol = problem.pairing if pairing is None else pairing, problem.tol if tol is None else tol
         for number, fold in enumerate(self.folds):
             self.starts[number], values = self._left_out.fold(pairing, fold, self.starts[number], tol)
-            put(found, fold.test, values)
-        return found
+            found.append(values)
+        # Every pair is in one fold.
+        back = np.argsort(np.concatenate([fold.test for fold in self.folds]))
+        return take_rows(namespace(found[0]).concat(found), back)
 
 
 class _Hidden:
