@@ -80,6 +80,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/incomplete.py
+	$(BIN)/python benchmarks/budget.py
 	$(BIN)/python benchmarks/online.py
 
 bench-scale: $(STAMP) ## learn 380,000 documents of 833,482 terms and 12,633 labels from disk, in 8 GB

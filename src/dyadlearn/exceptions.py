@@ -18,6 +18,7 @@ __all__ = [
     "NoLabelWarning",
     "NotEnoughMemoryError",
     "PrecisionWarning",
+    "SearchStoppedWarning",
     "UndefinedScoreWarning",
 ]
 
@@ -60,6 +61,10 @@ class NoLabelWarning(UserWarning):
 
 class UndefinedScoreWarning(UserWarning):
     """Some regularisations or tasks have no score, so that the choice was made without them."""
+
+
+class SearchStoppedWarning(UserWarning):
+    """A search was stopped by its budget or from the keyboard, and has chosen from what it had looked at by then."""
 
 
 class KernelRepairWarning(UserWarning):

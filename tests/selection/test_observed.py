@@ -342,3 +342,32 @@ def test_arrays_of_another_library_stay_in_it(listed):
         assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
         assert_allclose(evaluate(search, "AC")["additive"], evaluate(twin, "AC")["additive"])
         assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
+
+
+def test_many_values_are_searched_from_coarse_to_fine(listed):
+    alphas = np.logspace(-4, 4, 13)
+    for setting in "AD":
+        found = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10).fit(X, SPARSE, tasks=T)
+        every = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
+        assert found.looked_at_.sum() < 13
+        assert every.looked_at_.all()
+        assert found.alpha_ == every.alpha_
+        assert_allclose(found.best_score_, every.best_score_, rtol=1e-4)
+        assert_allclose(found.holdout_.data, every.holdout_.data, rtol=1e-6, atol=1e-6)
+    told = KroneckerRidgeCV(alphas, setting="D", cv=3).expected_time(X, SPARSE, tasks=T)
+    assert (told.n_folds, told.n_grid) == (9, 13)
+
+
+def test_folds_on_the_diagonal_scout(listed):
+    problem = KroneckerRidge().fit(X, SPARSE, tasks=T)._problem()
+    how = problem.plan(Setting.D, cv=3)
+    scouts = how.folds.scouts
+    tested = [how.folds.folds[number].test for number in scouts]
+    for unit, at in ((how.units.instances, ROWS), (how.units.tasks, COLUMNS)):
+        assert sorted({int(code) for test in tested for code in unit[at[test]]}) == [0, 1, 2]
+        assert all(len(set(unit[at[test]])) == 1 for test in tested)
+    some = how.folds.held_out(numbers=scouts)
+    assert_array_equal(np.flatnonzero(~np.isnan(some)), np.sort(np.concatenate(tested)))
+    assert how.folds.n_tested(scouts) == np.count_nonzero(~np.isnan(some))
+    assert_allclose(some[tested[1]], how.held_out()[tested[1]], rtol=1e-6, atol=1e-7)
+    assert problem.plan(Setting.B, cv=3).folds.scouts == [0, 1, 2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from dyadlearn.cli.options import MODELS, sides_of
 from dyadlearn.diagnostics.fitted import is_network
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.metrics import scorer
+from dyadlearn.selection.duration import SearchTime
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
@@ -72,11 +73,16 @@ def check_online(data: Dyads) -> None:
             raise ValueError(f"An online model is linear in features, but its {side} are {entities.recipe.in_words}.")
 
 
-def searched(data: Dyads, name: str, *, groups: Any, task_groups: Any, **params: Any) -> Any:
-    """Fit a model that chooses its regularisation; the parameters are those of the library's searches."""
+def searched(
+    data: Dyads, name: str, announce: Callable[[SearchTime], None], *, groups: Any, task_groups: Any, **params: Any
+) -> Any:
+    """Fit a model that chooses its regularisation; the parameters are those of the library's searches.
+
+    `announce` is told how long it takes, where folds are solved again.
+    """
     scorer(params["scoring"])
     model = _made(_CLASSES[name][1], data, params)
-    model.fit(data.instances.table, data.labels, tasks=_tasks(data, name), groups=groups, task_groups=task_groups)
+    model._fit_announced(announce, data.instances.table, data.labels, _tasks(data, name), None, groups, task_groups)
     # How it was shown is no part of the model.
     model.progress = None
     return model

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
@@ -42,6 +43,13 @@ def tune(
     groups: Annotated[Path | None, typer.Option(help="Instances to leave out together: a table of id, group.")] = None,
     task_groups: Annotated[Path | None, typer.Option(help="Tasks to leave out together: a table of id, group.")] = None,
     cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds to search labels with holes in; the best by then is kept. By default to the end."),
+    ] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Look at every regularisation, also where labels have holes.")
+    ] = False,
     how: options.Reading,
     sides: Sides = None,
     force: Force = False,
@@ -51,6 +59,9 @@ def tune(
     """Fit a model that chooses its regularisation by exact hold-out predictions.
 
     Beside its score stands what simple means reach that are held out alike, which know nothing of the features.
+
+    Where labels have holes, folds are solved again, from coarse to fine; how long that takes is said before. Ctrl-C or
+    the end of --budget keeps what was best by then.
 
     For example:
 
@@ -77,12 +88,15 @@ def tune(
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",
+            lambda expected: terminal.note(expected.in_words),
             setting=chosen_setting,
             scoring=scoring,
             alphas=grid,
             task_alphas=task_grid,
             fit_intercept=intercept,
             cv=cv,
+            budget=budget,
+            exhaustive=exhaustive,
             groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
             task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
             progress=terminal.progress,
@@ -122,6 +136,9 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "score": search.best_score_,
         "baselines": search.baselines_,
         "holdout": search.holdout_method_,
+        "looked_at": int(np.count_nonzero(search.looked_at_)),
+        "regularisations": int(search.looked_at_.size),
+        "stopped": search.stopped_,
         "instances": m,
         "tasks": q,
         "observed": data.observed.size,
@@ -140,6 +157,16 @@ def _summary(figures: dict[str, Any], data: dyads.Dyads, names: SideNames) -> An
         ("alpha", number(figures["alpha"])),
         ("task alpha", number(figures["task_alpha"])),
         (f"{figures['scoring']} in setting {figures['setting']}", f"{number(figures['score'])}, {figures['holdout']}"),
+        *_looked_at(figures),
         ("simple means reach", ", ".join(f"{number(score)} {in_words(name, names)}" for name, score in means.items())),
     ]
     return make_list([("model", figures["model"]), *rows])
+
+
+def _looked_at(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say how much of the grid the choice is made from, where that is not all of it."""
+    if figures["looked_at"] == figures["regularisations"]:
+        return []
+    ended = {None: "from coarse to fine", "budget": "when the budget was used up", "interrupt": "when interrupted"}
+    count = f"{figures['looked_at']} of {figures['regularisations']} regularisations in all folds"
+    return [("looked at", f"{count}, {ended[figures['stopped']]}")]

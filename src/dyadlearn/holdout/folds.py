@@ -7,8 +7,9 @@ labels are hidden takes them out of the grid altogether, and predicts them from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Folds:
         self.problem, self.setting = problem, setting
         self.apart = problem.pairing.takes_apart(setting)
         self._spectra: dict[tuple[int, bytes], Spectrum] = {}
+        self._sides: dict[tuple[int, float, bytes], Any] = {}
         folds = _both_directions(folds) if problem.pairing.symmetry else folds
         self.parts = [self._part(train, test) for train, test in folds]
         self.starts: list[Completion | None] = [None] * len(self.parts)
@@ -77,24 +79,70 @@ class Folds:
         """Whether every fold was solved to its tolerance when it was last left out."""
         return all(start is None or start.solution.converged for start in self.starts)
 
-    def held_out(self, pairing: Pairing | None = None, tol: float | None = None) -> Array:
+    @property
+    def n_folds(self) -> int:
+        """How many there are."""
+        return len(self.parts)
+
+    def n_tested(self, numbers: Iterable[int]) -> int:
+        """Return how many labels some of the folds predict."""
+        observed = ~np.isnan(to_numpy(self.problem.Y))
+        return sum(int(np.count_nonzero(self.parts[number][2] & observed)) for number in numbers)
+
+    @cached_property
+    def scouts(self) -> list[int]:
+        """The first fold and those after it that test none of the same instances and tasks: a few where both are cut.
+
+        They predict every instance and every task once, each with others.
+        """
+        if self.setting is not Setting.D:
+            return list(range(len(self.parts)))
+        found: list[int] = []
+        taken = [np.zeros(size, dtype=bool) for size in self.problem.Y.shape]
+        for number, (_, _, test) in enumerate(self.parts):
+            sides = test.any(axis=1), test.any(axis=0)
+            if not any((side & used).any() for side, used in zip(sides, taken, strict=True)):
+                found.append(number)
+                taken = [side | used for side, used in zip(sides, taken, strict=True)]
+        return found
+
+    def held_out(
+        self,
+        pairing: Pairing | None = None,
+        tol: float | None = None,
+        *,
+        max_iter: int | None = None,
+        numbers: Sequence[int] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Array:
         """Return predictions of shape (m, q), NaN where no fold predicts.
 
         Parameters
         ----------
         pairing : Pairing, default=None
             The model under another regularisation.
-        tol : float, default=None
+        tol, max_iter : float and int, default=None
             When conjugate gradients stop.
+        numbers : sequence of int, default=None
+            The folds to leave out; None is all of them.
+        check : callable, default=None
+            Called before each fold is solved, which it may refuse by an error.
         """
         grid, pairing = self.problem.Y, self.problem.pairing if pairing is None else pairing
         xp = namespace(grid)
         held_out = xp.full_like(grid, float("nan"))
-        # Only where both sides are cut do other folds leave the same rows, or the same columns.
-        sides: dict[tuple[int, bytes], Any] | None = {} if self.setting is Setting.D else None
-        for number, (part, axes, test) in enumerate(self.parts):
+        # Only where both sides are cut do other folds leave the same rows, or the same columns. What they share is kept
+        # for the next regularisation, of which one of two may be the same.
+        sides = self._sides if self.setting is Setting.D else None
+        for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
+            del self._sides[key]
+        for number in range(len(self.parts)) if numbers is None else numbers:
+            if check is not None:
+                check()
+            part, axes, test = self.parts[number]
             inner = pairing if axes is None else pairing.part(axes, self._spectra, sides)
-            posed = replace(part, pairing=inner, tol=part.tol if tol is None else tol)
+            given = (part.tol if tol is None else tol, part.max_iter if max_iter is None else max_iter)
+            posed = replace(part, pairing=inner, tol=given[0], max_iter=given[1])
             found = self.starts[number] = posed.complete(self.starts[number])
             predicted = found.labels if axes is None else pairing.outside(axes, found.labels)
             held_out = xp.where(as_array_of(test, grid), predicted, held_out)
@@ -211,7 +259,13 @@ def _check_memory(problem: Problem, setting: Setting, n_folds: tuple[int, int], 
     else:
         left = [1.0 if count == 1 else 1.0 - 1.0 / count for count in n_folds]
         parts: list[SideSize] = [side.part(share) for side, share in zip(sides, left, strict=True)]
-        spectra = sum(count * part.n_rows * part.rank for count, part in zip(n_folds, parts, strict=True) if count > 1)
+        # Where both sides are cut, folds share the operators of their sides beside the spectra.
+        shared = setting is Setting.D
+        spectra = sum(
+            count * part.n_rows * part.rank + (count - 1) * part.operator * shared
+            for count, part in zip(n_folds, parts, strict=True)
+            if count > 1
+        )
         inside = (parts[0].n_rows, parts[1].n_rows)
         running = pairing.completion_numbers(inside, parts, *given) + 2 * m * q
         need = mask + kept * inside[0] * inside[1] + spectra + running

@@ -6,7 +6,7 @@ all their labels are hidden takes them out of their side, which is decomposed ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast
@@ -215,13 +215,14 @@ class PairFolds:
         self.folds = pair_folds(problem.labels, setting, units)
         if any(fold.train.size == 0 for fold in self.folds):
             raise nothing_left()
-        apart = problem.pairing.takes_apart(setting)
-        if apart and not problem.pairing.refits:
+        #: Whether sides are cut, and decomposed again.
+        self.apart = problem.pairing.takes_apart(setting)
+        if self.apart and not problem.pairing.refits:
             raise ValueError(
                 "Observed pairs are held out by fitting again, which filters other than Tikhonov's do not mean: use "
                 "setting A, or filter=None."
             )
-        kind: type[_Hidden] = _Apart if apart else _Hidden
+        kind: type[_Hidden] = _Apart if self.apart else _Hidden
         self._left_out = kind(problem, setting)
         self.starts: list[ObservedSolution | None] = [None] * len(self.folds)
 
@@ -248,16 +249,59 @@ class PairFolds:
         """Whether every fold was solved to its tolerance when it was last left out."""
         return all(start is None or start.converged for start in self.starts)
 
-    def held_out(self, pairing: Coupled | None = None, tol: float | None = None) -> Array:
-        """Return predictions (n,) under the regularisation of the problem or of another pairing."""
-        problem, found = self.problem, []
-        pairing, tol = problem.pairing if pairing is None else pairing, problem.tol if tol is None else tol
+    @property
+    def n_folds(self) -> int:
+        """How many there are."""
+        return len(self.folds)
+
+    def n_tested(self, numbers: Iterable[int]) -> int:
+        """Return how many pairs some of the folds predict."""
+        return sum(self.folds[number].test.size for number in numbers)
+
+    @cached_property
+    def scouts(self) -> list[int]:
+        """The first fold and those after it that test none of the same instances and tasks, as of folds of a grid."""
+        instances, tasks, labels = self.units.instances, self.units.tasks, self.problem.labels
+        if instances is None or tasks is None:
+            return list(range(self.n_folds))
+        found, used = [], (set[int](), set[int]())
         for number, fold in enumerate(self.folds):
-            self.starts[number], values = self._left_out.fold(pairing, fold, self.starts[number], tol)
+            one = int(fold.test[0])
+            own = int(instances[labels.rows[one]]), int(tasks[labels.columns[one]])
+            if own[0] not in used[0] and own[1] not in used[1]:
+                found.append(number)
+                used[0].add(own[0])
+                used[1].add(own[1])
+        return found
+
+    def held_out(
+        self,
+        pairing: Coupled | None = None,
+        tol: float | None = None,
+        *,
+        max_iter: int | None = None,
+        numbers: Sequence[int] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Array:
+        """Return predictions (n,), NaN where no fold predicts; parameters as in `dyadlearn.holdout.folds.Folds`."""
+        problem, found, tested = self.problem, [], []
+        pairing = problem.pairing if pairing is None else pairing
+        stopping = {
+            "tol": problem.tol if tol is None else tol,
+            "max_iter": problem.max_iter if max_iter is None else max_iter,
+        }
+        for number in range(self.n_folds) if numbers is None else numbers:
+            if check is not None:
+                check()
+            fold = self.folds[number]
+            self.starts[number], values = self._left_out.fold(pairing, fold, self.starts[number], stopping)
             found.append(values)
-        # Every pair is in one fold.
-        back = np.argsort(np.concatenate([fold.test for fold in self.folds]))
-        return take_rows(namespace(found[0]).concat(found), back)
+            tested.append(fold.test)
+        untested = np.ones(problem.labels.size, dtype=bool)
+        untested[np.concatenate(tested)] = False
+        rest = np.flatnonzero(untested)
+        found.append(namespace(found[0]).full_like(take_rows(problem.labels.values, rest), float("nan")))
+        return take_rows(namespace(found[0]).concat(found), np.argsort(np.concatenate([*tested, rest])))
 
 
 class _Hidden:
@@ -271,13 +315,13 @@ class _Hidden:
         return self.problem.system()
 
     def fold(
-        self, pairing: Coupled, fold: PairFold, start: ObservedSolution | None, tol: float
+        self, pairing: Coupled, fold: PairFold, start: ObservedSolution | None, stopping: Mapping[str, Any]
     ) -> tuple[ObservedSolution, Array]:
         """Return the model of a fold, and its predictions of the pairs that were left out."""
         assert self._system is not None
         labels, train, test = self.problem.labels, fold.train, fold.test
         system = self._system.at(pairing).among(labels.take(train))
-        solution = system.solve(start, tol=tol, max_iter=self.problem.max_iter)
+        solution = system.solve(start, **stopping)
         return solution, system.fitted(solution, system.products.among(labels.take(test)))
 
 
@@ -289,7 +333,7 @@ class _Apart(_Hidden):
         self._features = [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
 
     def fold(
-        self, pairing: Coupled, fold: PairFold, start: ObservedSolution | None, tol: float
+        self, pairing: Coupled, fold: PairFold, start: ObservedSolution | None, stopping: Mapping[str, Any]
     ) -> tuple[ObservedSolution, Array]:
         """Return the model of a fold, and its predictions of the pairs that were left out."""
         labels, axes, features = self.problem.labels, fold.staying, []
@@ -304,7 +348,7 @@ class _Apart(_Hidden):
             features.append(own)
         part = cast(Coupled, pairing.part(axes, self._spectra))
         system = ObservedSystem.of(part, labels.take(fold.train).of_axes(*axes))
-        solution = system.solve(start, tol=tol, max_iter=self.problem.max_iter)
+        solution = system.solve(start, **stopping)
         coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
         asked = labels.take(fold.test)
         return solution, sandwich_at(features[0], coefficients, features[1], asked.rows, asked.columns)

@@ -22,6 +22,8 @@ __all__ = ["Deflation", "choose_rank"]
 
 # An entry-by-entry pass over an array costs as much as this many multiplications of a matrix product per entry.
 _PASS_COST = 20
+# A solution this rough is there before a deflation is set up.
+_ROUGH = 1e-3
 
 
 def choose_rank(
@@ -34,7 +36,8 @@ def choose_rank(
 
     .. math:: \min_{l\ge r}\; (l-r) + \tfrac12\sqrt{\rho_{\max}/\rho_{l+1}}\;\log(2/\mathrm{tol})
 
-    of them. The rank is the one of a geometric list with the least estimated work, set-up included.
+    of them. The rank is the one of a geometric list with the least estimated work, set-up included. The bound says
+    little of the first digits, which are there after a few iterations: where no more are wanted none is deflated.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def choose_rank(
     """
     m, q = shape
     rho = to_numpy(remainder).reshape(-1)
-    if not rho.size:
+    if not rho.size or tol >= _ROUGH:
         return 0
     largest = 1.0 if rho.size < m * q else float(rho.max())
     # So many outliers are more than conjugate gradients could care for one by one: no need to sort the rest.

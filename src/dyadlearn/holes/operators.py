@@ -19,6 +19,7 @@ them, the mean is one direction of the rotated labels, with a kernel value and a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -114,9 +115,13 @@ class SideProduct:
     r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
 
     def __init__(self, spectrum: Spectrum, weights: Array) -> None:
-        n, k = spectrum.vectors.shape
-        self.vectors, self.weights = spectrum.vectors, weights
-        self.matrix = None if 2 * k < n else spectrum.matrix(weights)
+        self.spectrum, self.vectors, self.weights = spectrum, spectrum.vectors, weights
+
+    @cached_property
+    def matrix(self) -> Array | None:
+        """The product itself (n, n), made when it is first wanted; None where two thin ones are cheaper."""
+        n, k = self.vectors.shape
+        return None if 2 * k < n else self.spectrum.matrix(self.weights)
 
     def left(self, grid: Array) -> Array:
         """Return the product with a grid of shape (n, p)."""

@@ -35,9 +35,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -65,9 +65,6 @@ __all__ = ["TwoStep", "vanishing_pairs"]
 _OUTWEIGHS = 100.0
 
 Axes = tuple[np.ndarray, np.ndarray]
-T = TypeVar("T")
-# By axis and rows.
-Known = dict[tuple[int, bytes], T]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +77,8 @@ class TwoStep(Coupled):
 
     rows: Smoother
     columns: Smoother
+    #: Products with the smaller of hat and residual of each side, where other models have the same sides.
+    shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
     # --- what it is ---------------------------------------------------------------------------------
 
@@ -100,9 +99,8 @@ class TwoStep(Coupled):
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
-        return replace(
-            self, rows=self.rows.at(alpha), columns=self.columns if task_alpha is None else self.columns.at(task_alpha)
-        )
+        columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
+        return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
 
     @property
     def transposed(self) -> TwoStep:
@@ -176,11 +174,10 @@ class TwoStep(Coupled):
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
         """Products with the smaller of hat and residual of each side."""
-        rows, columns = (
-            SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
-            for side in self._scaled
-        )
-        return rows, columns
+        if self.shared is not None and not self.vanishing:
+            return self.shared
+        rows, columns = self._scaled
+        return _smaller(rows), _smaller(columns)
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
@@ -412,7 +409,12 @@ class TwoStep(Coupled):
         """Tell whether instances or tasks leave."""
         return setting is not Setting.A
 
-    def part(self, axes: Axes, spectra: Known[Spectrum], sides: Known[Smoother] | None = None) -> TwoStep:
+    def part(
+        self,
+        axes: Axes,
+        spectra: dict[tuple[int, bytes], Spectrum],
+        sides: dict[tuple[int, float, bytes], tuple[Smoother, SideProduct]] | None = None,
+    ) -> TwoStep:
         """Return the model of some rows and columns.
 
         Parameters
@@ -422,20 +424,23 @@ class TwoStep(Coupled):
         spectra : dict
             Keeps the spectra of parts that are fitted again, which all λ share.
         sides : dict, default=None
-            Keeps the sides of this λ, where other parts may have the same rows or the same columns.
+            Keeps sides under a λ and their products, where other parts may have the same rows or the same columns.
         """
         sides = {} if sides is None else sides
-        keys = [(axis, kept.tobytes()) for axis, kept in enumerate(axes)]
-        for key, side, kept in zip(keys, (self.rows, self.columns), axes, strict=True):
+        own = (self.rows, self.columns)
+        keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(own, axes, strict=True))]
+        for key, side, kept in zip(keys, own, axes, strict=True):
             if key in sides:
                 continue
             if not side.filter.refits:
-                sides[key] = reduced(side, kept)
-                continue
-            if key not in spectra:
-                spectra[key] = side.spectrum.part(kept)
-            sides[key] = spectra[key].smoother(side.filter, side.alpha)
-        return TwoStep(sides[keys[0]], sides[keys[1]])
+                part = reduced(side, kept)
+            else:
+                if key[::2] not in spectra:
+                    spectra[key[::2]] = side.spectrum.part(kept)
+                part = spectra[key[::2]].smoother(side.filter, side.alpha)
+            sides[key] = part, _smaller(part)
+        (rows, left), (columns, right) = (sides[key] for key in keys)
+        return TwoStep(rows, columns, shared=(left, right))
 
     def outside(self, axes: Axes, completed: Array) -> Array:
         """Return, as a grid (m, q), what a completed part says of the rows and columns that left it."""
@@ -521,6 +526,11 @@ class TwoStep(Coupled):
         left_out = {Setting.B: [side], Setting.C: [tasks]}.get(setting, [side, tasks])  # whose leverages are wanted
         squares = squares_numbers(left_out) + (m * q if setting is Setting.A else 0)
         return float(side.vectors + tasks.vectors + max(formed, squares))
+
+
+def _smaller(side: Smoother) -> SideProduct:
+    """Return products with the smaller of hat and residual of a side."""
+    return SideProduct(side.spectrum, side.remainder if side.prefers_residual else side.shrinkage)
 
 
 def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:

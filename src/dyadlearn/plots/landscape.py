@@ -169,8 +169,12 @@ class LandscapeDisplay(Display):
         loss = np.ma.masked_invalid(drawn.loss)
         steps = loss_levels(drawn.loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
-        self.contour_ = self.ax_.contourf(x, y, loss, steps, cmap=cmap, norm=norm, extend="neither")
-        self.ax_.contour(x, y, loss, steps[1:-1], colors="black", linewidths=0.4, alpha=0.5)
+        if self.view.n_scored is None:
+            self.contour_ = self.ax_.contourf(x, y, loss, steps, cmap=cmap, norm=norm, extend="neither")
+            self.ax_.contour(x, y, loss, steps[1:-1], colors="black", linewidths=0.4, alpha=0.5)
+        else:  # between points that nobody looked at there is nothing to draw lines through
+            up, across = drawn.edges
+            self.contour_ = self.ax_.pcolormesh(across, up, loss, cmap=cmap, norm=norm)
         self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
         _power_ticks(self.ax_.yaxis)
@@ -185,7 +189,8 @@ class LandscapeDisplay(Display):
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         if scores.ndim == 1:
-            self.lines_ = self.ax_.plot(powers, scores, color=COLOURS[0], marker="o", markersize=3.5)
+            known = ~np.isnan(scores) if self.view.n_scored is not None else np.ones(scores.shape, dtype=bool)
+            self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
             self.best_ = self._star(best, self.view.best_score, COLOURS[1])
             return
         names = self.names or SideNames()
@@ -216,6 +221,7 @@ class LandscapeDisplay(Display):
             return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each {(self.names or SideNames()).task}"
         at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
+        note += f"\n{view.looked_at}" if view.looked_at else ""
         return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"
 
 

@@ -224,13 +224,15 @@ def _landscapes(summary: Summary) -> str:
     )
     if not panels:
         return ""
+    everywhere = all(each.n_scored is None for each in summary.landscapes)
+    looked = "every regularisation" if everywhere else "the regularisations that were looked at"
     marks = "The star is the regularisation of this model"
     marks += ", the ring the best point of each map; a cell is one point of the grid." if levels else "."
     if np.unique(summary.landscapes[0].alpha).size > 1:
         tasks = escape(summary.names.tasks)
         marks = f"The line has one regularisation for all {tasks}, the stars are those of single {tasks}."
     return (
-        f"<p>{escape(summary.scoring)} at every regularisation, by held-out predictions. {marks} Point at a figure, or "
+        f"<p>{escape(summary.scoring)} at {looked}, by held-out predictions. {marks} Point at a figure, or "
         f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
         f'<div class="panels">{panels}</div>'
     )

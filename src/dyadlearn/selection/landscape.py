@@ -3,30 +3,27 @@ r"""Scores over all regularisations, and between and beyond the values of a grid
 How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
 the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
 (see `dyadlearn.pairing.sweep`), and squared error often without any predictions. Elsewhere one regularisation follows
-the other, and folds that are solved again start from the solution for the one before.
+the other, and folds that are solved again start from the solution for the one before: see `dyadlearn.selection.coarse`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
-from dyadlearn.holdout.lone import scored_labels
-from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.holdout import Problem, check_enough_left, plan
+from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.leaving import group_members
-from dyadlearn.selection.observed import prepared_score
+from dyadlearn.selection.coarse import Looking, Scores, look_everywhere
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["LeftOut", "landscape", "refined_alphas", "scored"]
@@ -36,9 +33,6 @@ MAX_MEMORY = 2**30
 
 #: What is left out together: the groups of instances and of tasks, and the folds.
 LeftOut = tuple[Any, Any, Any]
-
-# Scores need no more digits than this, and the last ones are the dearest.
-_SEARCH_TOL = 1e-5
 
 # How precisely the logarithms of regularisations are refined.
 _DIGITS = 1e-3
@@ -134,6 +128,7 @@ def scored(
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
     quiet: bool = False,
+    looking: Looking | None = None,
 ) -> dict[str, np.ndarray]:
     """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
 
@@ -147,6 +142,8 @@ def scored(
     max_memory, progress : as in `landscape`
     quiet : bool, default=False
         As in `dyadlearn.holdout.lone.scored_labels`.
+    looking : Looking, default=None
+        How regularisations are looked at that are solved for one by one, each setting by itself; None is at all.
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
@@ -155,8 +152,8 @@ def scored(
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         pairing.check_request(setting, *used, None)
         if cv is None and not problem.is_listed:  # folds are counted as they are made
-            told = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
-            check_enough_left(problem.Y, setting, *used, **told)
+            known = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
+            check_enough_left(problem.Y, setting, *used, **known)
     for filter in pairing.filters:
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
@@ -169,10 +166,11 @@ def scored(
         for setting in settings:
             how = plan(problem, setting, groups, task_groups, cv)
             if how.swept is None:
-                found[setting.value] = _one_by_one(how, alphas, columns, scoring, progress, quiet)
+                given = (Scores(how, scoring, quiet), alphas, columns, progress)
+                found[setting.value] = look_everywhere(*given).scores if looking is None else looking.look(*given)
             else:
-                given = (how.groups, how.task_groups, max_memory, progress)
-                found |= _swept(how.swept, alphas, columns, [setting], scoring, *given)
+                told = (how.groups, how.task_groups, max_memory, progress)
+                found |= _swept(how.swept, alphas, columns, [setting], scoring, *told)
     return found if has_two else {letter: scores[:, 0] for letter, scores in found.items()}
 
 
@@ -271,57 +269,3 @@ def _swept(
         except LeverageError:  # of one setting, maybe, and of some of the values
             found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
     return {setting.value: found[setting] for setting in settings}
-
-
-def _one_by_one(
-    how: Plan,
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
-    scoring: Any,
-    progress: bool | None,
-    quiet: bool,
-) -> np.ndarray:
-    """Score one regularisation after the other, where labels are missing or weighted, in one setting.
-
-    Returns
-    -------
-    array of shape (n_alphas, n_task_alphas)
-        NaN where the model interpolates what is to be left out; if it does so everywhere, that is raised.
-    """
-    problem = how.problem
-    score: PreparedScorer = prepared_score(problem, scoring, how.setting)
-    scores, refusal, labels = np.full((len(alphas), len(task_alphas)), np.nan), None, None
-    tol, n_rough = max(problem.tol, _SEARCH_TOL), 0
-    # From strong to weak, there and back again: neighbours on the path are neighbours in the grid.
-    path = np.argsort(task_alphas)[::-1]
-    with Progress(scores.size, f"Landscape {how.setting.value}", progress) as bar:
-        for row in np.argsort(alphas)[::-1]:
-            for column in path:
-                bar.advance()
-                try:
-                    with warnings.catch_warnings():
-                        # Not once for each fold and regularisation, but all together below.
-                        if how.folds is not None:
-                            warnings.simplefilter("ignore", ConvergenceWarning)
-                        held_out = how.held_out(problem.at(alphas[row], task_alphas[column]), tol)
-                except LeverageError as error:
-                    refusal = error
-                    continue
-                n_rough += how.folds is not None and not how.folds.converged
-                if labels is None:  # those that are predicted are the same for all regularisations
-                    labels = scored_labels(problem, held_out, how.setting, quiet=quiet, stacklevel=4)
-                    if labels is not problem.targets:
-                        score = prepared_score(problem, scoring, how.setting, labels)
-                scores[row, column] = score(held_out)
-            path = path[::-1]
-    if refusal is not None and np.isnan(scores).all():
-        raise refusal
-    if n_rough:
-        warnings.warn(
-            f"For {n_rough} of {scores.size} regularisations {problem.max_iter} conjugate-gradient iterations did not "
-            f"reach a relative residual of {tol:g}, so that their scores are rough: raise max_iter, or leave out the "
-            "smallest regularisations.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    return scores

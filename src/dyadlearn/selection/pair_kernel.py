@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dyadlearn.holdout import Problem
 from dyadlearn.models._base import Sides
 from dyadlearn.models.pair_kernel import PairKernelRidge, check_shares
 from dyadlearn.pairing import PairKernel
-from dyadlearn.selection.landscape import LeftOut
 from dyadlearn.selection.search import Search, TwoStepRidgeCV
 from dyadlearn.spectrum import Spectrum
 
@@ -56,6 +55,13 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `PairKernelRidge`; while searching 1e-5 will do.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -69,7 +75,12 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
+        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -118,6 +129,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         cv: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
     ) -> None:
         self.alphas = alphas
@@ -135,6 +148,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
@@ -153,9 +168,9 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
             check_shares(triple)
         return [(float(a), float(b), float(c)) for a, b, c in self.shares]
 
-    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
+    def _problems(self, sides: Sides) -> list[Problem]:
         self.shares_ = None  # those of another fit may want other sides
-        return super()._choose(sides, left_out)
+        return super()._problems(sides)
 
     def _variants(self, problem: Problem) -> list[Problem]:
         if not problem.pairing.knows_tasks:

@@ -6,6 +6,7 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,13 +15,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
-from dyadlearn._checks import check_alpha, check_alphas
+from dyadlearn._checks import check_alpha, check_alphas, check_flag
 from dyadlearn._codes import group_codes
 from dyadlearn._state import is_shaped
 from dyadlearn._tables import shown
-from dyadlearn.exceptions import GridEdgeWarning, LeverageError, UndefinedScoreWarning
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holdout import Problem, Units, check_enough_left, holdout, plan
+from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holdout.lone import scored_labels, warn_of_tasks_without_labels
 from dyadlearn.holes.complete import Completion
@@ -34,6 +35,8 @@ from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent
+from dyadlearn.selection.coarse import Clock, Looking, middle
+from dyadlearn.selection.duration import SearchTime, expected_time
 from dyadlearn.selection.found import edges_of
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
@@ -60,6 +63,8 @@ class Search(KeptHoldout, stored=False):
     kernel_grid: Sequence[dict[str, Any]] | None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
     cv: Any
+    exhaustive: bool
+    budget: float | None
     progress: bool | None
     alpha_per_task: bool = False
 
@@ -67,6 +72,8 @@ class Search(KeptHoldout, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
+    looked_at_: np.ndarray
+    stopped_: str | None
 
     def fit(
         self,
@@ -90,13 +97,62 @@ class Search(KeptHoldout, stored=False):
         self
         """
         with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            self._keep_labels(data)
-            specs = _specs(self._spec(), self.kernel_grid, "instance")
-            sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-            left_out = (*groups_in_order(data.grid, groups, task_groups), self.cv)
+            sides, left_out = self._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
             choose = self._choose_each_task if self.alpha_per_task else self._choose
             return choose(sides, left_out)
+
+    def expected_time(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+    ) -> SearchTime:
+        """Tell how long `fit` will search, about, without fitting.
+
+        Where labels are missing or weighted, regularisations are solved for one by one in every fold: sides are
+        decomposed, one fold is solved roughly, and its time is counted as often as folds will be solved. Half or twice
+        of it is no surprise. Elsewhere closed forms need no folds, and nothing is measured.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight, groups, task_groups : as in `fit`
+
+        Returns
+        -------
+        SearchTime
+            With `seconds`, 0.0 where no fold is solved again; `n_points` of `n_grid` regularisations that it expects
+            to look at, `n_folds`, `n_solves`, and `in_words`.
+        """
+        again = copy.copy(self)
+        sides, left_out = again._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
+        if again.alpha_per_task:
+            return SearchTime()
+        setting, (alphas, task_alphas), problems = as_setting(again.setting), again._grids(), again._problems(sides)
+        shape = (len(alphas), 1 if len(problems[0].pairing.alphas) == 1 else len(task_alphas or [1.0]))
+        how = plan(problems[0], setting, *left_out)
+        if how.folds is None:
+            return SearchTime()
+        posed = problems[0].at(middle(alphas), middle(task_alphas or [1.0]))
+        coarse = Looking(exhaustive=again.exhaustive).is_coarse(how, shape)
+        return expected_time(how, posed, shape, coarse).times(len(problems))
+
+    def _fit_announced(self, announce: Callable[[SearchTime], None], *given: Any) -> Self:
+        """Do what `fit` does, and tell somebody how long it takes where folds are solved again."""
+        with all_or_nothing(self):
+            return self._choose(*self._posed_sides(*given), announce)
+
+    def _posed_sides(
+        self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any
+    ) -> tuple[Sides, LeftOut]:
+        """Read what `fit` is given; return the sides of all kernels to try, and what leaves together."""
+        data = self._read(X, y, tasks, sample_weight)
+        self._keep_labels(data)
+        specs = _specs(self._spec(), self.kernel_grid, "instance")
+        sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+        return sides, (*groups_in_order(data.grid, groups, task_groups), self.cv)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -124,6 +180,9 @@ class Search(KeptHoldout, stored=False):
             as_splitter(self.cv, as_setting(self.setting))
         if any(self._is_free()):
             judge.check_continuous()
+        check_flag(self.exhaustive, "exhaustive")
+        if self.budget is not None:
+            check_alpha(self.budget, "budget")
 
     def _check_alphas(self) -> None:
         self._grids()
@@ -136,16 +195,20 @@ class Search(KeptHoldout, stored=False):
         """Return the values of one or two regularisations."""
         return grid_of(self.alphas, "alphas"), None
 
-    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score every regularisation on all sides to try, and solve at the best."""
-        setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
+    def _problems(self, sides: Sides) -> list[Problem]:
+        """Return what is posed on each of the sides, in every form that is to be tried."""
+        alphas, task_alphas = self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
-        problems = [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
+        return [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
+
+    def _choose(self, sides: Sides, left_out: LeftOut, announce: Callable[[SearchTime], None] | None = None) -> Self:
+        """Score regularisations on all sides to try, and solve at the best."""
+        setting, (alphas, task_alphas), problems = as_setting(self.setting), self._grids(), self._problems(sides)
         if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
             raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        stack = self._scored(problems, setting, left_out)
+        stack, looked, (planned, how) = self._scored(problems, setting, left_out, announce)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
-        warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
+        warn_of_undefined(np.where(looked, stack, 0.0), alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
         shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
         first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
@@ -153,6 +216,7 @@ class Search(KeptHoldout, stored=False):
         # No axis where there is nothing to choose.
         leading = (shape[:2] if shape[0] * shape[1] > 1 else ()) + self._choose_variant(variant, shape[2])
         self.landscape_ = stack.reshape(*leading, *stack.shape[1:])
+        self.looked_at_ = looked.reshape(self.landscape_.shape)
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
@@ -163,13 +227,16 @@ class Search(KeptHoldout, stored=False):
                 GridEdgeWarning,
                 stacklevel=3,
             )
+        if self.stopped_ is not None:
+            self._warn_of_stop()
         if any(self._is_free()):
             free = self._is_free()
             chosen, self.best_score_ = refined_alphas(self._posed(), setting, self.scoring, free, left_out)
             self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
-        how = plan(self._problem(), setting, *left_out)
-        held_out = how.held_out()
+        # Folds that were solved in the search start from there, at the tolerance of the fit.
+        how = plan(self._problem(), setting, *left_out) if how is None or planned != place[0] else how
+        held_out = how.held_out(self._problem())
         scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
         self.holdout_, self.holdout_method_ = self._in_kept_form(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
@@ -183,20 +250,59 @@ class Search(KeptHoldout, stored=False):
         """Keep the form that is best, and return the axis that it has in the landscape, if any."""
         return ()
 
-    def _scored(self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut) -> np.ndarray:
-        """Return the landscapes of some problems, stacked; NaN for those that always interpolate."""
+    def _scored(
+        self,
+        problems: Sequence[Problem],
+        setting: Setting,
+        left_out: LeftOut,
+        announce: Callable[[SearchTime], None] | None,
+    ) -> tuple[np.ndarray, np.ndarray, tuple[int, Plan | None]]:
+        """Return the landscapes of some problems, stacked, where they were looked at, and how the best was held out.
+
+        NaN stands for problems that always interpolate, and where nobody has looked.
+        """
         alphas, task_alphas = self._grids()
         given = (alphas, task_alphas or [1.0], [setting], self.scoring, left_out)
         found: dict[int, np.ndarray] = {}
+        looked: dict[int, np.ndarray] = {}
+        best: tuple[float, tuple[int, Plan | None]] = -np.inf, (0, None)
+        looking = Looking(Clock(self.budget), self.exhaustive)
+        if announce is not None:
+            looking.announce = lambda *work: announce(expected_time(*work).times(len(problems)))
         for place, problem in enumerate(problems):
+            if found and looking.clock.stopped is not None:
+                looked[place] = np.zeros_like(next(iter(found.values())), dtype=bool)
+                continue
+            looking.latest = None
             try:
-                found[place] = scored(problem, *given, progress=self.progress, quiet=True)[setting.value]
+                scores = scored(problem, *given, progress=self.progress, quiet=True, looking=looking)[setting.value]
             except LeverageError as error:
                 refusal = error
+                continue
+            finally:
+                looking.announce = None  # once, for all of them
+            found[place] = scores
+            if looking.latest is not None:
+                looked[place] = looking.latest.at.reshape(scores.shape)
+                if np.isfinite(scores).any() and np.nanmax(scores) > best[0]:
+                    best = float(np.nanmax(scores)), (place, looking.latest.how)
         if not found:
             raise refusal
+        self.stopped_ = looking.clock.stopped
         undefined = np.full_like(next(iter(found.values())), np.nan)
-        return np.stack([found.get(place, undefined) for place in range(len(problems))])
+        every, places = np.ones(undefined.shape, dtype=bool), range(len(problems))
+        stack = np.stack([found.get(place, undefined) for place in places])
+        return stack, np.stack([looked.get(place, every) for place in places]), best[1]
+
+    def _warn_of_stop(self) -> None:
+        """Say why a search has not come to its end, and what it has looked at."""
+        why = "was interrupted" if self.stopped_ == "interrupt" else f"has used up its budget of {self.budget:g} s"
+        warnings.warn(
+            f"The search {why}: {np.count_nonzero(self.looked_at_)} of {self.looked_at_.size} regularisations were "
+            "looked at in all folds, and the best of these is chosen. A longer budget may find a better one.",
+            SearchStoppedWarning,
+            stacklevel=4,
+        )
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
@@ -243,6 +349,13 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `TwoStepRidge`; while searching 1e-5 will do.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
@@ -257,7 +370,12 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
+        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -306,6 +424,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         cv: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
     ) -> None:
@@ -326,6 +446,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
 
@@ -364,6 +486,13 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `KroneckerRidge`; while searching 1e-5 will do.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
@@ -377,7 +506,12 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         The best kernel parameters.
     best_score_ : float
     landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
+        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best value.
     holdout_method_ : str
@@ -422,6 +556,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         cv: Any = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
     ) -> None:
@@ -439,6 +575,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
 
@@ -471,6 +609,13 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+    exhaustive : bool, default=False
+        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
+        to fine: see `landscape_`.
+    budget : float, default=None
+        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
+        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
+        The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -483,7 +628,12 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     best_score_ : float
         With ``alpha_per_task=True`` the mean over tasks of their best scores.
     landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
+        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1. A search from
+        coarse to fine, as with `cv` and missing labels, leaves NaN where it did not look in all folds.
+    looked_at_ : boolean array of the shape of `landscape_`
+        Where it looked.
+    stopped_ : {"budget", "interrupt"} or None
+        What ended the search before its end.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -527,6 +677,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         fit_intercept: bool = True,
         repair: str = "clip",
         cv: Any = None,
+        exhaustive: bool = False,
+        budget: float | None = None,
         progress: bool | None = None,
     ) -> None:
         self.alphas = alphas
@@ -540,6 +692,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.fit_intercept = fit_intercept
         self.repair = repair
         self.cv = cv
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.progress = progress
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
@@ -586,6 +740,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             best[undefined] = best_point(known.mean(axis=1), alphas)[0]
             self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
         self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
+        self.looked_at_, self.stopped_ = np.ones(scores.shape, dtype=bool), None
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)

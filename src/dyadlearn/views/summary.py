@@ -319,6 +319,15 @@ def _remarks(
             f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
             "optimistic: dyadlearn.nested_score gives one that is not."
         )
+    looked, stopped = getattr(evaluation.model, "looked_at_", None), getattr(evaluation.model, "stopped_", None)
+    if looked is not None and not looked.all():
+        why = {None: "went from coarse to fine", "budget": "used up its budget", "interrupt": "was interrupted"}[
+            stopped
+        ]
+        found.append(
+            f"The search {why}: {np.count_nonzero(looked):,} of {looked.size:,} regularisations were looked at in all "
+            "folds, and the best of these was chosen; exhaustive=True looks at all of them."
+        )
     if evaluation.not_shown:
         names = joined([setting.value for setting in evaluation.not_shown])
         if grid.is_network:
