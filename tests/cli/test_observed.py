@@ -150,6 +150,20 @@ def test_what_takes_a_grid_says_so(files, run):
     assert not (files / "page.html").exists()
 
 
+def test_a_table_may_name_the_task_first(files, run):
+    """Its pairs are read column by column then, and kept row by row all the same."""
+    tuned(run, files, "kronecker")
+    model = load(files / "model.dyad")
+    words = ("tune", files / "ratings.csv", "--columns", "item,user,stars", "--transpose", *sides(files))
+    more = ("--model", "kronecker", "--setting", "D", "--cv", 2, "--alphas", model.alpha_, "-o", files / "other.dyad")
+    ran = run(*words, *more)
+    assert ran.code == 0, ran.err
+    other = load(files / "other.dyad")
+    assert other._is_listed
+    asked = [(USERS[1], ITEMS[2]), (USERS[9], ITEMS[0])]
+    assert_allclose(other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6)
+
+
 def test_an_online_model_is_refused(files, run):
     words = ("tune", files / "ratings.csv", *sides(files), "--model", "online", "-o", files / "other.dyad")
     ran = run(*words)

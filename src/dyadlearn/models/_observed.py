@@ -55,8 +55,10 @@ def is_listed(y: Any) -> bool:
 
 def listed_labels(y: Any) -> Table:
     """Return labels of some pairs as a table whose values are a sparse matrix, NaN left out."""
-    if isinstance(y, PairLabels | Table):  # as a reader of long tables made them
-        return y if isinstance(y, Table) else Table(y.to_sparse())
+    if isinstance(y, PairLabels):
+        return Table(y.to_sparse())
+    if isinstance(y, Table):  # of a reader of long tables, which has left out what is none
+        return replace(y, values=PairLabels.from_sparse(y.values).to_sparse())
     labels = PairLabels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")

@@ -376,7 +376,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         Where it looked.
     stopped_ : {"budget", "interrupt"} or None
         What ended the search before its end.
-    holdout_ : array or frame of shape (m, q)
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
@@ -512,7 +512,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         Where it looked.
     stopped_ : {"budget", "interrupt"} or None
         What ended the search before its end.
-    holdout_ : array or frame of shape (m, q)
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best value.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
@@ -634,7 +634,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         Where it looked.
     stopped_ : {"budget", "interrupt"} or None
         What ended the search before its end.
-    holdout_ : array or frame of shape (m, q)
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
