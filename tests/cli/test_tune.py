@@ -126,6 +126,31 @@ def test_missing_labels(tables, run, put):
     assert "3 folds, solved again" in ran.json["holdout"]
 
 
+@pytest.mark.parametrize(
+    ("options", "looked", "stopped", "words"),
+    [
+        ([], None, None, "from coarse to fine"),
+        (["--exhaustive"], 49, None, None),
+        (["--budget", "0"], 1, "budget", "when the budget was used up"),
+    ],
+)
+def test_a_search_of_labels_with_holes(tables, run, put, options, looked, stopped, words):
+    """How long it takes is said before, and afterwards how much was looked at."""
+    holes = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
+    put(tables.labels, tables.users, tables.items, holes)
+    path = tables.folder / "m.dyad"
+    given = ["tune", tables.labels, *tables.sides, "--setting", "B", "--alphas", "1e-3:1e3:7", "--cv", 2, "-o", path]
+    ran = run(*given, *options, "--json")
+    assert ran.code == 0, ran.err
+    found = load(path)
+    count = int(found.looked_at_.sum())
+    assert (ran.json["looked_at"], ran.json["regularisations"], ran.json["stopped"]) == (count, 49, stopped)
+    assert count == looked or (looked is None and 1 < count < 49)
+    assert "49 regularisations, in 2 folds that are solved again: about" in " ".join(ran.err.split())
+    people = " ".join(run(*given, *options, "--force").out.split())
+    assert (words is None and "looked at" not in people) or (words is not None and words in people)
+
+
 def test_an_online_model_is_the_two_step_model(tables, run):
     path = tables.folder / "m.dyad"
     words = ["tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "--json"]

@@ -12,12 +12,14 @@ from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds
+from dyadlearn.report.page import render
 from dyadlearn.selection import coarse
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 from dyadlearn.views.curves import holdout_of_model
 from dyadlearn.views.evaluation import Evaluation
 from dyadlearn.views.landscape import landscape_of_search
+from dyadlearn.views.summary import summary_of
 
 POWERS = 10.0 ** np.arange(-5, 5)
 
@@ -230,6 +232,20 @@ def test_points_that_were_not_looked_at_are_drawn_as_such():
         assert drawn == seen
     full = kronecker(exhaustive=True).fit(X, Y, T)
     assert landscape_of_search(full).n_scored is None
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_the_report_says_what_was_looked_at():
+    X, Y, T = holed()
+    search = two_step(setting="B").fit(X, Y, T)
+    seen = int(search.looked_at_.sum())
+    page = render(summary_of(search, wanted="B"))
+    assert f"The search went from coarse to fine: {seen} of 100 regularisations were looked at in all folds" in page
+    assert f"{seen} of 100 looked at in all folds" in page
+    assert "at the regularisations that were looked at, by held-out predictions" in page
+    full = render(summary_of(two_step(setting="B", exhaustive=True).fit(X, Y, T), wanted="B"))
+    assert "coarse to fine" not in full
+    assert "at every regularisation, by held-out predictions" in full
 
 
 def test_the_time_is_told_before_the_work():

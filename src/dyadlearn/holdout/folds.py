@@ -197,7 +197,8 @@ def split_folds(
     """
     # Folds of pairs count as those of instances.
     cut = (not setting.new_task or setting.new_instance, setting.new_task)
-    _check_memory(problem, setting, (splitter.n_splits if cut[0] else 1, splitter.n_splits if cut[1] else 1))
+    n_folds = (splitter.n_splits if cut[0] else 1, splitter.n_splits if cut[1] else 1)
+    _check_memory(problem, setting, n_folds, n_starts=2)  # a search keeps the best beside the last
     return splitter.split_grid(*problem.Y.shape, groups=groups, task_groups=task_groups)
 
 
@@ -238,7 +239,9 @@ def each_fold(problem: Problem, setting: Setting, groups: Any, task_groups: Any,
             yield train, test
 
 
-def _check_memory(problem: Problem, setting: Setting, n_folds: tuple[int, int], apart: bool | None = None) -> None:
+def _check_memory(
+    problem: Problem, setting: Setting, n_folds: tuple[int, int], apart: bool | None = None, n_starts: int = 1
+) -> None:
     """Refuse to leave out so many folds of instances and of tasks (or of cells) and to solve again.
 
     Parameters
@@ -249,11 +252,13 @@ def _check_memory(problem: Problem, setting: Setting, n_folds: tuple[int, int], 
     apart : bool, default=None
         Whether rows and columns that are left out are taken out of the grid, with their part of the kernels; None is
         what the model does.
+    n_starts : int, default=1
+        How many solutions of each fold are kept to start from.
     """
     pairing, (m, q), total = problem.pairing, problem.Y.shape, n_folds[0] * n_folds[1]
     sides, given = pairing.sizes, (observed_share(problem), problem.weights is not None)
     # Of each fold its masks, its labels and what was found for it, from which the next solve starts.
-    mask, kept = total * m * q / 8, total * (3.0 if pairing.knows_tasks else 2.0)
+    mask, kept = total * m * q / 8, total * (1.0 + (2.0 if pairing.knows_tasks else 1.0) * n_starts)
     if not (pairing.takes_apart(setting) if apart is None else apart):
         need = mask + (kept + 1) * m * q + pairing.completion_numbers((m, q), sides, *given)
     else:

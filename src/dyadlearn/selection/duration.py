@@ -21,7 +21,7 @@ from dyadlearn.selection.coarse import ROUGH_ITER, ROUGH_TOL, n_expected
 __all__ = ["SearchTime", "expected_time"]
 
 # A solution to all digits costs about as much as so many rough ones: iterations, and the set-up of a deflation.
-_FULL_COST = 6.0
+_FULL_COST = 2.5
 
 
 @dataclass(frozen=True)
