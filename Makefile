@@ -82,6 +82,8 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/incomplete.py
 	$(BIN)/python benchmarks/budget.py
 	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/recommending.py --users 20000
+	$(BIN)/python benchmarks/landmarks.py
 
 bench-scale: $(STAMP) ## learn 380,000 documents of 833,482 terms and 12,633 labels from disk, in 8 GB
 	$(BIN)/python benchmarks/scale.py $(SCALE)

@@ -11,6 +11,7 @@ from dyadlearn import _array
 from dyadlearn._array import (
     as_array_of,
     available_memory,
+    drawn,
     eigh,
     epsilon,
     float_dtype,
@@ -21,10 +22,12 @@ from dyadlearn._array import (
     matmul,
     namespace,
     row_blocks,
+    solve_lower,
     svd,
     take_rows,
     to_numpy,
     with_diagonal,
+    with_value,
     zeros,
 )
 from sweeps import every, lines, over
@@ -173,6 +176,20 @@ def test_svd_is_economical(library):
     assert_allclose(left @ np.diag(values) @ right, MATRIX, atol=20 * library.rtol)
 
 
+def test_triangular_systems_are_solved_by_substitution(library):
+    factor = np.tril(np.arange(1.0, 10.0).reshape(3, 3))
+    found = solve_lower(library.asarray(factor), library.asarray(MATRIX.T))
+    assert type(found) is type(library.asarray(MATRIX))
+    assert_allclose(library.to_numpy(found), np.linalg.solve(factor, MATRIX.T), rtol=library.rtol, atol=library.rtol)
+
+
+def test_positions_are_drawn_by_their_weights(library):
+    weights = library.asarray([0.0, 1.0, 0.0, 3.0, 0.0])
+    found = drawn(weights, np.array([0.0, 0.2499, 0.25, 0.5, 1.0 - 2.0**-53]))
+    assert isinstance(found, np.ndarray)
+    assert_array_equal(found, [1, 1, 3, 3, 3])  # and never one that weighs nothing
+
+
 def test_take_rows(library):
     array, index = library.asarray(MATRIX), np.array([3, 0, 0])
     assert_array_equal(to_numpy(take_rows(array, index)), MATRIX[[3, 0, 0]])
@@ -215,3 +232,13 @@ def test_definiteness(library):
     A = np.random.default_rng(0).normal(size=(5, 5))
     assert is_definite(library.asarray(A @ A.T + np.eye(5)))
     assert not is_definite(library.asarray(A @ A.T - 3.0 * np.eye(5)))
+
+
+@over(every(turned=[False, True], cells=[[], [0], [5, 11, 2]]))
+def test_values_in_some_cells(turned, cells, library):
+    values = MATRIX.T.copy() if turned else MATRIX.copy()
+    given = library.asarray(values.T.copy()).T if turned else library.asarray(values)
+    expected = values.ravel()
+    expected[cells] = -7.0
+    found = with_value(given, np.array(cells, dtype=np.intp), -7.0)
+    assert_array_equal(library.to_numpy(found), expected.reshape(values.shape))

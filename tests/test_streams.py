@@ -19,7 +19,7 @@ from sklearn.linear_model import SGDRegressor
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
 from dyadlearn._files import tables
 from dyadlearn.datasets import read_libsvm_batches
-from dyadlearn.exceptions import DataFileError, ModelFileError
+from dyadlearn.exceptions import DataFileError, IdError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
 from dyadlearn.streams import fit_stream, read_npz_batches, read_parquet_batches, write_npz_batch
 
@@ -501,8 +501,8 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
         read_parquet_batches(path, [])
     with pytest.raises(ValueError, match="features is empty"):
         read_parquet_batches(path, ["y0"], [])
-    # A hole is NaN, which models refuse.
-    with pytest.raises(ValueError, match="contains NaN"):
+    # A hole is NaN, a label that is not observed.
+    with pytest.raises(ValueError, match="Y is NaN everywhere"):
         fit_stream(OnlineTwoStepRidge(), read_parquet_batches(other, ["y0"], ["x0"]))
 
 
@@ -524,3 +524,63 @@ def test_libsvm_files(tmp_path):
     assert model.n_seen_ == 21
     X, Y = (sparse.vstack(parts) for parts in zip(*read_libsvm_batches(path, 4, 6, range(3)), strict=True))
     assert_allclose(model.coef_, OnlineTwoStepRidge().fit(X, Y).coef_, rtol=1e-10, atol=1e-12)
+
+
+def rated(batches):
+    """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(3)
+    frames, count = [], 0
+    for number, (X, Y) in enumerate(batches):
+        names = [f"u{count + row}" for row in range(len(X))]
+        count += len(X)
+        Y = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)
+        Y[0, number % Q] = 1.0
+        if number % 2:
+            names[0] = "u0"
+        frames.append((pd.DataFrame(X, names), pd.DataFrame(Y, names)))
+    return frames
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
+    pd, frames, path = pytest.importorskip("pandas"), rated(batches), tmp_path / "model.dyad"
+
+    def model():
+        return OnlineTwoStepRidge(keep_labels=True, prequential=True, reservoir=4, random_state=0)
+
+    how = {"tasks": tasks, "known": "replace"}
+    fit_stream(model(), frames[:cut], checkpoint=path, every=2, **how)
+    resumed = fit_stream(model(), frames, checkpoint=path, every=2, **how)
+    undisturbed = fit_stream(model(), frames, **how)
+    assert_same_bits(resumed, undisturbed)
+    # The last row of each user with what earlier ones said where it is silent.
+    rows = pd.concat([X for X, _ in frames])
+    labels = pd.concat([Y for _, Y in frames])
+    final = labels.groupby(level=0).last()
+    final_rows = rows[~rows.index.duplicated(keep="last")].loc[final.index]
+    twin = OnlineTwoStepRidge().fit(final_rows, final, tasks=tasks)
+    assert resumed.n_seen_ == len(final)
+    assert_allclose(resumed.predict(final_rows), twin.predict(final_rows), rtol=1e-8)
+
+
+def test_known_users_of_a_stream_are_an_error_unless_replaced(batches, tasks):
+    with pytest.raises(IdError, match="1 of 3 instances are known already.*'u0'"):
+        fit_stream(OnlineTwoStepRidge(keep_labels=True), rated(batches), tasks=tasks)
+    with pytest.raises(TypeError, match="known"):
+        fit_stream(CanonicalProjection(2), batches, known="replace")
+
+
+def test_files_may_have_holes(batches, tasks, tmp_path):
+    pl = pytest.importorskip("polars")
+    X, Y = batches[2]
+    Y = np.where(np.arange(Y.size).reshape(Y.shape) % 3 == 0, np.nan, Y)
+    write_npz_batch(tmp_path / "0.npz", X, Y)
+    columns = {f"x{j}": X[:, j] for j in range(P)}
+    columns |= {f"y{j}": [None if np.isnan(label) else label for label in Y[:, j]] for j in range(Q)}
+    pl.DataFrame(columns).write_parquet(tmp_path / "0.parquet")
+    wanted = OnlineTwoStepRidge().fit(X, Y, tasks=tasks).predict(X)
+    for stream in (
+        read_npz_batches(tmp_path / "0.npz", 4),
+        read_parquet_batches(tmp_path / "0.parquet", [f"y{j}" for j in range(Q)], batch_size=4),
+    ):
+        assert_allclose(fit_stream(OnlineTwoStepRidge(), stream, tasks=tasks).predict(X), wanted, rtol=1e-8)

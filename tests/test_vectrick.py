@@ -107,7 +107,7 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
 @over(every(container=CONTAINERS))
 def test_gathered_pairs_run_in_blocks(monkeypatch, container):
     monkeypatch.setattr(vectrick, "GATHER_COST", 0)
-    monkeypatch.setattr(vectrick, "row_blocks", lambda n, _: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
+    monkeypatch.setattr(vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
     left, middle, right = operands((7, 3, 4, 6))
     rows, columns = np.arange(7), np.array([5, 0, 3, 3, 1, 2, 4])
     found = sandwich_at(left, middle, container(right), rows, columns)

@@ -2,7 +2,7 @@
 
 from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
 from dyadlearn.holdout.refit import verify_holdout
-from dyadlearn.kernels import Descriptions
+from dyadlearn.kernels import Descriptions, Landmarks
 from dyadlearn.models import (
     CanonicalProjection,
     IndependentTaskRidge,
@@ -38,6 +38,7 @@ __all__ = [
     "IndependentTaskRidgeCV",
     "KroneckerRidge",
     "KroneckerRidgeCV",
+    "Landmarks",
     "LearnedKernelRidge",
     "OnlineTwoStepRidge",
     "PairKernelRidge",

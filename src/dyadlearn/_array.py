@@ -31,6 +31,7 @@ __all__ = [
     "copied",
     "dense",
     "detached",
+    "drawn",
     "eigh",
     "epsilon",
     "float_dtype",
@@ -51,11 +52,13 @@ __all__ = [
     "row_blocks",
     "row_major",
     "solve",
+    "solve_lower",
     "svd",
     "take_block",
     "take_rows",
     "to_numpy",
     "with_diagonal",
+    "with_value",
     "without_mask",
     "zeros",
 ]
@@ -283,6 +286,17 @@ def solve(matrix: Array, right: Array) -> Array:
         raise np.linalg.LinAlgError(str(error)) from None
 
 
+def solve_lower(factor: Array, right: Array) -> Array:
+    """Return the solution (n, p) of a system with a lower triangular matrix (n, n), by substitution."""
+    if not is_foreign(factor):
+        return linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        import torch
+
+        return torch.linalg.solve_triangular(factor, right, upper=False)
+    return solve(factor, right)
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Return the economy singular value decomposition of a dense matrix."""
     left, values, right = namespace(matrix).linalg.svd(matrix, full_matrices=False)
@@ -299,6 +313,33 @@ def take_rows(matrix: Array, index: Array) -> Array:
 def take_block(matrix: Array, rows: Array, columns: Array) -> Array:
     """Return some rows and columns of a matrix, by integer positions."""
     return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
+    """Return `matrix` with one value in some cells, counted row by row; the argument may be overwritten."""
+    xp = namespace(matrix)
+    if not cells.size:
+        return matrix
+    flat = xp.reshape(matrix, (-1,))
+    if array_api_compat.is_torch_array(matrix) or array_api_compat.is_cupy_array(matrix) or not is_foreign(matrix):
+        flat[as_array_of(cells, matrix)] = value
+    else:  # the standard knows masks only
+        mask = np.zeros(flat.shape, dtype=bool)
+        mask[cells] = True
+        flat = xp.where(as_array_of(mask, matrix), xp.full_like(flat, value), flat)
+    return xp.reshape(flat, matrix.shape)
+
+
+def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
+    """Return as many positions as there are `uniform` numbers in [0, 1), each drawn with odds as the weights (n,) are.
+
+    They are computed where the weights live.
+    """
+    xp = namespace(weights)
+    weights = xp.astype(weights, xp.float64)
+    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)  # the standard has it late
+    found = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
+    return np.asarray(np.minimum(found, weights.shape[0] - 1))
 
 
 def put(vector: Array, index: np.ndarray, values: Array) -> None:
@@ -350,8 +391,10 @@ class Scatter:
             order, places = self._sorted(transposed)
             shape = self.shape[::-1] if transposed else self.shape
             entries = values if order is None else values[order]
-            made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True, check_invariants=False)
-            return torch.sparse.mm(made, matrix)
+            # The places were checked when they were read; torch warns unless it is told so.
+            with torch.sparse.check_sparse_tensor_invariants(enable=False):
+                made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True)
+                return torch.sparse.mm(made, matrix)
         if array_api_compat.is_cupy_array(values):
             from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 

@@ -25,6 +25,7 @@ __all__ = [
     "check_labels",
     "check_matrix",
     "check_memory",
+    "check_no_infinity",
     "check_not_empty",
     "check_range",
     "check_real",
@@ -167,13 +168,18 @@ def check_real(array: Array, name: str) -> Array:
     return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
 
 
-def check_labels(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in a grid of labels, and a grid without any label; NaN means not observed."""
-    xp = namespace(Y)
-    if bool(xp.any(xp.isinf(Y))):
+def check_no_infinity(Y: Array, name: str = "Y") -> None:
+    """Refuse infinity in labels; NaN means not observed."""
+    if bool(namespace(Y).any(namespace(Y).isinf(Y))):
         raise ValueError(
             f"Input {name} contains infinity or a value too large for {np.dtype(str(Y.dtype).split('.')[-1])!r}."
         )
+
+
+def check_labels(Y: Array, name: str = "Y") -> None:
+    """Refuse infinity in a grid of labels, and a grid without any label; NaN means not observed."""
+    check_no_infinity(Y, name)
+    xp = namespace(Y)
     if bool(xp.all(xp.isnan(Y))):
         raise ValueError(f"{name} is NaN everywhere: no label is observed, so there is nothing to learn from.")
 

@@ -13,7 +13,8 @@ ever imported or called by a name that stands in a file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
@@ -23,7 +24,15 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
-__all__ = ["Stored", "StoredEstimator", "is_shaped", "misfit", "stored_class", "stored_estimators"]
+__all__ = [
+    "Stored",
+    "StoredEstimator",
+    "all_or_nothing",
+    "is_shaped",
+    "misfit",
+    "stored_class",
+    "stored_estimators",
+]
 
 _classes: dict[str, type[Stored]] = {}
 
@@ -131,6 +140,18 @@ class StoredEstimator(Stored, stored=False):
 
     def _check_params(self) -> None:
         """Raise as `fit` does for a parameter that was set to something wrong after it."""
+
+
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
 
 def misfit(where: str) -> ModelFileError:

@@ -10,8 +10,17 @@ left to decompose is d × d and r × r, and with these decompositions every bloc
 itself. Nothing with a side of m comes to the caller but what is asked for, and that is a dask array again.
 
 The model that comes out is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
-and it needs dask no more. Computations run on the `distributed.Client` that was made last, without one on the threads
-of this machine.
+and it needs dask no more.
+
+Of observed pairs alone (`dyadlearn.observed`) a block of pairs stays on its worker, with the features of both sides.
+Each iteration of the solver sends out a function :math:`\mathbf{W}` (r × s), and every block returns
+
+.. math:: \sum_{p \in b} w_p\,(\boldsymbol\phi_{i(p)}^\top\mathbf{W}\boldsymbol\psi_{j(p)})\,
+          \boldsymbol\phi_{i(p)}\boldsymbol\psi_{j(p)}^\top ,
+
+sums that meet in the same tree.
+
+Computations run on the `distributed.Client` that was made last, without one on the threads of this machine.
 """
 
 from __future__ import annotations
@@ -26,8 +35,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, is_sparse, take_rows
+from dyadlearn._array import Array, cast, is_foreign, is_sparse, library, take_rows
 from dyadlearn._checks import check_alphas, check_matrix
+from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
@@ -35,8 +45,11 @@ from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge, instance_rows
 from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge
-from dyadlearn.models._inputs import check_n_features, check_sizes, is_fitted, mapped
+from dyadlearn.models._inputs import check_n_features, check_sizes, is_fitted, mapped, positions, unwrap_tasks
 from dyadlearn.models._model import all_or_nothing
+from dyadlearn.models._observed import solved_pairs
+from dyadlearn.models._training import read_training
+from dyadlearn.observed.pairs import PairLabels, PairProducts
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import sandwich
 
@@ -46,13 +59,15 @@ try:
 except ImportError as error:
     raise ImportError("dyadlearn.distributed needs dask: pip install 'dyadlearn[dask]'.") from error
 
-__all__ = ["fit", "holdout", "landscape", "predict", "tune"]
+__all__ = ["fit", "fit_pairs", "holdout", "landscape", "predict", "tune"]
 
 #: How many rows, evenly spread, a feature map that is not fitted is fitted on.
 SAMPLE = 10_000
 
 #: How many results are added up at a time.
 FAN_IN = 8
+
+_HOLES = "on a cluster every label is needed. Let the model learn block by block, by its own partial_fit or fit_stream"
 
 
 def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
@@ -63,8 +78,7 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     model : OnlineTwoStepRidge or TwoStepRidge
         The latter with linear kernels: it would keep the labels and eigenvectors of all m instances, so what is
         returned is the `OnlineTwoStepRidge` that equals it. For other kernels give an `OnlineTwoStepRidge` a feature
-        map, such as `Nystroem` of scikit-learn. A feature map that is not fitted is fitted on 10,000 rows, evenly
-        spread over all.
+        map, such as `Landmarks`. A feature map that is not fitted is fitted on 10,000 rows, evenly spread over all.
     X : dask array of shape (m, p)
         The instances, in blocks of numpy arrays or scipy's sparse matrices.
     y : dask array of shape (m, q) or (m,)
@@ -98,10 +112,71 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         few = online._learnt
+        if few.model.takes_holes:
+            raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
         known = _collected(online, rows, labels, few.model.statistics)
         whole = OnlineRidge.start(known, online.alpha, online.task_alpha, solver=online.solver)
         online._learnt = replace(few, model=whole)
     return online
+
+
+def fit_pairs(model: Any, X: Any, pairs: Any, y: Any, tasks: Any, *, sample_weight: Any = None) -> Any:
+    """Fit a model on observed pairs that lie in the blocks of dask arrays; their grid is never formed.
+
+    Parameters
+    ----------
+    model : KroneckerRidge, TwoStepRidge or PairKernelRidge
+        With a regularisation above zero.
+    X : array, sparse matrix or frame of shape (m, p)
+        The instances, in memory.
+    pairs : dask array of shape (n, 2)
+        Positions of rows in `X` and in `tasks`, all pairs different.
+    y : dask array of shape (n,)
+        Their labels. Blocks are brought in line with those of `pairs`.
+    tasks : array, sparse matrix or frame of shape (q, p')
+        The tasks, in memory.
+    sample_weight : dask array of shape (n,), default=None
+        How much each pair counts, more than zero.
+
+    Returns
+    -------
+    model
+        Fitted as by ``model.fit(X, Y, tasks)`` with the labels in a sparse matrix Y: it keeps them, and needs dask no
+        more. Another regularisation that is set later is solved for without the cluster.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dyadlearn import KroneckerRidge, distributed
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(50, 3)), rng.normal(size=(20, 2))
+    >>> at = rng.choice(1000, size=300, replace=False)
+    >>> pairs, y = np.stack([at // 20, at % 20], axis=1), rng.normal(size=300)
+    >>> blocks = da.from_array(pairs, chunks=(100, 2)), da.from_array(y, chunks=100)
+    >>> model = distributed.fit_pairs(KroneckerRidge(), X, *blocks, T)
+    >>> grid = np.full((50, 20), np.nan)
+    >>> grid[tuple(pairs.T)] = y
+    >>> np.testing.assert_allclose(model.predict(X), KroneckerRidge().fit(X, grid, tasks=T).predict(X), atol=1e-6)
+    """
+    if not getattr(model, "_takes_pairs", False):
+        raise TypeError(
+            f"{type(model).__name__} is not fitted on blocks of observed pairs: give a KroneckerRidge, TwoStepRidge or "
+            "PairKernelRidge."
+        )
+    table = _pair_table(pairs, y, sample_weight)
+    places, labels, weights = _pair_labels(table, X, tasks)
+    with all_or_nothing(model):
+        data = read_training(model, X, labels, tasks, weights, by_pairs=True)
+        if not is_sparse(data.grid.values):
+            raise ValueError("Blocks of observed pairs need a model of two sides, and no network: give tasks=.")
+        model._keep_labels(data)
+        [[(model._side, model._task_side)]] = model._decomposed(data, [model._spec()], [model._task_spec()])
+        problem = model._posed()
+        problem.pairing.check_regularisation()
+        system = problem.system()
+        spread = _SpreadProducts(system.products, table, places)
+        return model._keep_pairs(problem, solved_pairs(problem, None, replace(system, products=spread)))
 
 
 def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
@@ -259,12 +334,12 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
         if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
             raise ValueError(
                 "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
-                "an OnlineTwoStepRidge with a feature map, such as Nystroem(kernel='rbf') of scikit-learn."
+                "an OnlineTwoStepRidge with a feature map, such as Landmarks(kernel='rbf')."
             )
         alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
         return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
     _check_online(model)
-    for name in ("keep_instances", "reservoir"):
+    for name in ("keep_instances", "keep_labels", "reservoir"):
         if getattr(model, name):
             raise ValueError(
                 f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
@@ -326,6 +401,8 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     wanted = model._checked_setting(setting)
     rows, labels = _aligned(X, y)
     ridge = model._learnt.model
+    if ridge.takes_holes:
+        raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
     known = ridge.statistics
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
@@ -345,6 +422,37 @@ def _map_of(model: OnlineTwoStepRidge) -> Any:
     if isinstance(model.feature_map_, CanonicalProjection):
         _ = model.feature_map_.components_  # which are found on first use: here, and not once in every block
     return model.feature_map_
+
+
+def _pair_table(pairs: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Return positions (n, 2), labels (n,) and, where there are any, weights (n,), all in the same blocks."""
+    given = {"pairs": pairs, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})
+    for name, array in given.items():
+        _check_array(array, name)
+        wanted = pairs.shape[:1] if name != "pairs" else (pairs.shape[0], 2)
+        if array.shape != wanted:
+            raise ValueError(
+                f"{name} must be of shape {wanted}, found {array.shape}: one row of a table for each pair."
+            )
+    if pairs.dtype.kind not in "iu":
+        raise TypeError(f"pairs must hold whole row positions into X and tasks, found {pairs.dtype}.")
+    rows = pairs.rechunk({1: -1})
+    return [rows, *(array.rechunk((rows.chunks[0],)) for name, array in given.items() if name != "pairs")]
+
+
+def _pair_labels(table: list[Any], X: Any, tasks: Any) -> tuple[np.ndarray, Any, Any]:
+    """Return the positions of pairs in memory, and their labels and weights as sparse matrices (m, q)."""
+    places, values, *rest = (np.asarray(part) for part in _computed(table))
+    sides = (("X", read_table(X, "X").values), ("tasks", read_table(unwrap_tasks(tasks), "tasks").values))
+    shape = tuple(int(side.shape[0]) if hasattr(side, "shape") else len(side) for _, side in sides)
+    for (name, side), column, length in zip(sides, places.T, shape, strict=True):
+        if is_foreign(side):
+            raise TypeError(f"{name} is an array of {library(side)}, and workers compute with numpy: convert it first.")
+        positions(column, None, length, name)
+    if np.isnan(values).any() or (rest and not (rest[0] > 0).all()):
+        raise ValueError("Some pairs have NaN for a label, or no weight: leave them out of the blocks.")
+    made = [sparse.coo_array((data, tuple(places.T)), shape=shape) for data in (values, *rest)]
+    return places, made[0], made[1] if rest else None
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -367,17 +475,68 @@ def _blocks(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
 def _summed(block: Callable[..., Any], add: Callable[[Sequence[Any]], Any], rows: Any, labels: Any, parts: Any) -> Any:
     """Compute ``block(rows, labels, parts)`` of every block, and add them up in a tree."""
     work, total = dask.delayed(_naming_rows), dask.delayed(add)
-    level = [work(block, place.start, *own, parts) for place, own in _blocks(rows, labels)]
+    return _in_a_tree([work(block, place.start, *own, parts) for place, own in _blocks(rows, labels)], total)
+
+
+def _in_a_tree(level: list[Any], total: Callable[[list[Any]], Any]) -> Any:
+    """Compute delayed values, and add them up a few at a time, always in the same order."""
     while len(level) > 1:
         level = [total(level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)]
     return _computed(level)[0]
 
 
-def _computed(values: list[Any]) -> list[Any]:
+def _computed(values: list[Any], how: Callable[..., Any] = dask.compute) -> list[Any]:
     with warnings.catch_warnings():
         # What all blocks share may be large, but it is sent once.
         warnings.filterwarnings("ignore", message="Sending large graph")
-        return list(dask.compute(*values))
+        return list(how(*values))
+
+
+class _SpreadProducts:
+    """What `PairProducts` are of pairs in memory, of blocks of pairs that stay with the features on their workers.
+
+    Parameters
+    ----------
+    products : PairProducts
+        Of the same features and all pairs, whose order is that of rows and columns.
+    table : list of dask arrays
+        Positions (n, 2), then labels and weights, if there are any, in any order.
+    places : array of shape (n, 2)
+        The positions, in memory.
+    """
+
+    def __init__(self, products: PairProducts, table: list[Any], places: np.ndarray) -> None:
+        shared, made = _shared(products.left, products.right), dask.delayed(_PairBlock)
+        blocks = [(place, made(own[0], *own[2:], shared=shared)) for place, own in _blocks(*table)]
+        self._ends = [place.stop for place, _ in blocks[:-1]]
+        # A worker that is lost takes blocks along, which are made anew of what they were made of.
+        self._blocks = _computed([block for _, block in blocks], dask.persist)
+        self._order, self._dtype = np.lexsort(places.T[::-1]), products.left.dtype
+        self._ones: tuple[Array, float] | None = None
+
+    def values(self, function: Array) -> Array:
+        """Return the values (n,) at the pairs of a function W (r, s)."""
+        work, sent = dask.delayed(_PairBlock.values), _shared(function)
+        return np.concatenate(_computed([work(block, sent) for block in self._blocks]))[self._order]
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum (r, s) of products of the features of all pairs, times values (n,)."""
+        given = np.empty_like(values)
+        given[self._order] = values
+        work, parts = dask.delayed(_PairBlock.gathered), np.split(given, self._ends)
+        level = [work(block, part) for block, part in zip(self._blocks, parts, strict=True)]
+        return _in_a_tree(level, dask.delayed(sum))
+
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what `PairProducts.normal` does; nothing as long as the pairs comes to the caller."""
+        work, sent = dask.delayed(_PairBlock.normal), _shared(function)
+        found, total = _in_a_tree([work(block, sent) for block in self._blocks], dask.delayed(_sums))
+        if not free_mean:
+            return found
+        if self._ones is None:
+            ones = np.ones(len(self._order), dtype=self._dtype) if weights is None else weights
+            self._ones = self.gathered(ones), float(np.sum(ones))
+        return found - total / self._ones[1] * self._ones[0]
 
 
 def _by_block(block: Callable[..., Any], arrays: list[Any], parts: Any, width: int, dtype: Any) -> Any:
@@ -411,7 +570,7 @@ def _stacked(parts: list[Array]) -> Array:
     return sparse.vstack(parts, format="csr") if is_sparse(parts[0]) else np.concatenate(parts)
 
 
-def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Statistics) -> Statistics:
+def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, like: Any) -> Statistics:
     """Return the statistics of all rows, for the tasks of `like` and told apart as there."""
     # The tasks go to the workers but do not come back with every block.
     sides: dict[str, Any] = {"tasks": like.tasks, "task_gram": like.task_gram, "task_mean": like.task_mean}
@@ -449,6 +608,53 @@ def _block_statistics(block: Array, labels: Array, parts: tuple[Any, ...]) -> St
     feature_map, known = parts
     Phi, Y = _features(block, feature_map), check_matrix(labels, "Y", accept_sparse=True)
     return replace(collect(Phi, Y, **known), tasks=None, task_gram=None, task_mean=None)
+
+
+class _PairBlock:
+    """Pairs of a block, in the order in which they came, and the features of both sides.
+
+    Parameters
+    ----------
+    places : integer array of shape (n, 2)
+    weights : array of shape (n,) or None
+    shared : (array of shape (m, r), array of shape (q, s))
+        Features of both sides, which all blocks on a worker have in common.
+    """
+
+    def __init__(self, places: np.ndarray, weights: np.ndarray | None = None, *, shared: tuple[Array, Array]) -> None:
+        left, right = shared
+        rows, columns = (column.astype(np.intp) for column in places.T)
+        self._order = np.lexsort((columns, rows))
+        weights = None if weights is None else weights[self._order].astype(left.dtype)
+        shape = int(left.shape[0]), int(right.shape[0])
+        labels = PairLabels(rows[self._order], columns[self._order], self._order, shape, weights)
+        self._products, self._weights = PairProducts(left, right, labels), weights
+
+    def __sizeof__(self) -> int:
+        # With the features, so that work comes to a block and not the block to the work.
+        return int(sum(part.nbytes for part in (self._order, self._products.left, self._products.right)))
+
+    def values(self, sent: tuple[Array]) -> Array:
+        """Return the values of a function at the pairs."""
+        found = self._products.values(sent[0])
+        given = np.empty_like(found)
+        given[self._order] = found
+        return given
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum of products of the features of the pairs, times values."""
+        return self._products.gathered(values[self._order])
+
+    def normal(self, sent: tuple[Array]) -> tuple[Array, float]:
+        """Return the same for the weighted values of a function, and the sum of these."""
+        values = self._products.values(sent[0])
+        values = values if self._weights is None else values * self._weights
+        return self._products.gathered(values), float(np.sum(values))
+
+
+def _sums(parts: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    images, totals = zip(*parts, strict=True)
+    return sum(images), sum(totals)
 
 
 def _merged(statistics: Sequence[Statistics]) -> Statistics:

@@ -46,6 +46,7 @@ def fit_stream(
     checkpoint: PathLike | None = None,
     every: int = 10,
     resume: bool = True,
+    known: str | None = None,
     progress: bool | None = None,
 ) -> Any:
     """Learn from a stream of batches, and be able to go on after a crash.
@@ -60,22 +61,25 @@ def fit_stream(
     model : OnlineTwoStepRidge, CanonicalProjection, or whatever has `partial_fit`
         Not fitted, or fitted on what came before the stream. It learns in place.
     batches : iterable of (X, y)
-        Chunks of instances (l, p) and their labels (l, q): a list, a generator, one of the readers here,
-        `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again; those that were
-        learnt are read, compared by a digest of all their numbers and ids, and passed over.
+        Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, a generator, one of the
+        readers here, `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again;
+        those that were learnt are read, compared by a digest of all their numbers and ids, and passed over.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         The tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None
         Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
         time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
         ``.….part`` beside it, which the next one removes.
-        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps a `CanonicalProjection`:
-        let any other transform the batches beforehand.
+        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or a
+        `CanonicalProjection`: let any other transform the batches beforehand.
     every : int, default=10
         Number of batches between two checkpoints. There is one after the first batch too, so that what cannot be
         stored is told early, and one at the end.
     resume : bool, default=True
         Whether to go on from the file `checkpoint`, if there is one; else it is overwritten.
+    known : {"error", "replace"} or None, default=None
+        What an `OnlineTwoStepRidge` makes of instances whose ids it knows, as in its `partial_fit`; None leaves it at
+        the error. Replacing them lets labels of one instance come in several batches.
     progress : bool or None, default=None
         Whether to show the progress on standard error; None does if that is a terminal.
 
@@ -114,10 +118,10 @@ def fit_stream(
     path = None if checkpoint is None else Path(checkpoint)
     stream, position = iter(batches), Position()
     if path is not None and resume and path.exists():
-        known, position = _read_checkpoint(path, model)
+        stored, position = _read_checkpoint(path, model)
         _skip(stream, position, path)
         vars(model).clear()
-        vars(model).update(vars(known))
+        vars(model).update(vars(stored))
     saved, begin, clock = position, position, time.perf_counter()
     with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
         bar.advance(position.n_batches)
@@ -127,7 +131,8 @@ def fit_stream(
                     "A checkpoint holds numpy arrays, and the batches are not: convert them, or learn without one."
                 )
             # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
-            model.partial_fit(X, y, **({"tasks": tasks} if position is begin and tasks is not None else {}))
+            more = {"tasks": tasks} if position is begin and tasks is not None else {}
+            model.partial_fit(X, y, **more, **({} if known is None else {"known": known}))
             position = position.after(X, y, is_kept=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=position.state())

@@ -5,13 +5,21 @@ r"""The vec trick: products with a Kronecker product that is never formed.
 
 from __future__ import annotations
 
-from dyadlearn._array import Array, is_sparse, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._array import Array, is_foreign, is_sparse, itemsize, matmul, namespace, row_blocks, take_rows, zeros
 
-__all__ = ["GATHER_COST", "dots_at", "left_first", "sandwich", "sandwich_at"]
+__all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
 
-#: A gathered dot product moves q numbers per pair through memory once; a GEMM reuses them.
-#: On the machines tried, one gathered flop costs about as much as this many GEMM flops.
+# A gathered dot product moves q numbers per pair through memory once; a GEMM reuses them. On the machines tried, one
+# gathered flop costs about as much as this many GEMM flops: on a processor, and on an accelerator.
 GATHER_COST = 8
+_GATHER_COST_ELSEWHERE = 64
+# Gathered rows are multiplied while they are in the cache of a processor; an accelerator wants much work at once.
+_GATHER_BYTES = {False: 2**21, True: 2**29}
+
+
+def gather_cost(like: Array) -> int:
+    """Return how many multiplications of a matrix product cost as much as one of gathered rows, where `like` is."""
+    return _GATHER_COST_ELSEWHERE if is_foreign(like) else GATHER_COST
 
 
 def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
@@ -86,11 +94,11 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
     """Return ``(half @ right.T)[rows, columns]``, as `sandwich_at` does once it has taken the left product."""
     xp = namespace(half)
     (a, q), b, n = half.shape, right.shape[0], rows.shape[0]
-    if a * b <= GATHER_COST * n:
+    if a * b <= gather_cost(half) * n:
         grid = matmul(half, right.T)
         return take_rows(xp.reshape(grid, (-1,)), rows * b + columns)
     values = zeros((n,), half)
-    for block in row_blocks(n, 2 * q * itemsize(half)):
+    for block in row_blocks(n, 2 * q * itemsize(half), _GATHER_BYTES[is_foreign(half)]):
         chosen = take_rows(right, columns[block])
         partner = take_rows(half, rows[block])
         if is_sparse(chosen):

@@ -151,6 +151,23 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     assert ran.code == 2
 
 
+def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put):
+    path = tables.folder / "o.dyad"
+    holes = tables.Y.astype(object)
+    holes[2, :3] = ""
+    put(tables.labels, tables.users, tables.items, holes)
+    words = ["--model", "online", "--alphas", "0.1,1,10", "--keep-labels", "-o", path, "-q"]
+    assert run("tune", tables.labels, *tables.sides, *words).code == 0
+    found = recommend(load(path), instance=tables.users[2], k=2)
+    ran = run("recommend", path, "--for", tables.users[2], "-k", 2, "--json")
+    assert [entry["task"] for entry in ran.json["best"]] == list(found.ids)
+    assert set(found.ids) < set(tables.items[:3])
+    refused = run("recommend", path, "--for", "nobody")
+    assert (refused.code, "'nobody' not among the ids of the instances" in refused.err) == (2, True)
+    refused = run("recommend", path, "--for", tables.items[0], "--side", "task")
+    assert (refused.code, "keeps statistics only" in refused.err) == (2, True)
+
+
 def test_an_online_model_recommends_for_new_ones(tables, run, put):
     path, new = tables.folder / "o.dyad", tables.folder / "new.csv"
     run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "-q")

@@ -9,8 +9,16 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
 
-from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, OnlineTwoStepRidge, TwoStepRidgeCV, load
+from dyadlearn import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    OnlineTwoStepRidge,
+    TwoStepRegressor,
+    TwoStepRidgeCV,
+    load,
+)
 from dyadlearn.cli import models
 from dyadlearn.exceptions import GridEdgeWarning
 
@@ -169,8 +177,15 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     assert_allclose(ran.json["score"], twin.best_score_)
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
     tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
-    refused = run("tune", tables.labels, *tables.sides, "--model", "online", "-o", path, "-f")
-    assert (refused.code, "needs every label" in refused.err) == (2, True)
+    # Of labels with holes every task is learnt from those that it has.
+    ran = run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-f")
+    assert (ran.code, "Some labels are missing. The online model learns every task" in ran.err) == (0, True)
+    labels = tables.Y.copy()
+    labels.flat[np.argmax(labels == 1)] = np.nan
+    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tasks=tables.T)
+    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
+    refused = run("tune", tables.labels, *tables.sides, "--keep-labels", "-o", path, "-f")
+    assert (refused.code, "--keep-labels is for --model online" in refused.err) == (2, True)
     tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
     refused = run("tune", tables.labels, *tables.sides, "--model", "online", "--kernel", "rbf", "-o", path, "-f")
     assert refused.code == 2

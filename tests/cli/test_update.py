@@ -8,10 +8,12 @@ import subprocess
 import sys
 from contextvars import Context
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
 
-from dyadlearn import TwoStepRidge, load, save
+from dyadlearn import TwoStepRegressor, TwoStepRidge, load, save
 from dyadlearn.cli import dyads
 
 
@@ -87,6 +89,39 @@ def test_tasks_in_two_chunks_into_another_file(tables, parts, online, run):
     words = ["--tasks", parts["new_items"], "--instances", parts["rest_users"], "--labels", parts["rest_labels"]]
     assert run("update", other, *words, "-q").code == 0
     check(other, tables)
+
+
+def test_ratings_of_known_users(tables, parts, put, run):
+    """A long table of ratings: new ones, and others for known users, each of a few items only."""
+    path, ratings = tables.folder / "o.dyad", tables.folder / "today.csv"
+    words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q"]
+    assert run(*words, "--keep-labels").code == 0
+    u, i = tables.users, tables.items
+    ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
+    words = ["update", path, "--instances", tables.instances, "--labels", ratings, "--format", "long"]
+    before = path.read_bytes()
+    refused = run(*words, "--known", "ignore")
+    assert (refused.code, "--known is one of error, replace, found 'ignore'" in refused.err) == (2, True)
+    assert "needs the labels of all" in run(*words).err
+    few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
+    refused = run("update", path, "--instances", few, "--labels", ratings, "--format", "long")
+    assert (refused.code, f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err) == (
+        2,
+        True,
+    )
+    assert path.read_bytes() == before
+    ran = run(*words, "--known", "replace", "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
+    assert "says nothing of 3 of 5 tasks: none of their labels is observed" in ran.json["notes"][-1]
+    labels = np.vstack([tables.Y[:8, :5], np.full((1, 5), np.nan)])
+    labels[0, 1], labels[8, [1, 3]] = 4.0, (3.0, 2.0)
+    X = tables.X[[*range(8), 9]]
+    twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, labels, tasks=tables.T[:5])
+    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
+    # The same again changes nothing.
+    assert run(*words, "--known", "replace", "-q").code == 0
+    assert_allclose(load(path).predict(tables.X), twin.predict(tables.X), rtol=1e-8)
 
 
 def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run):

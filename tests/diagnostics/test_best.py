@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_array_equal
 
+from dyadlearn.diagnostics import best
 from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
 from sweeps import covering, over
 
 CASES = covering(
-    shape=[(1, 1), (5, 7), (8, 3), (40, 30)],
+    shape=[(1, 1), (5, 7), (8, 3), (40, 30), (6, 601)],
     k=[1, 2, 7, 50, 2000],
-    kind=["ties", "distinct", "constant", "holes"],
+    kind=["ties", "distinct", "constant", "holes", "bare"],
     dtype=["float64", "float32"],
 )
 
@@ -23,6 +24,9 @@ def make(shape, kind, dtype):
     if kind == "holes":
         scores = np.round(scores)
         scores[rng.random(shape) < 0.4] = np.nan
+    if kind == "bare":  # rows with many numbers beside rows with few or none
+        scores[:, 1:][::2] = np.nan
+        scores[-1] = np.nan
     return scores
 
 
@@ -32,6 +36,23 @@ def test_best_in_rows(shape, k, kind, dtype):
     # A stable sort puts NaN last.
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     assert_array_equal(best_in_rows(scores, k), expected)
+
+
+def test_numbers_of_any_library(library):
+    for kind in ("distinct", "ties", "holes", "bare"):
+        scores = make((6, 601), kind, library.dtype)
+        expected = np.argsort(-scores, axis=1, kind="stable")[:, :3]
+        assert_array_equal(best_in_rows(library.asarray(scores), 3), expected)
+
+
+def test_few_numbers_are_sorted(monkeypatch):
+    seen = []
+    partitioned = best._partitioned
+    monkeypatch.setattr(best, "_partitioned", lambda scores, k: seen.append(len(scores)) or partitioned(scores, k))
+    best_in_rows(make((6, 601), "distinct", "float64"), 3)
+    assert seen == []
+    best_in_rows(make((6, 601), "bare", "float64"), 3)
+    assert seen == [4]
 
 
 @over(CASES)

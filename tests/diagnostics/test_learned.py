@@ -19,6 +19,7 @@ from dyadlearn import (
     top_pairs,
     verify_holdout,
 )
+from dyadlearn.diagnostics import ranking
 from dyadlearn.selection.again import search_again
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
@@ -49,6 +50,17 @@ def _fitted(kind, **data):
 
 
 KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no tasks")
+
+
+@over(lines("kind", "plain", "profiled A", "profiled B", "no tasks"))
+def test_rows_are_recommended_for_in_blocks(kind, monkeypatch):
+    model, (X, _, _) = _fitted(kind), _data()
+    monkeypatch.setattr(ranking, "_BLOCK", 200)
+    F = model.predict(X).to_numpy()
+    found = recommend(model, X=X, k=3)
+    best = np.argsort(-F, axis=1, kind="stable")[:, :3]
+    assert found.ids == tuple(tuple(COLUMNS[j] for j in own) for own in best)
+    assert_allclose(found.scores, np.take_along_axis(F, best, axis=1))
 
 
 @over(KINDS)

@@ -17,8 +17,6 @@ __all__ = ["listed"]
 
 ASKED = {
     "screen": lambda model, path: dyadlearn.screen(model, "B"),
-    "recommend": lambda model, path: dyadlearn.recommend(model, instance=0, k=2),
-    "recommend, new": lambda model, path: dyadlearn.recommend(model, X=X[:1], k=2),
     "top_pairs": lambda model, path: dyadlearn.top_pairs(model, k=2),
     "calibrate": lambda model, path: dyadlearn.calibrate(model),
     "compare": lambda model, path: dyadlearn.compare({"one": model, "other": model}, "B"),
@@ -65,6 +63,16 @@ def test_others_have_their_own_words(models, asked, words):
     for model in models:
         with pytest.raises(ValueError, match=words):
             asked(model)
+
+
+def test_new_instances_are_recommended_for(models):
+    for model in models:
+        assert len(dyadlearn.recommend(model, X=X[:2], k=3).ids[1]) == 3
+    # A long table has the features of those of training, other models have not.
+    assert len(dyadlearn.recommend(models[2], instance=0, k=3).ids) == 3
+    for model in models[:2]:
+        with pytest.raises(ValueError, match="was fitted on observed pairs alone"):
+            dyadlearn.recommend(model, instance=0, k=3)
 
 
 def test_held_out_pairs_are_drawn(models):

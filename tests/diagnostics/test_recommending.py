@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -20,12 +20,15 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
-from dyadlearn.diagnostics import recommending
+from dyadlearn._array import is_sparse
+from dyadlearn.diagnostics import known as known_pairs
+from dyadlearn.diagnostics import ranking, recommending
 from dyadlearn.exceptions import IdError, NoLabelWarning
+from dyadlearn.models import _training
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 
 def make(m=9, q=7, seed=0):
@@ -131,7 +134,10 @@ def best_of(F, k):
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
     monkeypatch.setattr(recommending, "_CELLS", 12)
-    monkeypatch.setattr(recommending, "_WIDTH", 3)
+    monkeypatch.setattr(known_pairs, "_CELLS", 12)
+    monkeypatch.setattr(ranking, "_BLOCK", 96)
+    monkeypatch.setattr(ranking, "_PANEL", 200)
+    monkeypatch.setattr(ranking, "_ROWS", 4)
 
 
 MODELS = {
@@ -143,6 +149,9 @@ MODELS = {
     "search": TwoStepRidgeCV([0.1, 1.0, 10.0, 100.0]),
     "online": OnlineTwoStepRidge(0.3, 2.0),
     "single": TwoStepRidge(0.3, 2.0, kernel="rbf"),
+    "other": TwoStepRidge(0.3, 2.0, task_kernel="rbf"),
+    "other kronecker": KroneckerRidge(0.7, task_kernel="rbf"),
+    "other pairs": PairKernelRidge(0.7, task_kernel="rbf"),
 }
 
 
@@ -168,6 +177,18 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     assert found.subjects == tuple(range(len(F)))
     assert found.setting == {"X": "B", "tasks": "C", "both": "D"}[new]
     assert (found.of, found.labels) == ("instances" if new == "tasks" else "tasks", None)
+
+
+@over(lines("model folds", (TwoStepRidge(task_kernel="rbf"), True), (TwoStepRidge(kernel="rbf"), False)))
+def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, folds, monkeypatch):
+    X, T, Y = make()
+    model.fit(X, Y, tasks=T)
+    F, used = model.predict(X), []
+    grid = Expansion.grid
+    monkeypatch.setattr(Expansion, "grid", lambda *given: used.append(1) or grid(*given))
+    found = recommend(model, X=X, k=7)
+    assert bool(used) is not folds
+    assert_allclose(found.scores, -np.sort(-F, axis=1), rtol=1e-10)
 
 
 def test_tasks_without_features_can_be_recommended():
@@ -217,6 +238,28 @@ def test_long_tables():
     assert found.ids == tuple(tuple(f"i{j}" for j in own) for own in plain.ids)
 
 
+def test_rows_beside_the_tables_are_matched_by_their_names():
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rows, columns = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    pairs = [(own, other) for own in rows for other in columns]
+    users, items = pd.DataFrame(X, index=rows, columns=list("abc")), pd.DataFrame(T, index=columns)
+    model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
+    new = pd.DataFrame(X[:2] + 1, index=["x", "y"], columns=list("abc"))
+    expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, k=3)
+    found = recommend(model, X=new, k=3)
+    assert found.subjects == ("x", "y")
+    assert found.ids == tuple(tuple(columns[j] for j in own) for own in expected.ids)
+    with pytest.raises(ValueError, match="The feature names of X should match"):
+        recommend(model, X=new[["b", "a", "c"]])
+    K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
+    model = PairRegressor(TwoStepRidge(kernel="precomputed"), instances=K, tasks=items).fit(
+        pairs[::-1], Y.ravel()[::-1]
+    )
+    new = pd.DataFrame((X[:2] + 1) @ X.T, index=["x", "y"], columns=rows)
+    assert recommend(model, X=new[rows[3:] + rows[:3]], k=3).ids == found.ids
+
+
 def test_a_network_has_nodes_for_both_sides():
     X, _, _ = make()
     Y = (X @ X.T > 0).astype(float)
@@ -241,7 +284,11 @@ def test_arrays_of_any_library(library):
     own = library.asarray
     model = TwoStepRidge().fit(own(X), own(Y), tasks=own(T))
     plain = TwoStepRidge().fit(X, Y, tasks=T)
-    assert recommend(model, X=own(X[:3] + 1), k=3).ids == recommend(plain, X=X[:3] + 1, k=3).ids
+    for known in (None, [(0, 1), (2, 3)]):
+        for tasks in (None, T[:5] + 1):
+            more = {"tasks": None if tasks is None else own(tasks), "known": known, "k": 3}
+            expected = recommend(plain, **more | {"tasks": tasks}, X=X[:3] + 1)
+            assert recommend(model, X=own(X[:3] + 1), **more).ids == expected.ids
     assert top_pairs(model, k=3).instances == top_pairs(plain, k=3).instances
 
 
@@ -291,22 +338,222 @@ def test_what_cannot_be_recommended_to_new_ones():
 
 def test_memory_stays_bounded(monkeypatch):
     X, T, Y = make()
-    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
-    monkeypatch.setattr(recommending, "_CELLS", 2**12)
-    monkeypatch.setattr(recommending, "_WIDTH", 2**6)
-    shapes = []
-    grid = Expansion.grid
+    monkeypatch.setattr(ranking, "_BLOCK", 2**15)
+    monkeypatch.setattr(ranking, "_PANEL", 2**13)
+    monkeypatch.setattr(ranking, "_ROWS", 32)
+    merged, shapes = ranking.merged, []
 
-    def watched(self, rows, tasks):
-        shapes.append((rows.size, 7 if tasks is None else tasks.size))
-        return grid(self, rows, tasks)
+    def watched(kept, scores, first, k):
+        shapes.append(scores.shape)
+        return merged(kept, scores, first, k)
 
-    monkeypatch.setattr(Expansion, "grid", watched)
+    monkeypatch.setattr(ranking, "merged", watched)
     rng = np.random.default_rng(0)
-    found = recommend(model, X=rng.normal(size=(600, 3)), tasks=rng.normal(size=(200, 2)), k=2)
-    assert found.scores.shape == (600, 2)
-    assert max(a * b for a, b in shapes) <= 2**12
-    assert sum(a * b for a, b in shapes) == 600 * 200
+    X_new, T_new = rng.normal(size=(600, 3)), rng.normal(size=(200, 2))
+    for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), KroneckerRidge(), OnlineTwoStepRidge()):
+        shapes.clear()
+        found = recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, k=2)
+        assert found.scores.shape == (600, 2)
+        assert max(a * b for a, b in shapes) * 8 <= 2**15
+        assert sum(a * b for a, b in shapes) == 600 * 200
+
+
+@over(every(several=[False, True], more=[False, True], holes=[False, True]))
+def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, holes, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make(m=13)
+    Y = Y + X[:, :1]
+    Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
+    Y[5] = np.nan if holes else 1.0
+    users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
+    frames = pd.DataFrame(X, index=users, columns=list("abc")), pd.DataFrame(Y, index=users, columns=items)
+    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(frames[0][:8], frames[1][:8], tasks=T)
+    model.partial_fit(frames[0][8:], frames[1][8:])
+    F = np.where(np.isnan(Y), model.predict(frames[0]), np.nan)
+    known = None
+    if more:
+        known = [(user, "i2") for user in users]
+        if holes:  # a grid has a row for each that was learnt
+            known = np.full(Y.shape, np.nan)
+            known[:, 2] = 1.0
+        F[:, 2] = np.nan
+    asked = ["u9", "u5", "u0", "u9"] if several else "u9"
+    found = recommend(model, instance=asked, k=3, known=known)
+    rows = F[[9, 5, 0, 9]] if several else F[[9]]
+    for row, own, scores in zip(rows, found.ids if several else [found.ids], np.atleast_2d(found.scores), strict=True):
+        best = [j for j in np.argsort(-row, kind="stable")[:3] if not np.isnan(row[j])]
+        assert own == tuple(items[j] for j in best)
+        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+    assert (found.setting, found.of) == ("A", "tasks")
+    with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
+        recommend(model, instance="z")
+    for wrong in ({"setting": "B"}, {"zeros": True}, {"cv": 3}):
+        with pytest.raises(ValueError, match="nothing is left out for them"):
+            recommend(model, instance="u1", **wrong)
+    if not holes:
+        with pytest.raises(ValueError, match="Every label of 'u5' is observed"):
+            recommend(model, instance="u5")
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]
+    )
+)
+def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_blocks, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    if alone:  # fitted on observed pairs alone
+        monkeypatch.setattr(_training, "prefers_pairs", lambda *given, **more: True)
+    X, T, Y = make(m=13, q=11)
+    users = pd.DataFrame(X, index=[f"u{i}" for i in range(13)], columns=list("abc"))
+    items = pd.DataFrame(T, index=[f"i{j}" for j in range(11)])
+    rng = np.random.default_rng(2)
+    Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
+    pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
+    fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
+    assert is_sparse(fitted.model_._grid.values) == alone
+    new = ["u12", "u10"] if side == "instance" else ["i9", "i8"]
+    known = ["u1", "u8", "u1"] if side == "instance" else ["i2", "i7", "i2"]
+    trained = fitted.task_ids_ if side == "instance" else fitted.instance_ids_
+    for subjects in (new, known, [*new, *known], known[0], new[0]):
+        found = recommend(fitted, **{side: subjects}, k=k)
+        asked = subjects if isinstance(subjects, list) else [subjects]
+        assert found.setting == ("A" if set(asked) & set(known) else "B" if side == "instance" else "C")
+        lists = found.ids if isinstance(subjects, list) else [found.ids]
+        for subject, own, scores in zip(asked, lists, np.atleast_2d(found.scores), strict=True):
+            cells = [(subject, other) if side == "instance" else (other, subject) for other in trained]
+            left = [place for place, cell in enumerate(cells) if cell not in pairs]
+            values = fitted.predict([cells[place] for place in left])
+            best = np.argsort(-values, kind="stable")[:k]
+            assert own == tuple(trained[left[place]] for place in best)
+            assert_allclose(scores[: len(best)], values[best], rtol=1e-8)
+    with pytest.raises(IdError, match="'z9'"):
+        recommend(fitted, **{side: "z9"})
+    for subject in (known[0], new[0]):
+        # In a grid there are those of training, in whatever way it was fitted; pairs tell of any.
+        asked = recommend(fitted, **{side: [subject]}, k=1)
+        cell = (subject, asked.ids[0][0]) if side == "instance" else (asked.ids[0][0], subject)
+        forms = [[cell]]
+        if subject == known[0]:
+            told = np.full((len(fitted.instance_ids_), len(fitted.task_ids_)), np.nan)
+            told[fitted.instance_ids_.index(cell[0]), fitted.task_ids_.index(cell[1])] = 2.0
+            forms.append(told)
+        for form in forms:
+            assert recommend(fitted, **{side: [subject]}, k=1, known=form).ids != asked.ids
+    if alone:
+        with pytest.raises(ValueError, match="observed pairs, and not on the grid of"):
+            top_pairs(fitted)
+        with pytest.raises(ValueError, match="has not kept the features of its instances: give those by X="):
+            recommend(fitted.model_, instance=0)
+        plain = recommend(fitted.model_, X=X[:3], k=k)
+        assert recommend(fitted, X=users[:3], k=k).ids == tuple(
+            tuple(fitted.task_ids_[place] for place in own) for own in plain.ids
+        )
+
+
+# What is known of them already -----------------------------------------------------------------------
+
+
+def in_form(form, W, rows, columns):
+    """Return known labels (a, n), NaN where there are none, as somebody might have them."""
+    pd = pytest.importorskip("pandas")
+    first, second = np.nonzero(~np.isnan(W))
+    pairs = [(rows[i], columns[j]) for i, j in zip(first, second, strict=True)]
+    values = W[first, second]
+    return {
+        "grid": lambda: pd.DataFrame(W, index=rows, columns=columns).iloc[::-1, ::-1],
+        "array": lambda: W,
+        "sparse": lambda: coo_array((values, (first, second)), shape=W.shape),
+        "pairs": lambda: pairs,
+        "long": lambda: pd.DataFrame(pairs, columns=["who", "what"]).assign(value=values),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(
+            {"who": [own for own, _ in pairs], "what": [other for _, other in pairs], "value": values}
+        ),
+    }[form]()
+
+
+FORMS = ["grid", "array", "sparse", "pairs", "long", "polars"]
+
+
+@over(covering(model=MODELS, new=["X", "tasks", "both"], k=[1, 3, 50], form=FORMS))
+def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rng = np.random.default_rng(5)
+    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
+    if new == "tasks" and model.grows:
+        return
+    given = {}
+    if new != "tasks":
+        users = [f"v{i}" for i in range(11)]
+        given["X"] = pd.DataFrame(rng.normal(size=(11, 3)), index=users)
+    if new != "X":
+        items = [f"j{i}" for i in range(8)]
+        given["tasks"] = pd.DataFrame(rng.normal(size=(8, 2)), index=items)
+    W = np.where(rng.random((len(users), len(items))) < 0.4, rng.integers(1, 6, (len(users), len(items))), np.nan)
+    W[2], W[3] = np.nan, 3.0
+    F = np.asarray(model.predict(given.get("X", X), tasks=given.get("tasks")))
+    F = np.where(np.isnan(W), F, np.nan)
+    subjects, others = (users, items) if new != "tasks" else (items, users)
+    F = F.T if new == "tasks" else F
+    found = recommend(model, **given, k=k, known=in_form(form, W, users, items))
+    for row, own, scores in zip(F, found.ids, found.scores, strict=True):
+        best = [j for j in np.argsort(-row, kind="stable")[:k] if not np.isnan(row[j])]
+        assert own == tuple(others[j] for j in best)
+        assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
+        assert np.isnan(scores[len(best) :]).all()
+    assert found.subjects == tuple(subjects)
+
+
+@over(every(form=FORMS, side=["instance", "task"]))
+def test_known_pairs_beside_the_labels(form, side, small_blocks):
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    rng = np.random.default_rng(6)
+    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    model = TwoStepRidge(0.3, 2.0).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
+    W = np.where(rng.random(Y.shape) < 0.3, 4.0, np.nan)
+    subjects, others = (users[::-2], items) if side == "instance" else (items[::-2], users)
+    found = recommend(model, **{side: subjects}, k=4, known=in_form(form, W, users, items))
+    all_of_them = recommend(model, **{side: subjects}, k=50)
+    for subject, own, before in zip(subjects, found.ids, all_of_them.ids, strict=True):
+        place = int(subject[1:])
+        told = W[place] if side == "instance" else W[:, place]
+        assert own == tuple(other for other in before if np.isnan(told[others.index(other)]))[:4]
+
+
+def test_zeros_and_others_in_what_is_known():
+    X, T, Y = make()
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    plain = recommend(model, X=X[:2], k=7)
+    known = np.zeros((2, 7))
+    known[0, plain.ids[0][0]] = 1
+    assert recommend(model, X=X[:2], k=7, known=known).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], k=7, known=known > 0).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], k=7, known=[]).ids == plain.ids
+    with pytest.raises(ValueError, match="Everything is known of these instances"):
+        recommend(model, X=X[:2], known=known, zeros=False)
+    pd = pytest.importorskip("pandas")
+    users = pd.DataFrame(X[:2], index=["a", "b"])
+    # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are written otherwise are.
+    assert recommend(model, X=users, k=7, known=[("a", plain.ids[0][0]), ("z", 3)]).ids == (
+        plain.ids[0][1:],
+        plain.ids[1],
+    )
+    assert recommend(model, X=users, k=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
+    with pytest.raises(IdError, match="known tells of none of the instances: 'a ' in it and 'a' differ in type"):
+        recommend(model, X=users, known=[("a ", 3), ("z", 3)])
+    for wrong, words in (
+        (np.ones((3, 7)), r"shape \(3, 7\), expected \(2, 7\)"),
+        (csr_array((2, 6)), r"shape \(2, 6\), expected \(2, 7\)"),
+        ([(0, 9)], "known points outside the tasks: positions 9 to 9 in 7 rows"),
+        ([("a", 1)], "has no ids, so known must give whole row positions"),
+        ([(0, 1, 2, 3)], "known must be a grid|shape"),
+        (3, "known must be a grid of labels or a long table of pairs, found int"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            recommend(model, X=X[:2], known=wrong)
 
 
 # Top pairs -----------------------------------------------------------------------------------------

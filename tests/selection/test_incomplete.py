@@ -444,4 +444,5 @@ def test_a_word_of_one_text_only_does_not_stop_the_default_search():
     assert np.isfinite(search.landscape_).all()
     least, others = IndependentTaskRidge(1e-7).fit(counts, labels).holdout("B"), np.arange(40) != 5
     again = IndependentTaskRidge(1e-7).fit(counts[others], labels[others]).predict(counts[[5]])[0]
-    assert_allclose(least[5], again, rtol=1e-7)
+    # Rounding of the largest eigenvalue, about 10², over the regularisation.
+    assert_allclose(least[5], again, rtol=1e-6)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn import CanonicalProjection, Landmarks, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV, load, save
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -218,6 +218,7 @@ def test_mutated_files_are_refused_or_read(tmp_path):
         TwoStepRidge().fit(sparse.csr_array(X), np.where(Y > 1, np.nan, Y), tasks=T),
         TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]).fit(X, Y, tasks=T),
         OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0), reservoir=2).fit(X, Y),
+        OnlineTwoStepRidge(feature_map=Landmarks(2, random_state=0)).fit(X, Y),
     ]
     contents, path, refused = [saved(model, tmp_path) for model in models], tmp_path / "mutated.dyad", []
     with little_memory():

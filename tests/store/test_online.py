@@ -8,11 +8,17 @@ from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, save
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn.exceptions import IdError, ModelFileError
+from dyadlearn.growing.columns import Columns, PackedColumns
+from dyadlearn.growing.kept import Kept
 
 RNG = np.random.default_rng(3)
 X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
 NEW_TASKS, NEW_LABELS = RNG.normal(size=(2, 4)), RNG.normal(size=(60, 2))
+
+
+HOLES = np.where(RNG.random(Y.shape) < 0.4, np.nan, Y)
+NAMES = [f"u{row}" for row in range(60)]
 
 
 def learnt(**parameters):
@@ -31,6 +37,19 @@ def mapped():
     return OnlineTwoStepRidge(feature_map=projection, task_feature_map=task_map.fit(T, T @ T.T)).fit(
         X[:40], Y[:40], tasks=T
     )
+
+
+def with_holes(**parameters):
+    return OnlineTwoStepRidge(0.5, 0.2, **parameters).fit(X[:40], HOLES[:40], tasks=T)
+
+
+def replaced():
+    """A model that knows its instances and has exchanged labels of some, so that others have gone."""
+    pd = pytest.importorskip("pandas")
+    rows, labels = pd.DataFrame(X, NAMES), pd.DataFrame(HOLES, NAMES)
+    model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True, reservoir=5, random_state=0)
+    model.fit(rows[:40], labels[:40], tasks=T)
+    return model.partial_fit(rows[10:15] + 1, labels[10:15].fillna(0.0), known="replace")
 
 
 STATES = {
@@ -54,6 +73,17 @@ STATES = {
     ),
     "frames": with_frames,
     "mapped": mapped,
+    "holes": with_holes,
+    "holes, asked": lambda: _asked(with_holes(reservoir=9, random_state=0)),
+    "holes, some solved": lambda: _asked(with_holes()).partial_fit(
+        X[40:41], np.where(np.arange(7) < 2, 1.0, np.nan)[None]
+    ),
+    "holes, plain": lambda: _asked(with_holes(fit_intercept=False)),
+    "holes, without tasks": lambda: _asked(OnlineTwoStepRidge(0.5).fit(X[:40], HOLES[:40])),
+    "holes, pending": lambda: with_holes().partial_fit_tasks(
+        NEW_TASKS, np.where(NEW_LABELS[:25] < 0, np.nan, NEW_LABELS[:25]), X=X[:25]
+    ),
+    "replaced": replaced,
 }
 
 
@@ -81,6 +111,41 @@ def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
     assert_same(loaded.forget(X[45:47], labels[45:47]).coef_, model.forget(X[45:47], labels[45:47]).coef_)
 
 
+def test_labels_are_replaced_after_loading(round_trip, assert_same):
+    pd = pytest.importorskip("pandas")
+    model = replaced()
+    loaded = round_trip(model)
+    with pytest.raises(IdError, match="'u12'"):
+        loaded.partial_fit(pd.DataFrame(X[12:13], ["u12"]), Y[12:13])
+    for one in (model, loaded):
+        one.partial_fit(pd.DataFrame(X[12:13], ["u12"]), Y[12:13], known="replace")
+    assert_same(loaded, model)
+    assert_same(loaded.predict(X), model.predict(X))
+
+
+def test_statistics_with_holes_that_do_not_fit_together_are_refused(tmp_path):
+    packed = with_holes()._learnt.model.statistics.state()["packed"]
+    for wrong in (
+        {"counts": packed.counts + 41},
+        {"counts": packed.counts.astype(float)},
+        {"group_of": packed.group_of + 1},
+        {"group_of": packed.group_of[1:]},
+        {"grams": packed.grams[1:]},
+        {"means": None},
+        {"means": packed.means[:, :1]},
+        {"label_mean": packed.label_mean[1:]},
+        {"tasks": packed.tasks[1:]},
+    ):
+        state = {**packed.state(), **wrong}
+        with pytest.raises(ModelFileError, match="do not fit together|is of type"):
+            PackedColumns.from_state(state, "statistics")
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        Columns.from_state({"packed": 3}, "statistics")
+    kept = replaced()._learnt.kept
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        Kept.from_state({**kept.state(), "alive": kept.alive[1:]}, "kept")
+
+
 def test_pending_tasks_join_after_loading(round_trip, assert_same):
     model = STATES["pending"]()
     loaded = round_trip(model)
@@ -103,7 +168,9 @@ def test_a_projection_is_stored_by_itself(round_trip, assert_same):
 
 def test_any_other_feature_map_is_refused(tmp_path):
     model = OnlineTwoStepRidge(feature_map=Nystroem(n_components=5, random_state=0)).fit(X, Y)
-    with pytest.raises(ModelFileError, match=r"feature_map is of type Nystroem .* use CanonicalProjection, or"):
+    with pytest.raises(
+        ModelFileError, match=r"feature_map is of type Nystroem .* use Landmarks or CanonicalProjection, or"
+    ):
         save(model, tmp_path / "model.dyad")
     assert list(tmp_path.iterdir()) == []
 

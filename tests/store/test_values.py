@@ -184,7 +184,7 @@ REFUSED = {
         TwoStepRidgeCV(**WIDE, cv=SettingKFold("B", 2, random_state=np.random.RandomState(0))),
         "random_state is of type RandomState (RandomState(MT19937)",
     ),
-    "own class": (OwnRidge(), "A model file holds a model of this library (IndependentTaskRidge, "),
+    "own class": (OwnRidge(), "A model file holds a model of this library (Landmarks, IndependentTaskRidge, "),
     "foreign": (Ridge(), "and no object of class Ridge."),
 }
 

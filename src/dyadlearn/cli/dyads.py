@@ -55,7 +55,13 @@ class Dyads:
 
 
 def read_dyads(
-    labels: Path, instances: Files, tasks: Files | None, options: Reading | SeveralReading, terminal: Terminal
+    labels: Path,
+    instances: Files,
+    tasks: Files | None,
+    options: Reading | SeveralReading,
+    terminal: Terminal,
+    *,
+    may_list: bool = True,
 ) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
@@ -67,13 +73,15 @@ def read_dyads(
     options : Reading or SeveralReading
     terminal : Terminal
         Told what was left out, dropped or averaged.
+    may_list : bool, default=True
+        As in `read_labels`.
     """
     first = _opened(instances, options.instances_smiles, "--instances-smiles")
     second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles")
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
     task_ids = _known_ids(first if options.transpose else second)
-    grid = read_labels(labels, options, terminal, task_ids, may_list=True)
+    grid = read_labels(labels, options, terminal, task_ids, may_list=may_list)
     for source in first.values():
         _check_headings(labels, grid.row_ids, source)
     for source in second.values():

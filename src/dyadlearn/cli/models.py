@@ -5,7 +5,6 @@ A file keeps with a model how its data came to be, so that new data can be made 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -65,9 +64,7 @@ def check_model(name: str, has_tasks: bool) -> None:
 
 
 def check_online(data: Dyads) -> None:
-    """Refuse what an online model cannot take: missing labels, and sides that are not linear in features."""
-    if data.observed.size < math.prod(data.labels.values.shape):
-        raise ValueError("An online model needs every label: fill the holes, or take --model two-step.")
+    """Refuse what an online model cannot take: sides that are not linear in features."""
     for side, entities in (("instances", data.instances), ("tasks", data.tasks)):
         if entities is not None and any(each.of_model[0] != "linear" for each in entities.recipe.members.values()):
             raise ValueError(f"An online model is linear in features, but its {side} are {entities.recipe.in_words}.")
@@ -88,9 +85,9 @@ def searched(
     return model
 
 
-def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool) -> Any:
-    """Fit a model with a given regularisation."""
-    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept}
+def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool, **more: Any) -> Any:
+    """Fit a model with a given regularisation, and with those of the other parameters that it has."""
+    params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept, **more}
     model = _made(_CLASSES[name][0], data, params)
     return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 

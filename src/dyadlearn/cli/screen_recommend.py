@@ -10,7 +10,7 @@ import typer
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
 from dyadlearn import top_pairs
-from dyadlearn._files.tables import write_columns
+from dyadlearn._files.tables import id_text, write_columns
 from dyadlearn.cli.entities import new_side
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
@@ -132,7 +132,7 @@ def recommend(
                 found = _for_new(loaded, new, role or "instance", k or 10, smiles, terminal)
             elif subject is not None:
                 asked = _subject(loaded, subject, role)
-                found = recommended(labelled_model(loaded.model), **asked, k=k or 10, sides=loaded.sides, **how)
+                found = recommended(loaded.model, **asked, k=k or 10, sides=loaded.sides, **how)
             else:
                 _ = loaded.ids  # which a list in a file must be able to tell apart
                 found = top_pairs(labelled_model(loaded.model), k=k or 20, sides=loaded.sides, **how)
@@ -180,6 +180,11 @@ def _role(side: str | None, names: SideNames) -> str | None:
 def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
     """Return which instance or task is meant, as the library takes it."""
     names = loaded.names
+    if getattr(loaded.model, "grows", False) and side != "task":
+        # Those that an online model has kept with their labels; the library says what it lacks.
+        kept = loaded.model._learnt.kept.ids
+        own = () if kept is None else kept.labels
+        return {"instance": next((label for label in own if id_text(label) == subject), subject)}
     shape = labelled_model(loaded.model)._grid.values.shape
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(("instance", "task"), loaded.ids, loaded.own_ids, shape, strict=True):

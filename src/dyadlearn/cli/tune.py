@@ -50,6 +50,9 @@ def tune(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Look at every regularisation, also where labels have holes.")
     ] = False,
+    keep_labels: Annotated[
+        bool, typer.Option("--keep-labels", help="Let an online model keep its labels, for update --known replace.")
+    ] = False,
     how: options.Reading,
     sides: Sides = None,
     force: Force = False,
@@ -81,9 +84,16 @@ def tune(
         grid = alphas_of(alphas, "--alphas")
         task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
         files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
-        data = dyads.read_dyads(labels, *files, how, terminal)
+        data = dyads.read_dyads(labels, *files, how, terminal, may_list=model != "online")
         if model == "online":
             check_online(data)
+            if data.tasks is not None and data.observed.size < math.prod(data.labels.values.shape):
+                terminal.note(
+                    "Some labels are missing. The online model learns every task from the labels it has; its "
+                    "regularisation is the best of the two-step model, which also lets tasks lend each other labels."
+                )
+        elif keep_labels:
+            raise ValueError("--keep-labels is for --model online: other models keep their labels anyway.")
         scoring = scoring or usual_scoring(data.observed)
         search = searched(
             data,
@@ -107,7 +117,8 @@ def tune(
             terminal.note(said)
         kept = search
         if model == "online":
-            kept = fitted(data, "online", figures["alpha"], figures["task_alpha"] or 1.0, intercept)
+            alphas_found = figures["alpha"], figures["task_alpha"] or 1.0
+            kept = fitted(data, "online", *alphas_found, intercept, keep_labels=keep_labels)
         origin = {
             "files": {
                 side: None if path is None else path.name

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from dyadlearn._tables import Ids, Table, shown
@@ -15,6 +16,7 @@ from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
+from dyadlearn.growing.knowledge import KNOWN
 
 __all__ = ["update"]
 
@@ -31,6 +33,9 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here and leave the old one as it is.")
     ] = None,
+    known: Annotated[
+        str, typer.Option(help="What becomes of instances that the model knows: error, or replace their labels.")
+    ] = "error",
     how: options.LabelOptions,
     force: Force = False,
     json: Json = False,
@@ -45,8 +50,12 @@ def update(
         dyadlearn update model.dyad --instances new_users.csv --labels new_ratings.csv
 
         dyadlearn update model.dyad --tasks new_items.csv --instances all_users.csv --labels their_ratings.csv
+
+        dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known replace
     """
     with Terminal(json, quiet) as terminal:
+        if known not in KNOWN:
+            raise ValueError(f"--known is one of {', '.join(KNOWN)}, found {known!r}.")
         target = model if output is None else output
         check_target(target, force or output is None)
         found = load_model(model)
@@ -58,15 +67,18 @@ def update(
         if tasks is not None and found.tasks is None:
             raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
         grid = dyads.read_labels(labels, how, terminal)
-        X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal)
+        others = known == "replace"  # the labels of instances that stay as they are need not come again
+        X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal, others=others)
         if _are_new_tasks(grid, found, tasks):
             T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
             _check_new(grid.column_ids, found.ids[1])
             online.partial_fit_tasks(T, grid, X=X)
         else:
+            if online.statistics_.per_task:
+                grid = _with_holes(grid, found.ids[1], labels, terminal)
             grid = grid.columns_as(found.ids[1], f"the columns of {labels}", "the tasks of the model")
             # The ids of a model need not be texts; now that the columns are in their order, they need none.
-            online.partial_fit(X, replace(grid, column_ids=None))
+            online.partial_fit(X, replace(grid, column_ids=None), known=known)
         save_model(found, target)
         figures = {
             "instances": online.n_seen_,
@@ -91,10 +103,33 @@ def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
     return not set(grid.column_ids.labels) & set(known.labels)
 
 
+def _with_holes(grid: Table, known: Ids | None, labels: Path, terminal: Terminal) -> Table:
+    """Return labels with a column for every known task, NaN for those that nothing was said of."""
+    if grid.column_ids is None or known is None or known.lacking(grid.column_ids.labels):
+        return grid
+    lacking = grid.column_ids.lacking(known.labels)
+    if not lacking:
+        return grid
+    terminal.note(f"{labels} says nothing of {len(lacking)} of {len(known)} tasks: none of their labels is observed.")
+    holes = np.full((grid.values.shape[0], len(lacking)), np.nan)
+    ids = Ids((*grid.column_ids.labels, *lacking), grid.column_ids.name)
+    return replace(grid, values=np.hstack([grid.values, holes]), column_ids=ids)
+
+
 def _new_side(
-    path: Path | None, recipe: Recipe | Recipes | None, wanted: Ids | None, axis: str, labels: Path, terminal: Terminal
+    path: Path | None,
+    recipe: Recipe | Recipes | None,
+    wanted: Ids | None,
+    axis: str,
+    labels: Path,
+    terminal: Terminal,
+    *,
+    others: bool = False,
 ) -> Table | None:
-    """Read new instances or tasks, in the order that they have in the labels; None without a file."""
+    """Read new instances or tasks, in the order that they have in the labels; None without a file.
+
+    Others that have no labels are refused, unless `others` says that they may be there.
+    """
     if path is None or recipe is None:
         return None
     side = new_entities(path, recipe.members[""], None, terminal)  # an online model has one file a side
@@ -103,7 +138,7 @@ def _new_side(
     lacking = side.row_ids.lacking(wanted.labels)
     if lacking:
         raise IdError(f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {path}: {shown(lacking)}.")
-    if len(side.row_ids) > len(wanted):
+    if len(side.row_ids) > len(wanted) and not others:
         raise IdError(
             f"{path} has {len(side.row_ids)} ids, but {labels} has {axis} for {len(wanted)} of them only: an online "
             "model needs the labels of all."

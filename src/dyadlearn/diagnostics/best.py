@@ -1,6 +1,10 @@
-"""The best of many numbers, block by block: a part of each block is sorted, and what is kept is merged.
+"""The best of many numbers, block by block: few of each block are sorted, and what is kept is merged.
 
 Of equal numbers the first is best, as in a stable sort of all of them; NaN stands for what is not to be named.
+
+Numbers are dealt to many more groups than are wanted. The k-th of the groups' maxima is a bound that at least k numbers
+reach, and hardly more do: one pass for the maxima, one to compare, and what reaches the bound is sorted. Where equals
+make it many, and where there are not k numbers at all, a partition of the whole row finds them.
 """
 
 from __future__ import annotations
@@ -9,10 +13,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dyadlearn._array import Array, namespace, order_statistic, take_rows, to_numpy
+
 __all__ = ["best_cells", "best_in_rows", "merged"]
 
+# Groups for each number that is wanted; groups of fewer than this do not pay; more numbers that reach the bound than
+# this times those wanted are too many.
+_GROUPS, _LEAST, _MOST = 8, 4, 4
 
-def best_in_rows(scores: np.ndarray, k: int) -> np.ndarray:
+
+def best_in_rows(scores: Array, k: int) -> np.ndarray:
     """Return where the k best of each row stand, best first.
 
     Parameters
@@ -23,7 +33,7 @@ def best_in_rows(scores: np.ndarray, k: int) -> np.ndarray:
 
     Returns
     -------
-    integer array of shape (a, min(k, n))
+    integer array of numpy of shape (a, min(k, n))
 
     Examples
     --------
@@ -33,6 +43,87 @@ def best_in_rows(scores: np.ndarray, k: int) -> np.ndarray:
     array([[1, 3],
            [1, 2]])
     """
+    return _best(scores, k)[0]
+
+
+def merged(
+    kept: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best of what was kept of earlier columns and of some more.
+
+    Parameters
+    ----------
+    kept : (integer array, array) of shape (a, l) each, or None
+        Where the best of the columns before stand, and their scores, best first.
+    scores : array of shape (a, n)
+        Of the columns that follow; of any library.
+    first : int
+        Where the first of these stands.
+    k : int
+
+    Returns
+    -------
+    (integer array, array) of numpy of shape (a, min(k, l + n)) each
+    """
+    places, values = _best(scores, k)
+    places = places + first
+    if kept is None:
+        return places, values
+    places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
+    best = _partitioned(values, k)
+    return np.take_along_axis(places, best, axis=1), np.take_along_axis(values, best, axis=1)
+
+
+def _best(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the k best of each row stand, and what they are: arrays of numpy."""
+    a, n = scores.shape
+    if not a or n < _LEAST * _GROUPS * k:
+        host = to_numpy(scores)
+        places = _partitioned(host, k)
+        return places, np.take_along_axis(host, places, axis=1)
+    rows, columns, values = _reaching(scores, k)
+    counts = np.bincount(rows, minlength=a)
+    easy = (counts >= k) & (counts <= _MOST * k)
+    # What reaches the bound, in the order of the columns and padded to one length.
+    few = easy[rows]
+    width = int(counts[easy].max(initial=k))
+    slots = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+    padded = np.full((a, width), -np.inf, dtype=values.dtype)
+    where = np.zeros((a, width), dtype=np.intp)
+    padded[rows[few], slots[few]], where[rows[few], slots[few]] = values[few], columns[few]
+    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
+    places, values = np.take_along_axis(where, order, axis=1), np.take_along_axis(padded, order, axis=1)
+    hard = np.flatnonzero(~easy)
+    if hard.size:
+        host = to_numpy(take_rows(scores, hard))
+        places[hard] = _partitioned(host, k)
+        values[hard] = np.take_along_axis(host, places[hard], axis=1)
+    return places, values
+
+
+def _reaching(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, columns and values, in the order of the rows, of what may be among the k best of its row.
+
+    Of rows in which fewer than k groups hold any number nothing is returned.
+    """
+    xp = namespace(scores)
+    a, n = scores.shape
+    groups = _GROUPS * k
+    depth = n // groups
+    maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+    if bool(xp.any(xp.isnan(maxima))):
+        scores = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
+        maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+    bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
+    bound = xp.where(bound > -float("inf"), bound, xp.full_like(bound, float("inf")))
+    flat = xp.nonzero(xp.reshape(scores >= bound, (-1,)))[0]
+    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), flat, axis=0))
+    rows, columns = np.divmod(to_numpy(flat), n)
+    return rows, columns, values
+
+
+def _partitioned(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return where the k best of each row stand, best first, by a partition of whole rows."""
     a, n = scores.shape
     keys = np.where(np.isnan(scores), -np.inf, scores)
     places = np.broadcast_to(np.arange(n), (a, n))
@@ -45,32 +136,6 @@ def best_in_rows(scores: np.ndarray, k: int) -> np.ndarray:
         places = np.nonzero(chosen | level)[1].reshape(a, k)
     order = np.argsort(-np.take_along_axis(keys, places, axis=1), axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)
-
-
-def merged(
-    kept: tuple[np.ndarray, np.ndarray] | None, scores: np.ndarray, first: int, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k best of what was kept of earlier columns and of some more.
-
-    Parameters
-    ----------
-    kept : (integer array, array) of shape (a, l) each, or None
-        Where the best of the columns before stand, and their scores, best first.
-    scores : array of shape (a, n)
-        Of the columns that follow.
-    first : int
-        Where the first of these stands.
-    k : int
-
-    Returns
-    -------
-    (integer array, array) of shape (a, min(k, l + n)) each
-    """
-    places = np.broadcast_to(np.arange(first, first + scores.shape[1]), scores.shape)
-    if kept is not None:
-        places, scores = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], scores], axis=1)
-    best = best_in_rows(scores, k)
-    return np.take_along_axis(places, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
 
 def best_cells(blocks: Iterable[tuple[int, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,8 @@ __all__ = [
     "asked_of",
     "held_out",
     "ids_at",
+    "ids_of",
     "is_network",
-    "known_ids",
     "known_settings",
     "labelled_model",
     "labels_of",
@@ -66,18 +66,18 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found = labelled_model(model, remedy)
-    instances, tasks = known_ids(model, remedy)
+    instances, tasks = ids_of(model, remedy)
     # Of the labels a model of observed pairs alone says that it has no grid of them.
     return replace(found._grid, values=to_numpy(found._problem().Y), row_ids=instances, column_ids=tasks)
 
 
-def known_ids(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
-    """Return the ids of instances and of tasks that the user of a fitted model knows."""
+def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
+    """Return the ids of the instances and of the tasks of training that the user of a model knows."""
     found = labelled_model(model, remedy)
     if found is not model:  # the wrapped one has never seen them
         return Ids(model.instance_ids_), Ids(model.task_ids_)
-    instances, tasks = found._grid.row_ids, found._grid.column_ids
-    return instances, (tasks or instances) if is_network(found) else tasks
+    first, second = found._grid.row_ids, found._grid.column_ids
+    return first, second or (first if is_network(found) else None)
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -2,191 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._array import dense, is_sparse, row_blocks, to_numpy, with_value
 from dyadlearn._checks import check_count
-from dyadlearn._tables import Ids, free_name, write_rows
-from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
-from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network, labelled_model, labels_of
+from dyadlearn._tables import Ids, shown
+from dyadlearn.diagnostics.best import best_cells, best_in_rows
+from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, ids_of, is_network, labelled_model
+from dyadlearn.diagnostics.known import Known, Sought, read_known, zeros_are_unobserved
+from dyadlearn.diagnostics.ranking import best_columns
+from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
+from dyadlearn.exceptions import IdError
+from dyadlearn.growing.kept import stacked
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import positions
+from dyadlearn.models._inputs import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
 
-# How many cells are looked at in one go, and how many columns of them where these are made block by block too.
-_CELLS, _WIDTH = 2**22, 2**10
+# How many cells are looked at in one go.
+_CELLS = 2**22
 
 _FROM_ALL = "predicted from all observed labels"
 _NO_CONSTANT = (
     "for want of labels of the tasks to take constants from: use fit_intercept=False, or a model that knows tasks."
 )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Recommendations:
-    """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
-
-    Attributes
-    ----------
-    of : str
-        What is recommended: ``"tasks"`` or ``"instances"``.
-    subject : id or position
-        The instance or task they are recommended for.
-    ids : tuple of length k
-        What is recommended, best first: ids, or positions where the labels have no ids.
-    scores, labels : arrays of shape (k,)
-        Held-out predictions, and what the labels say: NaN where they say nothing, else 0.
-    setting : str
-        What was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    of: str
-    subject: Hashable
-    ids: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __repr__(self) -> str:
-        best = ", ".join(f"{name!r} ({score:.3g})" for name, score in zip(self.ids[:3], self.scores[:3], strict=True))
-        words = _counted(len(self), self.of, self.sides)
-        return f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the recommendations as named columns, for a data frame or a file."""
-        name = self.sides.task if self.of == "tasks" else self.sides.instance
-        return {
-            free_name(name, ("score", "label")): list(self.ids),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
-
-    def frame(self) -> Any:
-        """Return the recommendations as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RecommendationLists:
-    """The best tasks for each of several instances, or the best instances for each of several tasks.
-
-    Attributes
-    ----------
-    of : str
-        What is recommended: ``"tasks"`` or ``"instances"``.
-    subjects : tuple of length a
-        What it is recommended for: ids, or positions where there are none.
-    ids : tuple of length a, of tuples
-        The list of each, best first: at most k ids, or positions where there are none.
-    scores : array of shape (a, k)
-        Predictions; NaN at the end of a list that is shorter.
-    labels : array of shape (a, k) or None
-        What the labels say: NaN where they say nothing, else 0. None where the subjects are new and have none.
-    setting : str
-        What is new about the pairs, or was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    of: str
-    subjects: tuple[Hashable, ...]
-    ids: tuple[tuple[Hashable, ...], ...]
-    scores: np.ndarray
-    labels: np.ndarray | None
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.subjects)
-
-    def __repr__(self) -> str:
-        subjects = _counted(len(self), "instances" if self.of == "tasks" else "tasks", self.sides)
-        words = _counted(self.scores.shape[1], self.of, self.sides)
-        return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the lists as named columns in long form, one list below the other, for a data frame or a file."""
-        filled = np.arange(self.scores.shape[1]) < np.array([len(own) for own in self.ids])[:, None]
-        pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
-        taken = ("score",) if self.labels is None else ("score", "label")
-        headings = self.sides.headings(taken)
-        headings = headings if self.of == "tasks" else headings[::-1]
-        found = {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
-        found["score"] = self.scores[filled].tolist()
-        return found if self.labels is None else found | {"label": _labels(self.labels[filled])}
-
-    def frame(self) -> Any:
-        """Return the lists in long form as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TopPairs:
-    """The likeliest pairs that are not observed, as `top_pairs` found them.
-
-    Attributes
-    ----------
-    instances, tasks : tuple of length k
-        The pairs, best first: ids, or positions where the labels have no ids.
-    scores, labels : arrays of shape (k,)
-        Predictions, and what the labels say: NaN where they say nothing, else 0.
-    setting : str
-        What was left out for each prediction.
-    method : str
-        How the predictions were made.
-    sides : SideNames
-        What one of each side is called.
-    """
-
-    instances: tuple[Hashable, ...]
-    tasks: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __repr__(self) -> str:
-        best = f"({self.instances[0]!r}, {self.tasks[0]!r}), {self.scores[0]:.3g}"
-        return f"TopPairs({len(self)} in setting {self.setting}, best {best})"
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the pairs as named columns, for a data frame or a file."""
-        first, second = self.sides.headings(("score", "label"))
-        return {
-            first: list(self.instances),
-            second: list(self.tasks),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
-
-    def frame(self) -> Any:
-        """Return the pairs as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def recommend(
@@ -196,6 +43,7 @@ def recommend(
     task: Any = None,
     X: Any = None,
     tasks: Any = None,
+    known: Any = None,
     k: int = 10,
     setting: str | Setting = "A",
     zeros: bool | None = None,
@@ -205,20 +53,29 @@ def recommend(
     """Name the best tasks for an instance, or the best instances for a task: known ones, or new ones.
 
     Of what is known, cells that are not observed are ranked by predictions that never saw them, so that a zero does not
-    speak for itself. What is new has no labels: all tasks, or instances, are ranked by the model's own predictions,
-    which are made in blocks and never all there at once. A node of a network is not recommended to itself, unless such
-    pairs are observed.
+    speak for itself. What is new has no labels but those that `known` tells: all other tasks, or instances, are ranked
+    by the model's own predictions, which are made in blocks and never all there at once. A node of a network is not
+    recommended to itself, unless such pairs are observed.
 
     Parameters
     ----------
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
-        What to recommend for: one of them, or `X` or `tasks`.
+        What to recommend for: one of them, or `X` or `tasks`. A model that learns batch by batch knows the ids of
+        instances that it keeps with their labels (``keep_labels=True``), a `PairRegressor` those that are in its
+        tables, be they in training or not.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as `predict` takes them.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
         New tasks. Beside `X` they are what is recommended, in place of those of training; by themselves they are what
         instances of training are recommended for.
+    known : sparse matrix, array or frame of labels, or long table of pairs, default=None
+        Pairs that are known beside the labels of training and will not be named. A grid has a row for each instance and
+        a column for each task, those of `X` and `tasks` where they are given, else those of training; nothing is known
+        where it is NaN, or where a sparse matrix holds nothing. A long table is an array, list of rows or frame of
+        shape (p, 2) or (p, 3): an instance, a task and perhaps a label. Ids are matched, and what is told of others is
+        passed over; where there are no ids there are positions. What could be either by its shape is a grid, but for a
+        list.
     k : int, default=10
         How many to name; fewer where there are fewer.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
@@ -226,7 +83,7 @@ def recommend(
         (C), of both (D).
     zeros : bool, default=None
         Whether a label of zero means that nobody has looked. None says so of grids that hold nothing but zeros and
-        ones, missing labels aside.
+        ones, missing labels aside. It goes for labels in `known` too.
     cv : int, default=None
         Number of folds where labels are missing or weighted and no shortcut exists; None is five.
     sides : (str, str), default=None
@@ -256,6 +113,8 @@ def recommend(
     RecommendationLists(2 films each for 2 users, setting B)
     >>> found.ids
     ((0, 1), (3, 2))
+    >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], k=2, known=[(0, 1), (1, 3)]).ids
+    ((0, 2), (2, 1))
     """
     check_count(k, "k")
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
@@ -266,14 +125,22 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
-        return _for_known(model, instance, task, k, setting, zeros, cv, sides)
+        by_itself = _asked_by_itself(model, instance, task, zeros, sides)
+        if by_itself is not None:
+            if zeros or cv is not None or as_setting(setting) is not Setting.A:
+                raise ValueError(
+                    "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
+                    "out for them: give no setting=, zeros= or cv=."
+                )
+            return by_itself.best(known, k)
+        return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
-    if zeros is not None or cv is not None or as_setting(setting) not in (Setting.A, own):
+    if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
         raise ValueError(
             "What is new has no labels to leave out: leave setting=, zeros= and cv= to instance= and task=, which are "
-            "known."
+            "known, and zeros= to known= too."
         )
-    return _for_new(model, X, tasks, k, own, sides)
+    return _for_new(model, X, tasks, known, k, own, zeros, sides)
 
 
 def top_pairs(
@@ -325,7 +192,7 @@ def top_pairs(
     symmetry = fitted._problem().pairing.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
-    zeros = _zeros_are_unobserved(Y, zeros)
+    zeros = zeros_are_unobserved(Y, zeros)
     guesses = _guesses(fitted, Y, chosen, zeros, cv, has_zeros=zeros and bool((Y == 0).any()))
     rows, columns = best_cells(_of_the_grid(guesses, symmetry), k)
     if not rows.size:
@@ -392,10 +259,6 @@ def _unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
     return missing | (labels == 0) if zeros else missing
 
 
-def _zeros_are_unobserved(Y: np.ndarray, zeros: bool | None) -> bool:
-    return bool(((Y == 0) | (Y == 1) | np.isnan(Y)).all()) if zeros is None else bool(zeros)
-
-
 def _guesses(
     model: PairwiseRidge, Y: np.ndarray, setting: Setting, zeros: bool, cv: int | None, *, has_zeros: bool
 ) -> _Guesses:
@@ -425,28 +288,41 @@ def _any_unobserved(guesses: _Guesses, symmetry: int) -> bool:
 
 
 def _for_known(
-    model: Any, instance: Any, task: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+    model: Any,
+    instance: Any,
+    task: Any,
+    known: Any,
+    k: int,
+    setting: Any,
+    zeros: bool | None,
+    cv: int | None,
+    sides: Any,
 ) -> Recommendations | RecommendationLists:
     fitted, labels, chosen = asked_of(model, setting, k)
     network = is_network(fitted)
     names = side_names(sides, network=network)
     axis, asked = (0, instance) if task is None else (1, task)
-    subjects = list(asked) if isinstance(asked, list) or getattr(asked, "ndim", 0) == 1 else None
-    if subjects == []:
-        raise ValueError(f"The list of {names.both[axis]} to recommend for is empty: give at least one.")
+    subjects, several = _subjects(asked, names.both[axis])
     ids = (labels.row_ids, labels.column_ids)
     size = labels.values.shape[axis]
     named = (f"the {names.both[axis]}", ("instance", "task")[axis])
-    places = positions([asked] if subjects is None else subjects, ids[axis], size, *named)
+    places = positions(subjects, ids[axis], size, *named)
+    told = None
+    if known is not None:
+        both = [Sought(*side) for side in zip(ids, labels.values.shape, names.both, strict=True)]
+        told = read_known(known, both, zeros, axis).taken(places)
     Y = labels.values if axis == 0 else labels.values.T
-    zeros = _zeros_are_unobserved(Y, zeros)
-    blocks = [places[here] for here in row_blocks(len(places), Y.shape[1], _CELLS)]
+    zeros = zeros_are_unobserved(Y, zeros)
+    parts = list(row_blocks(len(places), Y.shape[1], _CELLS))
+    blocks = [places[here] for here in parts]
     has_zeros = zeros and any(bool((Y[block] == 0).any()) for block in blocks)
     guesses = _guesses(fitted, labels.values, chosen, zeros, cv, has_zeros=has_zeros)
     guesses = guesses if axis == 0 else guesses.transposed
     best, scores, n_wanted = [], [], 0
-    for block in blocks:
+    for here, block in zip(parts, blocks, strict=True):
         wanted = guesses.wanted(block)
+        if told is not None:
+            wanted = with_value(wanted, told.cells(here, slice(0, Y.shape[1])), False)
         if network and not guesses.has_selves:
             wanted[np.arange(len(block)), block] = False
         n_wanted += int(wanted.sum())
@@ -455,46 +331,188 @@ def _for_known(
         scores.append(np.take_along_axis(values, best[-1], axis=1))
     found, values = np.concatenate(best), np.concatenate(scores)
     if np.isnan(values).all():
-        whom = repr(asked) if subjects is None else f"these {names.both[axis]}"
+        whom = f"these {names.both[axis]}" if several else repr(asked)
         if n_wanted:
             raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
     of = ("tasks", "instances")[axis]
-    known = np.where(np.isnan(values), np.nan, np.take_along_axis(Y[places], found, axis=1))
-    lists = _lists(of, ids_at(ids[axis], places), ids[1 - axis], found, values, known, chosen, guesses.method, names)
-    if subjects is not None:
-        return lists
-    (own,), n = lists.ids, len(lists.ids[0])
-    return Recommendations(of, asked, own, values[0, :n], known[0, :n], chosen.value, guesses.method, names)
+    own_labels = np.where(np.isnan(values), np.nan, Y[places[:, None], found])
+    whose = ids_at(ids[axis], places)
+    lists = named_lists(of, whose, ids[1 - axis], found, values, own_labels, chosen, guesses.method, names)
+    return lists if several else _first(lists)
+
+
+def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
+    """Return those that something is asked for, and whether they came as a list."""
+    several = isinstance(asked, list) or getattr(asked, "ndim", 0) == 1
+    subjects = list(asked) if several else [asked]
+    if not subjects:
+        raise ValueError(f"The list of {called} to recommend for is empty: give at least one.")
+    return subjects, several
+
+
+def _first(lists: RecommendationLists) -> Recommendations:
+    """Return the list of one that was asked for alone."""
+    (subject,), (own,), n = lists.subjects, lists.ids, len(lists.ids[0])
+    labels = np.full(n, np.nan) if lists.labels is None else lists.labels[0, :n]
+    return Recommendations(
+        lists.of, subject, own, lists.scores[0, :n], labels, lists.setting, lists.method, lists.sides
+    )
 
 
 def _hint(zeros: bool) -> str:
     return "" if zeros else "; zeros=True takes zeros for not observed"
 
 
+# What is known, to models without a grid of labels --------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Instances or tasks that a model without a grid of their labels is asked about.
+
+    Attributes
+    ----------
+    made : Expansion
+        With the side that is asked about first.
+    rows : NewRows
+        Those that are asked about.
+    others : NewRows or None
+        What is recommended; None stands for what the model was trained on.
+    observed : Known
+        What was learnt of them.
+    subjects, several
+        Their ids, and whether they came as a list.
+    whose, columns : Sought
+        What may be known of whom: all of training with those that are asked about, and what is recommended.
+    axis : int
+    setting : Setting
+    names : SideNames
+    """
+
+    made: Expansion
+    rows: NewRows
+    others: NewRows | None
+    observed: Known
+    subjects: list[Any]
+    several: bool
+    whose: Sought
+    columns: Sought
+    axis: int
+    setting: Setting
+    names: SideNames
+
+    def best(self, known: Any, k: int) -> Recommendations | RecommendationLists:
+        """Return what is best and neither observed nor known, by the predictions of the model itself."""
+        told, called = self.observed, self.names.both[self.axis]
+        if known is not None:
+            both = (self.columns, self.whose) if self.axis else (self.whose, self.columns)
+            more = read_known(known, both, None, self.axis)
+            told = told.joined(more.taken(self.whose.places(self.subjects)))
+        places, scores = best_columns(self.made, self.rows, self.others, k, told)
+        if np.isnan(scores).all():
+            whom = f"these {called}" if self.several else repr(self.subjects[0])
+            raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend.")
+        of, labels = ("tasks", "instances")[self.axis], np.full_like(scores, np.nan)
+        words = (self.setting, _FROM_ALL, self.names)
+        lists = named_lists(of, tuple(self.subjects), self.columns.ids, places, scores, labels, *words)
+        return lists if self.several else _first(lists)
+
+
+def _asked_by_itself(model: Any, instance: Any, task: Any, zeros: bool | None, sides: Any) -> _Asked | None:
+    """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
+    if getattr(model, "grows", False):
+        return None if instance is None else _kept(model, instance, sides)
+    fitted = labelled_model(model)
+    names, axis = side_names(sides, network=is_network(fitted)), 0 if task is None else 1
+    subjects, several = _subjects(task if axis else instance, names.both[axis])
+    ids, labels = ids_of(model), fitted._grid.values
+    if fitted is model:
+        if is_sparse(labels):
+            raise ValueError(
+                f"This {type(model).__name__} was fitted on observed pairs alone, and has not kept the features of its "
+                f"{names.both[axis]}: give those by X= or tasks=, and the pairs by known=, or fit a PairRegressor."
+            )
+        return None
+    places = among(subjects, model._training_ids[axis])
+    if not is_sparse(labels) and (places >= 0).any():
+        # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
+        labels, pairing = to_numpy(labels), fitted._problem().pairing
+        if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(labels, zeros):
+            return None
+    given = model._looked_up(subjects, axis)
+    rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]
+    observed = Known.of_labels(labels, places, axis)
+    made = fitted._expansion().transposed if axis else fitted._expansion()
+    own = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
+    whose, columns = (
+        Sought(each, labels.shape[side], names.both[side]) for each, side in ((own, axis), (ids[1 - axis], 1 - axis))
+    )
+    setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
+    return _Asked(made, rows, None, observed, subjects, several, whose, columns, axis, setting, names)
+
+
+def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
+    """Return what is asked of instances that a growing model has kept with their labels."""
+    check_is_fitted(model)
+    names, learnt = side_names(sides), model._learnt
+    if not learnt.keeps_labels:
+        raise ValueError(
+            f"{type(model).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or give "
+            "instances by X= and what they know by known=."
+        )
+    subjects, several = _subjects(instance, names.instances)
+    found = learnt.kept.places(subjects)
+    unknown = [label for label, place in zip(subjects, found, strict=True) if place is None]
+    if unknown:
+        raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
+    pieces, observed = [], []
+    for here in row_blocks(len(found), model.n_tasks_, _CELLS):
+        rows, labels = learnt.kept.taken(found[here])
+        pieces.append(rows)
+        observed.append(Known.of_grid(~np.isnan(to_numpy(dense(labels)))))
+    own = () if learnt.kept.ids is None else learnt.kept.ids.labels
+    whose = Sought(Ids(tuple(dict.fromkeys((*own, *subjects)))), len(own), names.instances)
+    columns = Sought(learnt.task_ids, model.n_tasks_, names.tasks)
+    rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
+    told = Known.stacked(observed)
+    return _Asked(model._expansion(), rows, others, told, subjects, several, whose, columns, 0, Setting.A, names)
+
+
 # What is new --------------------------------------------------------------------------------------
 
 
-def _for_new(model: Any, X: Any, tasks: Any, k: int, setting: Setting, sides: Any) -> RecommendationLists:
-    fitted, known, network = _predictor(model)
+def _for_new(
+    model: Any, X: Any, tasks: Any, known: Any, k: int, setting: Setting, zeros: bool | None, sides: Any
+) -> RecommendationLists:
+    fitted, trained, network = _predictor(model)
     names = side_names(sides, network=network)
     if X is None and fitted.grows:
         raise ValueError(
             f"{type(model).__name__} keeps no instances to recommend: give some by X=, beside tasks= or without, or "
             "fit TwoStepRidge on the labels."
         )
+    if fitted is not model:
+        X, tasks = (None if own is None else model._given(own, axis) for axis, own in enumerate((X, tasks)))
     made: Expansion = fitted._expansion()
-    task_table, task_rows = fitted._task_rows(tasks)
-    if X is None:
-        of, subjects, rows, others, ids, made = "instances", task_table, task_rows, None, known[0], made.transposed
-    else:
-        subjects, rows = fitted._instance_rows(X)
-        of, others, ids = "tasks", task_rows, known[1] if tasks is None else task_table.row_ids
-    places, scores = _best_new(made, rows, others, k)
+    task_table, others = fitted._task_rows(tasks)
+    instances, rows = (None, others) if X is None else fitted._instance_rows(X)
+    axis = 1 if X is None else 0
+    ids = [own if table is None else table.row_ids for own, table in zip(trained, (instances, task_table), strict=True)]
+    sizes = [rows.size if X is not None else made.n_instances, made.n_tasks if others is None else others.size]
+    told = None
+    if known is not None:
+        both = [Sought(*side) for side in zip(ids, sizes, names.both, strict=True)]
+        told = read_known(known, both, zeros, axis)
+    if axis:
+        made, others = made.transposed, None
+    places, scores = best_columns(made, rows, others, k, told)
     if np.isnan(scores).all():
+        if told is not None and len(told.columns):
+            raise ValueError(f"Everything is known of these {names.both[axis]}, so there is nothing to recommend.")
         raise ValueError(f"Nothing is predicted for any of the {names.tasks}, {_NO_CONSTANT}")
-    whom = ids_at(subjects.row_ids, np.arange(len(scores)))
-    return _lists(of, whom, ids, places, scores, None, setting, _FROM_ALL, names)
+    of, whom = ("tasks", "instances")[axis], ids_at(ids[axis], np.arange(len(scores)))
+    return named_lists(of, whom, ids[1 - axis], places, scores, None, setting, _FROM_ALL, names)
 
 
 def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
@@ -503,72 +521,5 @@ def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
     if getattr(found, "grows", False):  # no labels are needed
         check_is_fitted(found)
         return found, found._ids, False
-    fitted, labels = labelled_model(model), labels_of(model)
-    return fitted, (labels.row_ids, labels.column_ids), is_network(fitted)
-
-
-def _best_new(made: Expansion, rows: NewRows, others: NewRows | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of the columns stand for each new row, and their predictions.
-
-    Parameters
-    ----------
-    made : Expansion
-    rows : NewRows
-        The a rows to recommend for.
-    others : NewRows or None
-        What is recommended; None stands for the columns of training.
-    k : int
-
-    Returns
-    -------
-    (integer array, array) of shape (a, min(k, n)) each
-    """
-    n = made.n_tasks if others is None else others.size
-    # New columns are many where there are many; those of training are as many as the coefficients bear.
-    columns = [slice(0, n)] if others is None else list(row_blocks(n, 1, _WIDTH))
-    places, scores = [], []
-    begun, rest = (rows, made) if others is None else (rows.before(made.instances), replace(made, instances=None))
-    for here in row_blocks(rows.size, max(columns[0].stop, max(begun.width, rows.values.shape[1]) // 4), _CELLS):
-        best = None
-        if others is None:
-            part = replace(rows, values=rows.values[here, :])
-        else:  # what a row comes to is computed once for all columns
-            part = NewRows(begun.at(here), lambda block: block, 0)
-        for there in columns:
-            across = None if others is None else replace(others, values=others.values[there, :])
-            best = merged(best, to_numpy(rest.grid(part, across)), there.start, k)
-        assert best is not None
-        places.append(best[0])
-        scores.append(best[1])
-    return np.concatenate(places), np.concatenate(scores)
-
-
-# Words --------------------------------------------------------------------------------------------
-
-
-def _lists(
-    of: str,
-    subjects: tuple[Hashable, ...],
-    ids: Ids | None,
-    places: np.ndarray,
-    scores: np.ndarray,
-    labels: np.ndarray | None,
-    setting: Setting,
-    method: str,
-    names: SideNames,
-) -> RecommendationLists:
-    """Return lists of ids, each as long as it has predictions."""
-    lengths = np.count_nonzero(~np.isnan(scores), axis=1)
-    longest = int(lengths.max())
-    own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))
-    labels = None if labels is None else labels[:, :longest]
-    return RecommendationLists(of, subjects, own, scores[:, :longest], labels, setting.value, method, names)
-
-
-def _counted(count: int, of: str, names: SideNames) -> str:
-    one, several = (names.task, names.tasks) if of == "tasks" else (names.instance, names.instances)
-    return f"{count:,} {several if count != 1 else one}"
-
-
-def _labels(labels: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(label) else label for label in labels.tolist()]
+    fitted = labelled_model(model)
+    return fitted, ids_of(model), is_network(fitted)

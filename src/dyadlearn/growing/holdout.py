@@ -27,32 +27,33 @@ The constant of the tasks is one more such column, with q for s and no penalty.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.centre import about
+from dyadlearn.growing.column_holdout import column_holdout, column_squared_errors
+from dyadlearn.growing.leaving import NOTHING_LEARNT, check_learnt, check_slack, projected, rotated, side_of_rows
 from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
 __all__ = ["online_holdout", "online_squared_errors"]
 
 
-def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -> Array:
+def online_holdout(model: Any, Phi: Array, Y: Array, setting: Setting) -> Array:
     """Predict the labels of learnt rows as if they had not been learnt.
 
     Parameters
     ----------
-    model : OnlineRidge
+    model : OnlineRidge or ColumnRidge
     Phi : array or sparse matrix of shape (l, d)
     Y : array or sparse matrix of shape (l, q)
-        Rows that are among those the model has learnt, and their labels.
+        Rows that are among those the model has learnt, and their labels; NaN where they were learnt without one.
     setting : Setting
         What is left out for a cell; C and D need statistics per task, and features of the tasks.
 
@@ -72,6 +73,8 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     >>> online_holdout(model, X[2:], Y[2:], Setting.B)  # (1·1 + 2·2) / (1 + 4 + λ)
     array([[0.83333333]])
     """
+    if model.takes_holes:
+        return column_holdout(model, Phi, Y, setting)
     left_out = _LeftOut(model, Phi, Y)
     task_alpha = 0.0 if model.task_inverse is None else model.task_inverse.alpha
     result = zeros((Y.shape[0], Y.shape[1]), model.statistics.gram)
@@ -81,7 +84,12 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
 
 
 def online_squared_errors(
-    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
+    model: Any,
+    Phi: Array,
+    Y: Array,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    setting: Setting,
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions over all regularisations.
 
@@ -95,6 +103,8 @@ def online_squared_errors(
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
     """
+    if model.takes_holes:
+        return column_squared_errors(model, Phi, Y, alphas, task_alphas, setting)
     left_out = _LeftOut(model, Phi, Y)
     with_tasks = model.task_inverse is not None
     errors = np.empty((len(alphas), len(task_alphas) if with_tasks else 1))
@@ -114,68 +124,19 @@ def online_squared_errors(
     return errors if with_tasks else errors[:, 0]
 
 
-def _spectrum(projected: Array, values: Array, n_rows: int, constant: bool) -> Spectrum:
-    """Return rows of one side, (l, k) in the eigenbasis of its Gram matrix, as a spectrum that knows what each weighs.
-
-    `n_rows` counts all rows of the side: where there are as many directions, they explain everything.
-    """
-    vectors = projected / values**0.5
-    if not constant:
-        return Spectrum(values, n_rows, None, vectors)
-    xp = namespace(values)
-    share = zeros((vectors.shape[0], 1), vectors) + 1.0 / math.sqrt(n_rows)
-    values, vectors = xp.concat([values, zeros((1,), values)]), xp.concat([vectors, share], axis=1)
-    return Spectrum(values, n_rows, None, vectors, constant="free")
-
-
-def _check_learnt(side: Spectrum) -> None:
-    """Refuse rows that weigh more than learnt ones can."""
-    values = side.penalised
-    if values.shape[0] == 0:
-        return
-    # Small eigenvalues are too rough to judge by.
-    solid = namespace(values).astype(values > 1e-6 * values[-1], values.dtype)
-    if side.has_free_constant:
-        solid = namespace(values).concat([solid, zeros((1,), values) + 1.0])
-    weight = to_numpy(side.diagonal(solid))
-    if weight.max() > 1 + 1e-6:
-        raise ValueError(
-            f"X holds instances that the model has not learnt, among them row {weight.argmax()}: only what was "
-            "learnt can be left out."
-        )
-
-
-def _check_slack(side: Smoother, what: str) -> None:
-    """Refuse rows that are fitted whatever their label."""
-    tight = to_numpy(side.slack) <= side.slack_floor
-    if tight.any():
-        raise leverage_error(np.flatnonzero(tight), len(tight), what)
-
-
 class _LeftOut:
     """Learnt rows, their labels, and both sides of the model in their eigenbases."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
         self.statistics = known = model.statistics
         if known.n_rows == 0:
-            raise ValueError(
-                "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
-            )
+            raise ValueError(NOTHING_LEARNT)
         self.Y = Y
         self.eigen = model.inverse.eigen
-        self.projected = self._projected(double(Phi))
-        self.rows = _spectrum(self.projected, self.eigen.values, known.n_rows, known.has_constant)
-        _check_learnt(self.rows)
+        self.projected = projected(double(Phi), known.mean, self.eigen.vectors)
+        self.rows = side_of_rows(self.projected, self.eigen.values, known.n_rows, known.has_constant)
+        check_learnt(self.rows)
         self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
-
-    def _projected(self, Phi: Array) -> Array:
-        """Return rows in the eigenbasis of their Gram matrix, (l, k)."""
-        mean, vectors = self.statistics.mean, self.eigen.vectors
-        if mean is None:
-            return matmul(Phi, vectors)
-        rows, rest = about(Phi, mean)
-        product = matmul(rows, vectors)
-        return product if rest is None else product - rest @ vectors
 
     @cached_property
     def projected_tasks(self) -> Array:
@@ -187,14 +148,12 @@ class _LeftOut:
     def tasks(self) -> Spectrum:
         assert self.task_eigen is not None
         values, known = self.task_eigen.values, self.statistics
-        return _spectrum(self.projected_tasks[:, : values.shape[0]], values, known.n_tasks, known.has_constant)
+        return side_of_rows(self.projected_tasks[:, : values.shape[0]], values, known.n_tasks, known.has_constant)
 
     def _rotated(self, columns: Array) -> Array:
         """Return columns (c, r), with that of the constant, in the eigenbasis of the tasks."""
         assert self.task_eigen is not None
-        if not self.statistics.has_constant:
-            return columns @ self.task_eigen.vectors
-        return namespace(columns).concat([columns[:, :-1] @ self.task_eigen.vectors, columns[:, -1:]], axis=1)
+        return rotated(columns, self.task_eigen.vectors, self.statistics.has_constant)
 
     @cached_property
     def rotated(self) -> Array:
@@ -250,7 +209,7 @@ class _LeftOut:
     def new_instances(self, alpha: float, task_alphas: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared errors (n_task_alphas,) of setting B, and the sizes of the terms they are summed from."""
         side = self.rows.smoother(Tikhonov(), alpha)
-        _check_slack(side, "rows")
+        check_slack(side, "rows")
         D = self._leave_out(slice(None), self.rotated, self.compressed, side, self.rotated_means)
         xp = namespace(D)
         squares, crosses = (to_numpy(xp.sum(D * other, axis=0)) for other in (D, self.compressed))
@@ -280,9 +239,9 @@ class _LeftOut:
         if self.task_eigen is not None:
             tasks = self.tasks.smoother(Tikhonov(), task_alpha)
         if setting.new_instance or tasks is None:
-            _check_slack(side, "rows")
+            check_slack(side, "rows")
         if setting.new_task and tasks is not None:
-            _check_slack(tasks, "tasks")
+            check_slack(tasks, "tasks")
         for rows in row_blocks(self.Y.shape[0], 8 * 4 * self.Y.shape[1]):
             labels = self.labels(rows)
             if tasks is None:  # of independent tasks a pair is as good as its row

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, copied, is_sparse, namespace, take_rows, to_numpy
-from dyadlearn._state import Stored, is_shaped
-from dyadlearn._tables import Ids
+from dyadlearn._array import Array, dense, is_sparse, namespace, take_rows
+from dyadlearn._state import Stored
+from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.statistics import Statistics, alike, collect, merge, same_rows
+from dyadlearn.growing.column_ridge import ColumnRidge, with_rows, with_tasks
+from dyadlearn.growing.columns import Columns, check_told_apart, seen_in, seen_together
+from dyadlearn.growing.kept import Batch, Kept, row_keys, stacked, without_columns
+from dyadlearn.growing.statistics import Statistics, has_holes, same_rows
 from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["Knowledge", "Pending", "Reservoir", "without_rows"]
+__all__ = ["KNOWN", "Knowledge", "Lesson", "Pending", "Reservoir"]
+
+#: What becomes of instances whose ids are known.
+KNOWN = ("error", "replace")
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Instances to learn or to forget, with their labels.
+
+    Attributes
+    ----------
+    rows, Phi : arrays or sparse matrices of shape (l, p) and (l, d)
+        As they came, and as the feature map makes them.
+    labels : array or sparse matrix of shape (l, q)
+        NaN where not observed.
+    ids : Ids or None
+    """
+
+    rows: Array
+    Phi: Array
+    labels: Array
+    ids: Ids | None = None
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    def take(self, places: np.ndarray) -> Lesson:
+        """Return some of the instances."""
+        rows, Phi, labels = (take_rows(part, places) for part in (self.rows, self.Phi, self.labels))
+        return Lesson(rows, Phi, labels, None if self.ids is None else self.ids.take(places.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +65,7 @@ class Pending(Stored):
         Which known tasks they are, if they are to be forgotten; None for new ones.
     """
 
-    statistics: Statistics
+    statistics: Statistics | Columns
     ids: Ids | None = None
     positions: np.ndarray | None = None
 
@@ -43,12 +75,12 @@ class Pending(Stored):
         places = self.positions
         return places is None or (places.dtype.kind == "i" and places.shape == (self.statistics.n_tasks,))
 
-    def is_complete(self, seen: Statistics) -> bool:
+    def is_complete(self, seen: Statistics | Columns) -> bool:
         """Tell whether the labels of all instances have come; refuse instances that are others."""
         n, wanted = self.statistics.n_rows, seen.n_rows
         if n < wanted:
             return False
-        if n > wanted or not same_rows(self.statistics, seen):
+        if n > wanted or not same_rows(_of_instances(self.statistics), _of_instances(seen)):
             raise ValueError(
                 f"The chunks bring labels for {n} instances, but these are not the {wanted} that were learnt: their "
                 "Gram matrix differs. Give every learnt instance once, with the features it was learnt with. This "
@@ -107,8 +139,8 @@ class Reservoir(Stored):
         left = replace(self, n_offered=max(self.n_offered - int(rows.shape[0]), 0))
         if self.rows is None:
             return left
-        gone = set(zip(_keys(rows), _keys(labels), strict=True))
-        known = zip(_keys(self.rows), _keys(self.labels), strict=True)
+        gone = set(zip(row_keys(rows), row_keys(labels), strict=True))
+        known = zip(row_keys(self.rows), row_keys(self.labels), strict=True)
         kept = np.flatnonzero([key not in gone for key in known])
         if not len(kept):
             return Reservoir(self.size, self.seed)
@@ -116,11 +148,22 @@ class Reservoir(Stored):
 
     def without_tasks(self, positions: np.ndarray) -> Reservoir:
         """Return the sample with the labels of some tasks forgotten."""
-        if self.labels is None:
+        return replace(self, labels=without_columns(self.labels, positions))
+
+    def exchanged(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Reservoir:
+        """Return the sample with rows (l, p) and labels (l, q) that are in it exchanged for others."""
+        if self.rows is None:
             return self
-        kept = np.delete(np.arange(self.labels.shape[1]), positions)
-        labels = self.labels[:, kept] if is_sparse(self.labels) else take_rows(self.labels.T, kept).T
-        return replace(self, labels=labels)
+        place = {key: row for row, key in enumerate(zip(*map(row_keys, old), strict=True))}
+        # Most rows are none of them, whatever their labels.
+        wanted = {rows for rows, _ in place}
+        order, found = np.arange(len(self)), row_keys(self.rows)
+        some = np.array([row for row, key in enumerate(found) if key in wanted], dtype=np.intp)
+        if not some.size:
+            return self
+        for row, labels in zip(some, row_keys(take_rows(self.labels, some)), strict=True):
+            order[row] = len(self) + place[found[row], labels] if (found[row], labels) in place else row
+        return replace(self, rows=_picked(self.rows, new[0], order), labels=_picked(self.labels, new[1], order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +172,8 @@ class Knowledge(Stored):
 
     Attributes
     ----------
-    model : OnlineRidge
+    model : OnlineRidge or ColumnRidge
+        The latter from the first label on that is not observed.
     dtype : dtype
         Of the data, and of what is predicted.
     is_vector : bool
@@ -139,21 +183,25 @@ class Knowledge(Stored):
     n_task_features : int
         Number of columns of the tasks as they came.
     pending : Pending or None
-    instances : tuple of arrays or None
-        Every instance as it came, batch by batch, if the model keeps them.
+    kept : Kept
+        The instances, as far as the model keeps them.
+    keeps_instances, keeps_labels : bool
+        Whether it keeps every instance as it came, and the labels of each.
     reservoir : Reservoir or None
     squared_error : float
         Of predictions made just before learning, summed over `n_scored` labels.
     """
 
-    model: OnlineRidge
+    model: OnlineRidge | ColumnRidge
     dtype: Any
     is_vector: bool = False
     task_ids: Ids | None = None
     task_names: Ids | None = None
     n_task_features: int = 0
     pending: Pending | None = None
-    instances: tuple[Array, ...] | None = None
+    kept: Kept = field(default_factory=Kept)
+    keeps_instances: bool = False
+    keeps_labels: bool = False
     reservoir: Reservoir | None = None
     squared_error: float = 0.0
     n_scored: int = 0
@@ -171,10 +219,13 @@ class Knowledge(Stored):
         return super().from_state({**state, "dtype": dtype}, where)
 
     def _fits(self) -> bool:
-        batches = self.instances
-        return batches is None or (
-            all(is_shaped(batch, None, None, sparse=True) for batch in batches)
-            and sum(batch.shape[0] for batch in batches) == self.model.statistics.n_rows
+        batches, known = self.kept.batches, self.model.statistics
+        return (
+            len(self.kept) <= known.n_rows
+            and (not self.keeps_instances or len(self.kept) == known.n_rows)
+            and all((batch.rows is not None) == self.keeps_instances for batch in batches)
+            and all((batch.labels is not None) == self.keeps_labels for batch in batches)
+            and all(batch.labels is None or batch.labels.shape[1] == known.n_tasks for batch in batches)
         )
 
     def check_settled(self, verb: str) -> None:
@@ -200,22 +251,118 @@ class Knowledge(Stored):
             raise IdError(f"Tasks {shown} are known already: give new tasks ids of their own, or forget the old ones.")
         return new
 
-    def scored(self, squared_error: float, labels: Array) -> Knowledge:
-        """Return what is known with the squared error of predictions of labels (l, q) added."""
-        n_scored = self.n_scored + int(labels.shape[0] * labels.shape[1])
-        return replace(self, squared_error=self.squared_error + squared_error, n_scored=n_scored)
+    def scored(self, lesson: Lesson) -> Knowledge:
+        """Return what is known with the squared error of predictions of labels added, before these are learnt."""
+        labels = lesson.labels
+        places = self._known_places(lesson.ids)
+        if any(place is not None for place in places):
+            # A label that is replaced was known, and is no prediction.
+            old = self._old_labels(places)
+            xp = namespace(old)
+            labels = xp.where(xp.isnan(old), dense(labels), xp.full_like(old, float("nan")))
+        error, count = self.model.scored(lesson.Phi, labels)
+        return replace(self, squared_error=self.squared_error + error, n_scored=self.n_scored + count)
 
-    def with_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
-        """Return what is known after instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
-        instances = None if self.instances is None else (*self.instances, copied(rows))
-        reservoir = None if self.reservoir is None else self.reservoir.offered(rows, labels)
-        return replace(self, model=self.model.with_rows(Phi, labels), instances=instances, reservoir=reservoir)
+    def with_rows(self, lesson: Lesson) -> Knowledge:
+        """Return what is known after new instances."""
+        reservoir = None if self.reservoir is None else self.reservoir.offered(lesson.rows, lesson.labels)
+        model = with_rows(self.model, lesson.Phi, lesson.labels)
+        return replace(self.keeping(lesson), model=model, reservoir=reservoir)
 
-    def without_rows(self, rows: Array, Phi: Array, labels: Array) -> Knowledge:
-        """Return what is known without instances, as they came (l, p) and mapped (l, d), with labels (l, q)."""
-        instances = None if self.instances is None else without_rows(self.instances, rows)
-        reservoir = None if self.reservoir is None else self.reservoir.without(rows, labels)
-        return replace(self, model=self.model.without_rows(Phi, labels), instances=instances, reservoir=reservoir)
+    def keeping(self, lesson: Lesson) -> Knowledge:
+        """Return what is known with what is to be kept of instances, which is learnt elsewhere."""
+        rows, labels = lesson.rows if self.keeps_instances else None, lesson.labels if self.keeps_labels else None
+        return replace(self, kept=self.kept.with_batch(Batch.of(lesson.ids, rows, labels, len(lesson))))
+
+    def without_rows(self, lesson: Lesson) -> Knowledge:
+        """Return what is known without instances that it knew."""
+        places = self._places_to_forget(lesson)
+        reservoir = None if self.reservoir is None else self.reservoir.without(lesson.rows, lesson.labels)
+        model = self.model.without_rows(lesson.Phi, lesson.labels)
+        return replace(self, model=model, kept=self.kept.without(places), reservoir=reservoir)
+
+    def _places_to_forget(self, lesson: Lesson) -> list[tuple[int, int]]:
+        """Return where instances that are to be forgotten are kept; refuse what was not learnt so."""
+        n, kept = len(lesson), self.kept
+        if lesson.ids is not None and kept.n_named:
+            found = kept.places(lesson.ids.labels)
+            unknown = [label for label, place in zip(lesson.ids.labels, found, strict=True) if place is None]
+            if unknown:
+                raise IdError(f"Instances {shown(unknown)} are not known, so that they cannot be forgotten.")
+            places = [place for place in found if place is not None]
+        elif self.keeps_instances:
+            places = kept.equal_rows(lesson.rows)
+        elif kept.n_named and self.model.statistics.n_rows - kept.n_named < n:
+            raise IdError(
+                f"The model knows {kept.n_named} of its {self.model.statistics.n_rows} instances by their ids: give "
+                "those that are to be forgotten with their ids, as a frame."
+            )
+        else:
+            places = []
+        if self.keeps_labels:
+            rows, labels = kept.taken(places)
+            if row_keys(rows) != row_keys(lesson.rows) or row_keys(labels) != row_keys(lesson.labels):
+                raise ValueError(
+                    "X or Y are not what the model has learnt of the instances to forget: give them with the features "
+                    "and the labels that they were learnt with. Nothing was forgotten."
+                )
+        return places
+
+    # Instances that are known already -----------------------------------------------------------------
+
+    def _known_places(self, ids: Ids | None) -> list[tuple[int, int] | None]:
+        return [] if ids is None else self.kept.places(ids.labels)
+
+    def known_among(self, ids: Ids | None) -> np.ndarray:
+        """Return the positions of those ids that are known."""
+        return np.array(
+            [position for position, place in enumerate(self._known_places(ids)) if place is not None], dtype=np.intp
+        )
+
+    def _old_labels(self, places: Sequence[tuple[int, int] | None]) -> Array:
+        """Return the labels (l, q) that instances were learnt with, NaN for what is not known."""
+        known = [position for position, place in enumerate(places) if place is not None]
+        _, labels = self.kept.taken([place for place in places if place is not None])
+        labels = dense(labels)
+        nothing = namespace(labels).full_like(labels[:1, :], float("nan"))
+        order = np.full(len(places), len(known))
+        order[known] = np.arange(len(known))
+        return take_rows(namespace(labels).concat([labels, nothing], axis=0), order)
+
+    def replacing(self, lesson: Lesson, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
+        """Return what is known with known instances learnt anew, and how much of it is rounding.
+
+        Labels that the lesson does not observe stay as they are.
+
+        Parameters
+        ----------
+        lesson : Lesson
+            All its ids are known, with rows and labels.
+        mapped : callable
+            Takes instances as they came to their features.
+        """
+        places = [place for place in self._known_places(lesson.ids) if place is not None]
+        rows, old = self.kept.taken(places)
+        old, given = dense(old), dense(lesson.labels)
+        xp = namespace(old)
+        new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
+        model: Any = self.model
+        if row_keys(rows) == row_keys(lesson.rows) and model.takes_holes:
+            # Only cells that change are touched, so that tasks which nobody speaks of stay as they are.
+            hole = xp.full_like(old, float("nan"))
+            changed = ~xp.isnan(new) & (new != old)
+            gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
+            left = model.without_labels(lesson.Phi, gone)
+            after = left.with_labels(lesson.Phi, come)
+        else:
+            left = model.without_rows(mapped(rows), old)
+            after = with_rows(left, lesson.Phi, new)
+        merged = replace(lesson, labels=new)
+        reservoir = self.reservoir
+        if reservoir is not None:
+            reservoir = reservoir.exchanged((rows, old), (lesson.rows, new))
+        learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
+        return replace(learnt, model=after, reservoir=reservoir), model.digits_lost(after)
 
     def with_labels(
         self,
@@ -235,23 +382,26 @@ class Knowledge(Stored):
         ids, positions : as in `Pending`
         """
         known = self.model.statistics
-        options = {"per_task": known.per_task, "constant": known.has_constant}
         seen = [] if self.pending is None else [self.pending.statistics]
         for Phi, labels in chunks:
-            seen.append(alike(seen[0], Phi, labels) if seen else collect(Phi, labels, Psi, **options))
-        pending = Pending(reduce(merge, seen), ids, positions)
+            if has_holes(labels):
+                check_told_apart(known)
+            seen.append(seen_in(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant))
+        pending = Pending(seen_together(seen), ids, positions)
         if not pending.is_complete(self.model.statistics):
             return replace(self, pending=pending)
         found = pending.statistics
         if positions is not None:
+            assert isinstance(found, Statistics)  # tasks that holes keep apart are forgotten without labels
             return self.without_tasks(positions, found.cross, found.label_mean)
         ids = self.task_ids
         if ids is not None and pending.ids is not None:
             ids = Ids((*ids.labels, *pending.ids.labels), ids.name)
         # The rows in the reservoir have no labels for the new tasks.
         reservoir = None if self.reservoir is None else Reservoir(self.reservoir.size, self.reservoir.seed)
-        model = self.model.with_tasks(found.tasks, found.cross, found.label_mean)
-        return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir, is_vector=False)
+        kept = self.kept.with_tasks(stacked([labels for _, labels in chunks])) if self.keeps_labels else self.kept
+        model = with_tasks(self.model, found)
+        return replace(self, model=model, pending=None, task_ids=ids, kept=kept, reservoir=reservoir, is_vector=False)
 
     def without_tasks(
         self, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
@@ -261,42 +411,15 @@ class Knowledge(Stored):
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
         reservoir = None if self.reservoir is None else self.reservoir.without_tasks(positions)
-        model = self.model.without_tasks(positions, cross, label_mean)
-        return replace(self, model=model, pending=None, task_ids=ids, reservoir=reservoir)
+        # Where tasks are told apart nothing but their positions is needed.
+        model = self.model.without_tasks(positions, *(() if cross is None else (cross, label_mean)))
+        kept = self.kept.without_tasks(positions)
+        return replace(self, model=model, pending=None, task_ids=ids, kept=kept, reservoir=reservoir)
 
 
-def without_rows(batches: Sequence[Array], gone: Array) -> tuple[Array, ...]:
-    """Return batches of rows without one copy of each of some rows, every one of which must be there."""
-    wanted: dict[bytes, list[int]] = {}
-    for position, key in enumerate(_keys(gone)):
-        wanted.setdefault(key, []).append(position)
-    left = []
-    for batch in batches:
-        kept = []
-        for position, key in enumerate(_keys(batch)):
-            if wanted.get(key):
-                wanted[key].pop()
-            else:
-                kept.append(position)
-        if kept:
-            left.append(batch if len(kept) == batch.shape[0] else take_rows(batch, np.array(kept, dtype=np.intp)))
-    missing = sorted(position for positions in wanted.values() for position in positions)
-    if missing:
-        raise ValueError(
-            f"X holds {len(missing)} instance(s) that were not learnt, among them row {missing[0]}: nothing was "
-            "forgotten."
-        )
-    return tuple(left)
-
-
-def _keys(rows: Array) -> list[bytes]:
-    """Return for each row what it is found again by: where it is not zero, and what it is there."""
-    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    bounds = list(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
-    places = matrix.indices.astype(np.int64)
-    return [places[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in bounds]
+def _of_instances(seen: Statistics | Columns) -> Statistics:
+    """Return statistics of all instances, whatever their tasks are."""
+    return seen.instances if isinstance(seen, Columns) else seen
 
 
 def _picked(old: Array | None, new: Array, order: np.ndarray) -> Array:

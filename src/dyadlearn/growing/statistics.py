@@ -57,18 +57,23 @@ __all__ = [
     "add_rows",
     "add_tasks",
     "alike",
+    "bordered",
     "check_room",
     "collect",
+    "combined",
     "cross_product",
     "digits_lost",
     "double",
     "equal_features",
+    "has_holes",
     "merge",
+    "nothing",
     "plus_diagonal",
     "remove_rows",
     "remove_tasks",
     "same_gram",
     "same_rows",
+    "taken_away",
 ]
 
 #: Grams that differ by less than this share of their norm are of the same rows.
@@ -163,7 +168,7 @@ class Statistics(Stored):
 
     def rows_of_tasks(self, tasks: Array) -> Array:
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else _bordered(double(tasks), self.task_mean)
+        return tasks if self.task_mean is None else bordered(double(tasks), self.task_mean)
 
     @property
     def task_rows_gram(self) -> Array:
@@ -239,7 +244,7 @@ def collect(
                 task_mean, task_gram = moments(tasks)
             else:
                 task_gram = matmul(tasks.T, tasks)
-        right = tasks if tasks is None or not constant else _bordered(tasks, task_mean)
+        right = tasks if tasks is None or not constant else bordered(tasks, task_mean)
         found = _collected(Phi, Y, None if per_task else right, constant)
         xp = namespace(found.gram)
         total = float(xp.linalg.trace(found.gram)) + float(xp.sum(found.cross))
@@ -247,6 +252,14 @@ def collect(
     if not math.isfinite(total):
         raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
     return replace(found, tasks=tasks, task_gram=task_gram, per_task=per_task, task_mean=task_mean)
+
+
+def nothing(n_features: int, n_tasks: int, like: Array, constant: bool) -> Statistics:
+    """Return the statistics of no instances, for tasks without features, in the library of `like`."""
+    gram, cross = (zeros((n_features, width), like) for width in (n_features, n_tasks))
+    if not constant:
+        return Statistics(0, gram, cross)
+    return Statistics(0, gram, cross, mean=no_mean(n_features, like), label_mean=zeros((n_tasks,), like))
 
 
 def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
@@ -275,7 +288,7 @@ def merge(first: Statistics, second: Statistics) -> Statistics:
             "Only statistics of the same tasks can be added: "
             f"found {_shape(first)} and {_shape(second)}, or features that differ."
         )
-    return _combined(first, second, 1)
+    return combined(first, second, 1)
 
 
 def add_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
@@ -291,7 +304,7 @@ def add_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
     -------
     Statistics
     """
-    return _combined(state, alike(state, Phi, Y), 1)
+    return combined(state, alike(state, Phi, Y), 1)
 
 
 def alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
@@ -326,11 +339,15 @@ def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
     ValueError
         If they cannot have been added: too many, or the Gram matrix of the rest would not be one.
     """
-    left = state.n_rows - int(Phi.shape[0])
-    if left < 0:
+    if Phi.shape[0] > state.n_rows:
         raise ValueError(f"X has {Phi.shape[0]} instances to forget, but only {state.n_rows} were learnt.")
-    gone = alike(state, Phi, Y)
-    rest = _combined(state, gone, -1)
+    return taken_away(state, alike(state, Phi, Y))
+
+
+def taken_away(state: Statistics, gone: Statistics) -> Statistics:
+    """Return the statistics without those of some of their instances, of the same tasks; errors as in `remove_rows`."""
+    left = state.n_rows - gone.n_rows
+    rest = combined(state, gone, -1)
     xp = namespace(state.gram)
     size, offset = float(xp.linalg.trace(state.gram)), _offset(state)
     if left <= state.has_constant:
@@ -527,6 +544,11 @@ def plus_diagonal(matrix: Array, weights: Any) -> Array:
     return with_diagonal(xp.asarray(matrix, copy=True), xp.linalg.diagonal(matrix) + weights)
 
 
+def has_holes(Y: Array) -> bool:
+    """Tell whether labels are not observed somewhere, which is NaN; those of a sparse matrix all are."""
+    return not is_sparse(Y) and bool(namespace(Y).any(namespace(Y).isnan(Y)))
+
+
 def double(array: Array) -> Array:
     """Return an array in double precision; one that is so already is not copied."""
     return cast(array, namespace(array).float64)
@@ -541,7 +563,7 @@ def _is_gram(matrix: Array, slack: float) -> bool:
     return True
 
 
-def _combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
+def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
     """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
     n_rows = first.n_rows + sign * second.n_rows
     total = replace(first, n_rows=n_rows, gram=first.gram + sign * second.gram, cross=first.cross + sign * second.cross)
@@ -580,7 +602,7 @@ def _label_size(state: Statistics) -> float:
     return size + math.sqrt(max(spread, 0.0) * state.n_rows) * float(xp.max(xp.abs(state.label_mean)))
 
 
-def _bordered(tasks: Array, mean: Array) -> Array:
+def bordered(tasks: Array, mean: Array) -> Array:
     """Return features of tasks (q, r) less their mean, with a column of ones."""
     return with_ones(centred(tasks, mean))
 
@@ -597,7 +619,7 @@ def _collected(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Sta
     blocks = (
         make(double(Phi[rows, :]), double(Y[rows, :]), right) for rows in row_blocks(int(Phi.shape[0]), 8 * width)
     )
-    return reduce(lambda total, block: _combined(total, block, 1), blocks)
+    return reduce(lambda total, block: combined(total, block, 1), blocks)
 
 
 def _block(Phi: Array, Y: Array, right: Array | None) -> Statistics:

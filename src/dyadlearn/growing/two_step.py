@@ -30,13 +30,119 @@ from dyadlearn._array import Array, cast, dense, is_sparse, matmul, namespace, r
 from dyadlearn._state import Stored
 from dyadlearn.growing.centre import value, with_constants
 from dyadlearn.growing.inverse import RidgeInverse
-from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, alike, double, remove_rows, remove_tasks
+from dyadlearn.growing.statistics import (
+    Statistics,
+    add_rows,
+    add_tasks,
+    alike,
+    digits_lost,
+    double,
+    has_holes,
+    remove_rows,
+    remove_tasks,
+)
 
-__all__ = ["OnlineRidge", "instance_rows"]
+__all__ = ["OnlineRidge", "TwoSteps", "instance_rows"]
+
+
+class TwoSteps(Stored, stored=False):
+    """What is common to models whose labels are complete and to those whose labels have holes.
+
+    Attributes
+    ----------
+    statistics : Statistics or Columns
+    task_inverse : RidgeInverse or None
+        Of the tasks; None where they have no features.
+    """
+
+    statistics: Any
+    task_inverse: RidgeInverse | None
+
+    #: Whether labels may have holes.
+    takes_holes: ClassVar[bool]
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of rows of `coefficients`: d, with a constant d + 2."""
+        return int(self.statistics.gram.shape[0]) + 2 * int(self.statistics.has_constant)
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """W of shape (d, r), without features of the tasks (d, q).
+
+        With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
+        (d + 2, q): `dyadlearn.growing.centre.with_constants` says what the last two rows are.
+        """
+        raise NotImplementedError
+
+    def _finished(self, half: Array, level: Array | None, n_tasks: int) -> Array:
+        """Return the coefficients, out of what the first step says of features of the tasks, or of tasks without any.
+
+        Parameters
+        ----------
+        half : array of shape (d, r), with a constant (d, r + 1), or (d, q)
+        level : array of as many columns, or None
+            What the first step says at the mean of the instances; None without a constant.
+        n_tasks : int
+            How many tasks the second step goes over.
+        """
+        tasks = self.task_inverse
+        if level is None:
+            return half if tasks is None else tasks.solve(half.T).T
+        xp = namespace(half)
+        half = xp.concat([half, level[None, :]], axis=0)
+        if tasks is not None:
+            half = xp.concat([tasks.solve(half[:, :-1].T).T, half[:, -1:] / n_tasks], axis=1)
+        return xp.concat([half, -value(self.statistics.mean)[None, :] @ half[:-1, :]], axis=0)
+
+    @property
+    def effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
+        r"""Coefficients of features as they come: of interactions, of instances and of tasks alone, and constants.
+
+        Without features of the tasks there are interactions (d, q) and constants (q,), else they have shapes (d, r),
+        (d,), (r,) and (1,). Without a constant there are interactions alone.
+        """
+        found, known = self.coefficients, self.statistics
+        if known.mean is None:
+            return found, None, None, None
+        last = found[-2, :] + found[-1, :]
+        if known.task_mean is None:
+            return found[:-2, :], None, None, last
+        interactions, means = found[:-2, :-1], value(known.task_mean)
+        instances = found[:-2, -1] - interactions @ means
+        return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
+
+    def rows(self, Phi: Array, dtype: Any = None) -> Array:
+        """Return what multiplies the coefficients of instances (l, d), see `instance_rows`."""
+        return instance_rows(Phi, self.statistics.mean, dtype)
+
+    @property
+    def unpredicted(self) -> np.ndarray:
+        """Which tasks (q,) nothing is predicted for."""
+        return np.zeros(self.statistics.n_tasks, dtype=bool)
+
+    def scored(self, Phi: Array, Y: Array) -> tuple[float, int]:
+        """Return the squared error of predictions, summed over labels that are observed and predicted, and how many.
+
+        Parameters
+        ----------
+        Phi : array or sparse matrix of shape (l, d)
+        Y : array or sparse matrix of shape (l, q)
+            NaN where not observed.
+        """
+        labels, A = double(Y), matmul(self.rows(Phi), self.coefficients)
+        xp, tasks = namespace(A), self.statistics.task_rows
+        error, count = 0.0, 0
+        for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
+            gaps = (A[rows, :] if tasks is None else A[rows, :] @ tasks.T) - dense(labels[rows, :])
+            found = ~xp.isnan(gaps)
+            error += float(xp.sum(xp.where(found, gaps, xp.zeros_like(gaps)) ** 2))
+            count += int(xp.sum(xp.astype(found, xp.int64)))
+        return error, count
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineRidge(Stored):
+class OnlineRidge(TwoSteps):
     r"""Statistics and the inverses of both sides; every change is a new object.
 
     Attributes
@@ -63,6 +169,7 @@ class OnlineRidge(Stored):
     inverse: RidgeInverse
     task_inverse: RidgeInverse | None = None
 
+    takes_holes: ClassVar[bool] = False
     _kept: ClassVar[tuple[str, ...]] = ("coefficients",)
     _shapes: ClassVar[Mapping[str, str]] = {
         "statistics.gram": "d d",
@@ -98,48 +205,12 @@ class OnlineRidge(Stored):
             return cls(statistics, inverse)
         return cls(statistics, inverse, RidgeInverse(statistics.task_gram, q, task_alpha, solver, n_new=q))
 
-    @property
-    def n_coefficients(self) -> int:
-        """Number of rows of `coefficients`: d, with a constant d + 2."""
-        return int(self.statistics.gram.shape[0]) + 2 * self.statistics.has_constant
-
     @cached_property
     def coefficients(self) -> Array:
-        """W of shape (d, r), without features of the tasks (d, q).
-
-        With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
-        (d + 2, q): `dyadlearn.growing.centre.with_constants` says what the last two rows are.
-        """
-        known, tasks = self.statistics, self.task_inverse
-        half = self.inverse.solve(known.target)
-        if not known.has_constant:
-            return half if tasks is None else tasks.solve(half.T).T
-        xp = namespace(half)
-        half = xp.concat([half, known.level[None, :]], axis=0)
-        if tasks is not None:
-            half = xp.concat([tasks.solve(half[:, :-1].T).T, half[:, -1:] / known.n_tasks], axis=1)
-        return xp.concat([half, -value(known.mean)[None, :] @ half[:-1, :]], axis=0)
-
-    @property
-    def effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
-        r"""Coefficients of features as they come: of interactions, of instances and of tasks alone, and constants.
-
-        Without features of the tasks there are interactions (d, q) and constants (q,), else they have shapes (d, r),
-        (d,), (r,) and (1,). Without a constant there are interactions alone.
-        """
-        found, known = self.coefficients, self.statistics
-        if known.mean is None:
-            return found, None, None, None
-        last = found[-2, :] + found[-1, :]
-        if known.task_mean is None:
-            return found[:-2, :], None, None, last
-        interactions, means = found[:-2, :-1], value(known.task_mean)
-        instances = found[:-2, -1] - interactions @ means
-        return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
-
-    def rows(self, Phi: Array, dtype: Any = None) -> Array:
-        """Return what multiplies the coefficients of instances (l, d), see `instance_rows`."""
-        return instance_rows(Phi, self.statistics.mean, dtype)
+        """W, as `TwoSteps` says."""
+        known = self.statistics
+        level = known.level if known.has_constant else None
+        return self._finished(self.inverse.solve(known.target), level, known.n_tasks)
 
     def squared_error(self, Phi: Array, Y: Array) -> float:
         r"""Return the squared error of predictions, summed over instances and tasks, without forming them all.
@@ -177,6 +248,16 @@ class OnlineRidge(Stored):
             found = A[rows, :] if tasks is None else A[rows, :] @ tasks.T
             error += float(xp.sum((found - dense(labels[rows, :])) ** 2))
         return error
+
+    def scored(self, Phi: Array, Y: Array) -> tuple[float, int]:
+        """Return what `TwoSteps.scored` does, of complete labels without forming all predictions."""
+        if has_holes(Y):
+            return super().scored(Phi, Y)
+        return self.squared_error(Phi, Y), int(Y.shape[0] * Y.shape[1])
+
+    def digits_lost(self, after: Any) -> float:
+        """Return how much of this model, once it has forgotten, is rounding: `dyadlearn.growing.statistics`."""
+        return digits_lost(self.statistics, after.statistics, self.inverse.alpha)
 
     def with_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
         """Return the model with instances (l, d) and their labels (l, q) learnt."""

@@ -16,7 +16,13 @@ from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.settings import Setting
 
-__all__ = ["scored_labels", "warn_of_lone_labels", "warn_of_tasks_without_labels"]
+__all__ = [
+    "scored_labels",
+    "warn_of_lone",
+    "warn_of_lone_labels",
+    "warn_of_tasks_without_labels",
+    "warn_of_unlabelled",
+]
 
 _REMEDY = "use fit_intercept=False, or a model that knows tasks"
 
@@ -56,23 +62,25 @@ def scored_labels(
             f"from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
-        _warn(lone, problem, setting, "they are not scored", stacklevel + 1)
+        warn_of_lone(lone, problem.Y, setting, "they are not scored", stacklevel + 1)
     xp = namespace(problem.Y)
     return xp.where(as_array_of(lone, problem.Y), xp.full_like(problem.Y, float("nan")), problem.Y)
 
 
 def warn_of_lone_labels(problem: Problem, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
     """Say which labels have no held-out prediction (m, q), if there are any."""
-    lone = _lone(problem, held_out)
-    if lone.any():
-        _warn(lone, problem, setting, "their predictions are NaN", stacklevel + 1)
+    warn_of_lone(_lone(problem, held_out), problem.Y, setting, "their predictions are NaN", stacklevel + 1)
 
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
     """Say which tasks have no label, where nothing is predicted for them."""
     if not problem.pairing.has_task_constants:
         return
-    without = np.isnan(to_numpy(problem.Y)).all(axis=0)
+    warn_of_unlabelled(np.isnan(to_numpy(problem.Y)).all(axis=0), stacklevel + 1)
+
+
+def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
+    """Say which tasks (q,) have no label and nothing is predicted for, if there are any."""
     if without.any():
         warnings.warn(
             f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to take "
@@ -89,8 +97,11 @@ def _lone(problem: Problem, held_out: Array) -> np.ndarray:
     return np.asarray(np.isnan(to_numpy(held_out)) & ~np.isnan(to_numpy(problem.Y)))
 
 
-def _warn(lone: np.ndarray, problem: Problem, setting: Setting, so: str, stacklevel: int) -> None:
-    observed = np.count_nonzero(~np.isnan(to_numpy(problem.Y)))
+def warn_of_lone(lone: np.ndarray, Y: Array, setting: Setting, so: str, stacklevel: int = 2) -> None:
+    """Say which labels (m, q) are the only ones of their tasks and what follows, if there are any."""
+    if not lone.any():
+        return
+    observed = np.count_nonzero(~np.isnan(to_numpy(Y)))
     warnings.warn(
         f"In setting {setting.value}, {np.count_nonzero(lone)} of {observed} labels leave no other label of their task "
         f"(positions {_shown(np.any(lone, axis=0))}) to take its constant from: {so}. Give more labels of these tasks, "

@@ -322,7 +322,7 @@ class _Hidden:
         labels, train, test = self.problem.labels, fold.train, fold.test
         system = self._system.at(pairing).among(labels.take(train))
         solution = system.solve(start, **stopping)
-        return solution, system.fitted(solution, system.products.among(labels.take(test)))
+        return solution, system.fitted(solution, labels.take(test).products(system.basis.left, system.basis.right))
 
 
 class _Apart(_Hidden):

@@ -65,17 +65,20 @@ class Completion(Stored):
     labels : array of shape (m, q)
         On which the closed form of the model is the model of the observed cells: without weights the labels where
         they are observed and the model's own predictions elsewhere.
-    form : {"missing", "observed"}
-        Which of the two systems was solved.
+    form : {"missing", "observed", "columns", "block", "pairs"}
+        Which system was solved.
     solution : Solution
-        Its unknowns are zero, or absent, where the system has none.
+        Its unknowns are zero, or absent, where the system has none; those of the pairs are a function of directions.
     """
 
     labels: Array
     form: str
     solution: Solution
 
-    _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q", "solution.values": "m q"}
+    _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q"}
+
+    def _fits(self) -> bool:
+        return self.form == "pairs" or self.solution.values.shape == self.labels.shape
 
 
 def complete(

@@ -2,8 +2,9 @@
 
 `gram` computes a kernel by its name or with a callable; `Sum` and `Product` combine kernels; `repair` makes a
 similarity matrix symmetric and positive semi-definite; `Descriptions` hold several tables of the same entities, and
-`LearnedKernel` is a kernel made of them. Kernels for the nodes of graphs and the tips of trees are
-here too; `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
+`LearnedKernel` is a kernel made of them. `Landmarks` make few features of any kernel. Kernels for the nodes of graphs
+and the tips of trees are here too, and `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for
+molecules and sequences.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dyadlearn.kernels.combine import Product, Sum, normalize, weighted_product,
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
 from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
+from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.repair import repair
 from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, tree_distance_kernel
@@ -19,6 +21,7 @@ from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
 __all__ = [
     "Descriptions",
+    "Landmarks",
     "LearnedKernel",
     "Product",
     "Sum",

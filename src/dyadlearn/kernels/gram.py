@@ -22,7 +22,17 @@ from dyadlearn._array import (
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-__all__ = ["DIVISIBLE", "KERNELS", "check_kernel", "gram", "gram_diagonal", "kernel_names", "named"]
+__all__ = [
+    "DIVISIBLE",
+    "KERNELS",
+    "SAME",
+    "check_kernel",
+    "common_diagonal",
+    "gram",
+    "gram_diagonal",
+    "kernel_names",
+    "named",
+]
 
 # A name, or what computes the whole block kernel(A, B, **params).
 Kernel = str | Callable[..., Any]
@@ -32,6 +42,9 @@ KERNELS: dict[str, Callable[..., Array]] = {}
 
 #: Those of them all whose powers are kernels, whatever the exponent.
 DIVISIBLE: set[str] = set()
+
+#: What values of a kernel may differ by, relative, and be one number: files hold kernels in a few digits.
+SAME = 1e-6
 
 # What gives k(a, a) of each row, for those that have a shorter way to it than a block.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
@@ -169,13 +182,29 @@ def gram_diagonal(A: Array, *, kernel: Kernel = "linear", params: Mapping[str, A
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if not callable(shortcut):
         blocks = row_blocks(A.shape[0], 1, _DIAGONAL_ROWS)
-        parts = [gram(A[rows, :], kernel=kernel, params=params) for rows in blocks]
+        parts = [gram(A[rows, ...], kernel=kernel, params=params) for rows in blocks]
         xp = namespace(parts[0])
         return xp.concat([xp.linalg.diagonal(part) for part in parts])
     # A shortcut may have no use for a parameter that the kernel would refuse.
-    gram(A[:1, :], kernel=kernel, params=params)
+    gram(A[:1, ...], kernel=kernel, params=params)
     with np.errstate(all="ignore"):
         return _checked(shortcut(A, **params), kernel)
+
+
+def common_diagonal(diagonal: Array) -> float | None:
+    """Return the number that all entries of a kernel's diagonal (n,) are, as in normalised kernels; None without one.
+
+    New entities have it too, of whom a precomputed kernel does not tell what they are to themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> common_diagonal(np.ones(3)), common_diagonal(np.array([1.0, 2.0]))
+    (1.0, None)
+    """
+    xp = namespace(diagonal)
+    low, high = float(xp.min(diagonal)), float(xp.max(diagonal))
+    return (low + high) / 2 if high - low <= SAME * abs(high) else None
 
 
 def _checked(values: Array, kernel: Kernel) -> Array:

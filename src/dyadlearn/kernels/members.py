@@ -14,12 +14,10 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.combine import normalize
-from dyadlearn.kernels.gram import DIVISIBLE, check_kernel, gram, gram_diagonal
+from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
 
 __all__ = ["Description", "has_diagonal", "mean_squared_distance", "placed", "with_diagonal", "with_places"]
 
-# What entries of a diagonal may differ by, relative, and be one number: files hold kernels in a few digits.
-_SAME = 1e-6
 # How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
 _ROUNDING = 0.01
 # From so many rows, evenly spread, it is told whether powers of a kernel function make sense.
@@ -165,7 +163,7 @@ def has_diagonal(member: Description, values: Array) -> bool:
     xp = namespace(values)
     diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
     gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
-    return bool(xp.all(gap <= _SAME * xp.abs(diagonal)))
+    return bool(xp.all(gap <= SAME * xp.abs(diagonal)))
 
 
 def placed(found: Description, part: Array, start: int, title: str, weights: Array | None = None) -> Description:
@@ -194,17 +192,15 @@ def _bends(block: Array) -> bool:
     if low < -_ROUNDING or high <= 0:
         return False
     # Constant kernels, delta and whatever else has one value beside zero have powers that a weight can make.
-    positive = xp.where(block > _SAME * high, block, xp.full_like(block, high))
-    return high - float(xp.min(positive)) > _SAME * high
+    positive = xp.where(block > SAME * high, block, xp.full_like(block, high))
+    return high - float(xp.min(positive)) > SAME * high
 
 
 def with_diagonal(found: Description, diagonal: Array, ids: Ids | None, given: Array | None = None) -> Description:
     """Return a precomputed description with its diagonal in training; `given` is what it was before any repair."""
     given = diagonal if given is None else given
-    xp = namespace(given)
-    low, high = float(xp.min(given)), float(xp.max(given))
-    common = (low + high) / 2 if high - low <= _SAME * abs(high) else None
-    return replace(found, diagonal=xp.asarray(diagonal, copy=True), new_diagonal=common, columns=ids)
+    own = namespace(given).asarray(diagonal, copy=True)
+    return replace(found, diagonal=own, new_diagonal=common_diagonal(given), columns=ids)
 
 
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:

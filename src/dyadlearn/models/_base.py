@@ -198,17 +198,21 @@ class PairwiseRidge(PairModel, stored=False):
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
         if self._is_listed:
-            self._observed = solved_pairs(problem, self._observed)
-            self._keep(problem)
-            self._coefficients = problem.pairing.coefficients_of(self._observed.spectral, self._observed.mean)
-            return self
+            return self._keep_pairs(problem, solved_pairs(problem, self._observed))
         self._completion = None if problem.is_complete else problem.complete(self._completion)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
         return self
 
-    def _keep(self, problem: Problem) -> None:
+    def _keep_pairs(self, problem: PairProblem, found: ObservedSolution) -> Self:
+        """Keep what was found of observed pairs alone, with their problem and the coefficients."""
+        self._observed = found
+        self._keep(problem)
+        self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
+        return self
+
+    def _keep(self, problem: Any) -> None:
         """Keep the problem that was posed, and the one whose closed form solves it."""
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, is_foreign, is_sparse, namespace
-from dyadlearn._checks import check_same_library
+from dyadlearn._array import Array, cast, copied, dense, is_sparse
+from dyadlearn._checks import check_no_infinity, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
-from dyadlearn.growing.knowledge import Knowledge
+from dyadlearn.growing.columns import Columns
+from dyadlearn.growing.knowledge import Knowledge, Lesson
 from dyadlearn.growing.statistics import Statistics, double
 from dyadlearn.labels import read_labels
 from dyadlearn.models._inputs import (
@@ -68,7 +70,7 @@ class GrowingModel(PairModel, stored=False):
         return self._learnt.model.task_inverse is not None
 
     @property
-    def statistics_(self) -> Statistics:
+    def statistics_(self) -> Statistics | Columns:
         """What is known of the data."""
         check_is_fitted(self)
         return self._learnt.model.statistics
@@ -100,13 +102,17 @@ class GrowingModel(PairModel, stored=False):
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         if X is None:
             raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
-        table, dtype = read_table(X, "X"), self._learnt.dtype
+        table = read_table(X, "X")
         rows = self._validated_instances(table, LINEAR, reset=False)
         self._check_library(X=rows)
+        return table, self._rows_of(rows)
+
+    def _rows_of(self, rows: Array) -> NewRows:
+        """Return instances (a, p) that are checked already as rows to predict for."""
         # A feature map may make many features of few, and with a constant they are copied.
-        model = self._learnt.model
+        model, dtype = self._learnt.model, self._learnt.dtype
         width = model.n_coefficients if model.statistics.has_constant or self.feature_map is not None else 0
-        return table, NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
+        return NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         table, known = None, self._learnt.model.statistics
@@ -124,17 +130,18 @@ class GrowingModel(PairModel, stored=False):
     def _check_library(self, **given: Array) -> None:
         check_same_library({**given, "the model": self._learnt.model.statistics.gram})
 
-    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table]:
-        """Return instances (l, p) and their labels (l, q), matched by id where both have ids."""
+    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table, Ids | None]:
+        """Return instances (l, p), their labels (l, q), matched by id where both have ids, and the ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         check_orientation(grid, table, None)
+        has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
         table = align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, LINEAR, reset=reset)
         check_sizes(rows, grid.values, None)
-        return rows, grid
+        return rows, grid, table.row_ids if has_ids else None
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
-        """Return complete labels, dense or CSR, with columns in the order of the `known` ids where both have ids."""
+        """Return labels, NaN where not observed, or CSR, with columns in the order of `known` ids if both have ids."""
         check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
@@ -143,10 +150,7 @@ class GrowingModel(PairModel, stored=False):
                 values.sum_duplicates()
             return Table(values)
         grid = read_labels(y)
-        if not is_foreign(grid.values):
-            assert_all_finite(grid.values, input_name="Y")
-        elif not bool(namespace(grid.values).all(namespace(grid.values).isfinite(grid.values))):
-            raise ValueError("Input Y contains NaN or infinity: online learning needs every label of a row.")
+        check_no_infinity(grid.values)
         return grid.columns_as(known, "the columns of Y", "the tasks")
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
@@ -171,27 +175,39 @@ class GrowingModel(PairModel, stored=False):
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
-    def _known_rows(self, X: Any, y: Any) -> tuple[Array, Table, Array]:
-        """Return instances (l, p), their labels for the known tasks, and their features (l, d)."""
-        rows, grid = self._read_rows(X, y, self._learnt.task_ids, reset=False)
+    def _known_rows(self, X: Any, y: Any) -> tuple[Lesson, Table]:
+        """Return instances with their features and ids, and the labels they have for the known tasks."""
+        rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
             raise ValueError(
                 f"Y has {grid.values.shape[1]} columns, but {self.n_tasks_} tasks are known: give one label per task, "
                 "and new tasks to partial_fit_tasks."
             )
         self._check_library(X=rows, Y=grid.values)
-        return rows, grid, self._mapped(rows)
+        return Lesson(rows, self._mapped(rows), grid.values, ids), grid
 
     def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
         """Return labels of some tasks, and with the features of the instances batch by batch."""
-        if X is not None:
-            rows, grid = self._read_rows(X, y, ids, reset=False)
+        learnt = self._learnt
+        if X is not None and not learnt.keeps_labels:
+            rows, grid, _ = self._read_rows(X, y, ids, reset=False)
             return grid, [(self._mapped(rows), grid.values)]
-        grid, instances = self._read_labels(y, ids), self._learnt.instances
-        if instances is None:
+        if X is not None:
+            rows, grid, row_ids = self._read_rows(X, y, ids, reset=False)
+            if row_ids is None or learnt.kept.ids is None:
+                raise ValueError(
+                    "This model keeps all instances with their labels: give the labels of new tasks for all of them at "
+                    "once and leave X out, in the order that they were learnt, or with their ids."
+                )
+            grid = replace(grid, row_ids=row_ids)
+        else:
+            grid = self._read_labels(y, ids)
+            grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
+        if not learnt.keeps_instances:
             raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
         if grid.values.shape[0] != self.n_seen_:
             raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
+        grid, instances = grid.rows_as(learnt.kept.ids, "the rows of Y", "the known instances"), learnt.kept.instances
         ends = np.cumsum([batch.shape[0] for batch in instances])
         parts = [grid.values[end - batch.shape[0] : end, :] for batch, end in zip(instances, ends, strict=True)]
         return grid, [(self._mapped(batch), part) for batch, part in zip(instances, parts, strict=True)]
@@ -216,6 +232,12 @@ class GrowingModel(PairModel, stored=False):
         if self.task_feature_map is not None:
             rows = mapped(rows, self.task_feature_map_, "task_feature_map")
         return dense(rows)
+
+
+def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
+    """Return ids of rows as they came, but for the numbers that pandas gives to rows by itself: those are no ids."""
+    index: Any = getattr(given, "index", None)
+    return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
 
 
 def _fitted(transformer: Any, *data: Any) -> Any:

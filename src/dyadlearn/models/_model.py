@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -21,7 +19,7 @@ from dyadlearn._checks import (
     reading_numbers,
 )
 from dyadlearn._codes import id_columns
-from dyadlearn._state import StoredEstimator
+from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
@@ -40,18 +38,6 @@ __all__ = ["WITH_TASKS", "PairModel", "all_or_nothing", "determination"]
 
 #: Where a model that was fitted without tasks could have had them from.
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
-
-
-@contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
-    before = dict(estimator.__dict__)
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
 
 
 class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]

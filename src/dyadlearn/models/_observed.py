@@ -18,11 +18,11 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
 from dyadlearn.models._inputs import fit_numbers, in_range
-from dyadlearn.observed.pairs import PairLabels, tasks_first
-from dyadlearn.observed.system import ObservedSolution
+from dyadlearn.observed.pairs import PairLabels, product_cost
+from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing import Pairing
 from dyadlearn.settings import Setting
-from dyadlearn.vectrick import GATHER_COST
+from dyadlearn.vectrick import gather_cost
 
 __all__ = [
     "as_grids",
@@ -168,9 +168,7 @@ def prefers_pairs(
         return True
     k, r = (side.rank for side in sides)
     grid = (min(m, 2 * k) + min(q, 2 * r)) * m * q
-    if tasks_first((m, q), n, (k, r)):
-        return bool(2 * (q * k * r + GATHER_COST * n * k) < grid)
-    return bool(2 * (m * k * r + GATHER_COST * n * r) < grid)
+    return bool(2 * product_cost((m, q), n, (k, r), gather_cost(like))[0] < grid)
 
 
 def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array, size: int) -> None:
@@ -182,9 +180,12 @@ def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array, size
     check_memory(size * numbers, like, purpose, mend)
 
 
-def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
-    """Solve for the pairs, and warn where the solver stopped short."""
-    found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
+def solved_pairs(
+    problem: PairProblem, start: ObservedSolution | None, system: ObservedSystem | None = None
+) -> ObservedSolution:
+    """Solve for the pairs, and warn where the solver stopped short; their system may be there already."""
+    system = problem.system() if system is None else system
+    found = system.solve(start, tol=problem.tol, max_iter=problem.max_iter)
     if not found.converged:
         warnings.warn(
             f"Conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "

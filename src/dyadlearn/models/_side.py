@@ -14,15 +14,12 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
+from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.observed.sides import tall_spectrum
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "side_size"]
-
-# What entries of a diagonal may differ by, relative, and be one number: files hold kernels in a few digits.
-_SAME = 1e-6
 
 
 @dataclass(frozen=True)
@@ -138,8 +135,7 @@ class Side(Stored):
             diagonal = diagonal + 2.0 * self.kernel_means - xp.mean(self.kernel_means)
         elif spectrum.constant == "feature":
             diagonal = diagonal - 1.0
-        low, high = float(xp.min(diagonal)), float(xp.max(diagonal))
-        return (low + high) / 2 if high - low <= _SAME * abs(high) else None
+        return common_diagonal(diagonal)
 
     def _prior(self, rows: Array) -> Array:
         """Return the kernel of new rows with themselves, of what was decomposed, shape (a,)."""

@@ -11,15 +11,18 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_flag, check_same_library, check_whole
-from dyadlearn._tables import Table
-from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn._array import Array, cast, copied, dense, is_sparse, take_rows
+from dyadlearn._checks import check_alphas, check_choice, check_flag, check_labels, check_same_library, check_whole
+from dyadlearn._tables import Table, shown
+from dyadlearn.exceptions import IdError, PrecisionWarning
+from dyadlearn.growing.column_holdout import lone_labels
+from dyadlearn.growing.column_ridge import started
+from dyadlearn.growing.columns import seen_in
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import Knowledge, Reservoir
-from dyadlearn.growing.statistics import check_room, collect, digits_lost, equal_features
-from dyadlearn.growing.two_step import OnlineRidge
+from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, Reservoir
+from dyadlearn.growing.statistics import check_room, equal_features, has_holes
+from dyadlearn.holdout.lone import warn_of_lone, warn_of_unlabelled
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
 from dyadlearn.models._growing import LINEAR, GrowingModel
 from dyadlearn.models._inputs import (
@@ -45,9 +48,9 @@ class OnlineTwoStepRidge(GrowingModel):
               \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
 
     Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
-    fitted on what it has learnt and not forgotten. It keeps the statistics in the middle of the formula, whose size
-    does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of the instances and r of
-    the q tasks, without features of the tasks d² + d·q.
+    fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
+    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
+    the instances and r of the q tasks, without features of the tasks d² + d·q.
 
     With an intercept, which is the default, the features of both sides are those about their means, and constants
     beside them are not regularised: predictions are
@@ -57,6 +60,20 @@ class OnlineTwoStepRidge(GrowingModel):
               (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
 
     with means that move with the data. Offsets of features and of labels, however large, cost no digits.
+
+    Labels may have holes, NaN where they are not observed. Then every task j is learnt from the instances
+    :math:`o_j` that it is observed for,
+
+    .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
+              \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
+              \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
+              (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
+
+    with an intercept about means over :math:`o_j`. That is `TwoStepRegressor` with two ridge regressions, and without
+    features of the tasks `IndependentTaskRidge`; it is not `TwoStepRidge`, which with holes completes its labels by
+    both steps. Tasks that were observed for different instances have a Gram matrix each, q·d² numbers at worst. A
+    task without a label has no part in the second step, which predicts it from its features; without any there is
+    nothing to take its constant from, and NaN is predicted.
 
     Parameters
     ----------
@@ -69,7 +86,7 @@ class OnlineTwoStepRidge(GrowingModel):
         something. It counts from the next `fit`.
     feature_map, task_feature_map : transformer, default=None
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
-        `CanonicalProjection` or any of scikit-learn's, such as `Nystroem`. One that is fitted is used as it is; of any
+        `Landmarks`, `CanonicalProjection` or any of scikit-learn's. One that is fitted is used as it is; of any
         other a clone is fitted on the first batch. None takes the features as they come.
     solver : {"auto", "woodbury", "cholesky"}, default="auto"
         How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
@@ -78,7 +95,10 @@ class OnlineTwoStepRidge(GrowingModel):
         Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
     keep_tasks : bool, default=False
         Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
-        without their labels and left out in settings C and D.
+        without their labels and left out in settings C and D, and so that later labels may have holes.
+    keep_labels : bool, default=False
+        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
+        for every instance and every observed label; the tasks are kept apart too.
     reservoir : int, default=0
         Size of a random sample of learnt rows with their labels, for `landscape` and `tune`.
     prequential : bool, default=False
@@ -99,7 +119,7 @@ class OnlineTwoStepRidge(GrowingModel):
         Number of tasks whose labels are still incomplete.
     prequential_ : float
         Mean squared error of predictions made just before learning; NaN before there are any.
-    statistics_ : Statistics
+    statistics_ : Statistics, or Columns from the first hole on
         What is known of the data.
     feature_map_, task_feature_map_ : transformer
         The fitted feature maps, where there are any.
@@ -111,6 +131,7 @@ class OnlineTwoStepRidge(GrowingModel):
     See Also
     --------
     TwoStepRidge : the same model fitted at once, with any kernel.
+    TwoStepRegressor : two regressors in a row, which with two `Ridge` is the same for labels with holes.
 
     Examples
     --------
@@ -141,6 +162,7 @@ class OnlineTwoStepRidge(GrowingModel):
         solver: str = "auto",
         keep_instances: bool = False,
         keep_tasks: bool = False,
+        keep_labels: bool = False,
         reservoir: int = 0,
         prequential: bool = False,
         random_state: Any = None,
@@ -153,6 +175,7 @@ class OnlineTwoStepRidge(GrowingModel):
         self.solver = solver
         self.keep_instances = keep_instances
         self.keep_tasks = keep_tasks
+        self.keep_labels = keep_labels
         self.reservoir = reservoir
         self.prequential = prequential
         self.random_state = random_state
@@ -167,7 +190,8 @@ class OnlineTwoStepRidge(GrowingModel):
         X : array, sparse matrix or frame of shape (m, p)
             The instances.
         y : array, sparse matrix, frame or series of shape (m, q) or (m,)
-            Their labels for all tasks. The zeros that a sparse matrix does not store are labels too.
+            Their labels for all tasks; NaN where a label is not observed. The zeros that a sparse matrix does not
+            store are labels too.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
             The tasks. Without it there is no task step, and tasks are learnt independently.
 
@@ -179,7 +203,7 @@ class OnlineTwoStepRidge(GrowingModel):
             for name in ("_learnt", "feature_map_", "task_feature_map_"):
                 self.__dict__.pop(name, None)
             self._check_params()
-            rows, grid = self._read_rows(X, y, None, reset=True)
+            rows, grid, ids = self._read_rows(X, y, None, reset=True)
             task_rows, task_ids, task_names = None, grid.column_ids, None
             if tasks is not None:
                 table = self._read_tasks(tasks, grid.column_ids)
@@ -190,35 +214,51 @@ class OnlineTwoStepRidge(GrowingModel):
             self._fit_maps(rows, grid.values, task_rows)
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
-            check_room(Phi, grid.values, None if self.keep_tasks else Psi)
-            statistics = collect(Phi, grid.values, Psi, per_task=self.keep_tasks, constant=bool(self.fit_intercept))
-            self._learnt = Knowledge(
-                OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
+            _check_labels(grid.values)
+            per_task = bool(self.keep_tasks or self.keep_labels)
+            check_room(Phi, grid.values, None if per_task or has_holes(grid.values) else Psi)
+            options = {"per_task": per_task, "constant": bool(self.fit_intercept)}
+            statistics = seen_in(Phi, grid.values, Psi, **options)
+            nothing = Knowledge(
+                started(statistics, self.alpha, self.task_alpha, self.solver),
                 working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 task_ids,
                 task_names,
                 0 if task_rows is None else int(task_rows.shape[1]),
-                instances=(copied(rows),) if self.keep_instances else None,
+                keeps_instances=bool(self.keep_instances or self.keep_labels),
+                keeps_labels=bool(self.keep_labels),
                 reservoir=self._new_reservoir(rows, grid.values),
             )
+            _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
+            self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
         return self
 
-    def partial_fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
-        """Learn new instances, labelled for all known tasks.
+    def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
+        """Learn instances: new ones, and with ``known="replace"`` new labels of known ones.
+
+        Instances are known by their ids, which are those of frames: the index of pandas, unless it is the numbering
+        that pandas makes by itself, or a first column of text. Of instances without ids nobody can tell whether they
+        were learnt before: given twice they count twice.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Columns with ids are matched with the known tasks.
+            NaN where a label is not observed. Columns with ids are matched with the known tasks.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
             For the first call, as in `fit`; later either left out or the same.
+        known : {"error", "replace"}, default="error"
+            What becomes of instances whose ids are known. An error names them, and nothing is learnt. If they are
+            replaced, their labels are exchanged for those given, which may be as little as one: where `y` is NaN,
+            the label that an instance had stays. The features are those given now. Afterwards the model is as if
+            they had come so at first. That needs ``keep_labels=True``.
 
         Returns
         -------
         self
         """
+        check_choice(known, "known", KNOWN)
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, tasks)
         learnt = self._current()
@@ -227,11 +267,33 @@ class OnlineTwoStepRidge(GrowingModel):
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
                 raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
-        rows, grid, Phi = self._known_rows(X, y)
+        lesson, _ = self._known_rows(X, y)
+        _check_labels(lesson.labels)
+        places = learnt.known_among(lesson.ids)
+        if places.size:
+            self._check_replaceable(learnt, lesson, places, known)
         if self.prequential:
-            learnt = learnt.scored(learnt.model.squared_error(Phi, grid.values), grid.values)
-        self._learnt = learnt.with_rows(rows, Phi, grid.values)
+            learnt = learnt.scored(lesson)
+        if places.size:
+            learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
+            _warn_of_lost(lost, 3)
+            lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
+        self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
         return self
+
+    def _check_replaceable(self, learnt: Knowledge, lesson: Lesson, places: np.ndarray, known: str) -> None:
+        """Refuse instances that are known already, unless they are to be replaced and can be."""
+        ids = () if lesson.ids is None else lesson.ids.take(places.tolist()).labels
+        if known == "error":
+            raise IdError(
+                f"{len(ids)} of {len(lesson)} instances are known already, and would count twice: {shown(ids)}. Leave "
+                'them out, forget them first, or replace their labels by known="replace".'
+            )
+        if not learnt.keeps_labels:
+            raise ValueError(
+                f"Instances {shown(ids)} are known, and to replace their labels the model must have kept them: fit it "
+                "anew with keep_labels=True, or forget the instances with their old labels and learn them again."
+            )
 
     def forget(self, X: Any, y: Any) -> Self:
         """Unlearn instances: afterwards the model is as if they had never come.
@@ -240,8 +302,10 @@ class OnlineTwoStepRidge(GrowingModel):
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Instances as they were learnt, and their labels for all known tasks. Where the model keeps its instances,
-            those that it does not know are refused, and of several equal ones the first that was learnt leaves.
+            Instances as they were learnt, and their labels for all known tasks, NaN where they had none. An instance
+            that was learnt with an id is known by it, and has to be given with it unless instances are kept. Where
+            they are, those that the model does not know are refused, and of several equal ones the first that was
+            learnt leaves.
 
         Returns
         -------
@@ -254,12 +318,16 @@ class OnlineTwoStepRidge(GrowingModel):
         """
         learnt = self._current()
         learnt.check_settled("forget instances")
-        rows, grid, Phi = self._known_rows(X, y)
-        self._forgotten(learnt, learnt.without_rows(rows, Phi, grid.values))
+        lesson, _ = self._known_rows(X, y)
+        if not learnt.model.takes_holes:
+            _refuse_holes(lesson.labels)
+        self._forgotten(learnt, learnt.without_rows(lesson))
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any, X: Any = None) -> Self:
         """Learn new tasks, labelled for all known instances, in any number of chunks.
+
+        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same.
 
         The tasks are pending until the Gram matrix of the instances that came with their labels equals that of all that
         were learnt: a task labelled for some of them only would count the rest as zeros. Until then `predict` does
@@ -294,7 +362,9 @@ class OnlineTwoStepRidge(GrowingModel):
                 learnt.check_settled("learn other tasks")
         if grid.values.shape[1] != n_new:
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_new} new task(s).")
-        self._learnt = learnt.with_labels(chunks, Psi, ids)
+        after = learnt.with_labels(chunks, Psi, ids)
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        self._learnt = after
         return self
 
     def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None) -> Self:
@@ -337,6 +407,7 @@ class OnlineTwoStepRidge(GrowingModel):
             )
         ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         grid, chunks = self._chunks(X, y, ids)
+        _refuse_holes(grid.values)
         if grid.values.shape[1] != len(where):
             raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
         self._forgotten(learnt, learnt.with_labels(chunks, take_rows(known.tasks, where), ids, where))
@@ -349,15 +420,8 @@ class OnlineTwoStepRidge(GrowingModel):
 
     def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
         """Take over what is left, and warn where much of it is rounding."""
-        lost = digits_lost(before.model.statistics, after.model.statistics, self.alpha)
-        if lost > _LOST:
-            warnings.warn(
-                "What was forgotten was so much larger than what is left that its rounding may change that by "
-                f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
-                "learnt.",
-                PrecisionWarning,
-                stacklevel=3,
-            )
+        _warn_of_lost(before.model.digits_lost(after.model))
+        _warn_of_unpredicted(before.model.unpredicted, after.model.unpredicted, 4)
         self._learnt = after
 
     def _current(self) -> Knowledge:
@@ -438,18 +502,24 @@ class OnlineTwoStepRidge(GrowingModel):
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Some of the instances that were learnt, such as the last batch, and their labels.
+            Some of the instances that were learnt, such as the last batch, and their labels; NaN where they had none,
+            which is predicted too.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
             What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). For C and D the
             model must tell its tasks apart (``keep_tasks=True``); otherwise the given rows are taken for all there are.
+            A pair that is left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there
+            were holes, its label leaves its task and nothing else.
 
         Returns
         -------
         array or frame of shape (l, q) or (l,)
+            NaN, with a warning, for the only label of a task where that has nothing else to take its constant from.
         """
         wanted = self._checked_setting(setting)
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
+        if model.takes_holes:
+            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "their predictions are NaN")
         return grid.restore(cast(held_out, self._learnt.dtype))
 
     def landscape(
@@ -487,6 +557,8 @@ class OnlineTwoStepRidge(GrowingModel):
             columns if self._knows_tasks else columns[:1],
         )
         warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
+        if model.takes_holes:
+            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "they are not scored")
         return scores
 
     def tune(
@@ -532,7 +604,7 @@ class OnlineTwoStepRidge(GrowingModel):
             )
         return wanted
 
-    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
+    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[Any, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
         The rows are those given, or the reservoir. Where tasks are left out and the statistics do not tell them apart,
@@ -544,8 +616,11 @@ class OnlineTwoStepRidge(GrowingModel):
                 raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
             Phi, grid = self._mapped(sample.rows), Table(sample.labels)
         else:
-            _, grid, Phi = self._known_rows(X, y)
+            lesson, grid = self._known_rows(X, y)
+            Phi = lesson.Phi
         model = self._learnt.model
+        if not model.takes_holes:
+            _refuse_holes(grid.values)
         return model.telling_apart(Phi, grid.values) if setting.new_task else model, Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
@@ -567,6 +642,7 @@ class OnlineTwoStepRidge(GrowingModel):
     def _check_params(self) -> None:
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.keep_labels, "keep_labels")
         check_choice(self.solver, "solver", SOLVERS)
         check_whole(self.reservoir, "reservoir", 0)
 
@@ -575,3 +651,35 @@ class OnlineTwoStepRidge(GrowingModel):
             return None
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Reservoir(int(self.reservoir), seed).offered(rows, labels)
+
+
+def _check_labels(labels: Array) -> None:
+    """Refuse labels to learn from of which none is observed."""
+    if not is_sparse(labels):
+        check_labels(labels)
+
+
+def _refuse_holes(labels: Array) -> None:
+    """Refuse labels with holes of instances that were learnt with every label."""
+    if has_holes(labels):
+        raise ValueError(
+            "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
+        )
+
+
+def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
+    """Say where much of what is left is rounding of what was forgotten."""
+    if lost > _LOST:
+        warnings.warn(
+            "What was forgotten was so much larger than what is left that its rounding may change that by "
+            f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
+            "learnt.",
+            PrecisionWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray, stacklevel: int = 3) -> None:
+    """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
+    if np.count_nonzero(after) > np.count_nonzero(before):
+        warn_of_unlabelled(after, stacklevel)

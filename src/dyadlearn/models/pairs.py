@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -23,16 +24,27 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
-from dyadlearn._tables import Ids, is_whole
+from dyadlearn._tables import Ids, is_whole, read_table
+from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.labels import averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._entities import Entities, positions_of, read_entities
-from dyadlearn.models._inputs import among, check_labels_given, check_names, in_range
+from dyadlearn.models._inputs import (
+    among,
+    check_labels_given,
+    check_names,
+    in_range,
+    in_training_order,
+    unwrap_tasks,
+)
 from dyadlearn.models._intervals import interval_grids
 from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.settings import Setting
 
 __all__ = ["PairRegressor"]
+
+# How messages call instances and tasks that are given beside the tables.
+_SIDES = ("X", "tasks")
 
 
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -314,11 +326,36 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _new_row(self, wanted: Hashable, axis: int) -> Any:
         """Return what a table says of an instance (axis 0) or task that no training pair has, as one row."""
-        table, training = self._tables(self.model_)[axis], (self.instance_ids_, self.task_ids_)[axis]
+        return self._looked_up([wanted], axis)
+
+    def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
+        """Return what a table says of some instances (axis 0) or tasks; without one, new tasks are refused."""
+        table, training = self._tables(self.model_)[axis], self._training_ids[axis]
         if axis and (table is None or self.model_._task_side is None):
-            self._training_tasks([wanted])  # which refuses it
+            self._training_tasks(wanted)  # which refuses those
         assert table is not None
-        return table.looked_up([wanted], training, self._bases[axis], self.model_._kernels_given(axis))
+        return table.looked_up(wanted, training, self._bases[axis], self.model_._kernels_given(axis))
+
+    def _given(self, given: Any, axis: int) -> Any:
+        """Return instances (axis 0) or tasks that are in no table as the wrapped model takes them, with their ids.
+
+        The wrapped model has never seen ids or names: columns of a kernel are matched here, and features by name.
+        """
+        spec = (self.model_._spec, self.model_._task_spec)[axis]()
+        if read_descriptions(unwrap_tasks(given), _SIDES[axis]) is not None:
+            return given
+        table = read_table(unwrap_tasks(given), _SIDES[axis])
+        if table.kind is None:
+            return given
+        if spec.is_precomputed:
+            table = in_training_order(table, spec, Ids(self._training_ids[axis]), _SIDES[axis])
+        else:
+            check_names(self._names[axis], table.column_ids, _SIDES[axis])
+        return replace(table, values=np.asarray(table.values), column_ids=None)
+
+    @property
+    def _training_ids(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+        return self.instance_ids_, self.task_ids_
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:

@@ -12,10 +12,13 @@ lost as it has zeros behind the point.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, namespace, put, row_blocks, solve, take_rows, zeros
 from dyadlearn.exceptions import LeverageError
+from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.observed.system import ObservedSystem
 
 __all__ = ["MOST_UNKNOWNS", "leave_groups_out"]
@@ -30,7 +33,7 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     Parameters
     ----------
     system : ObservedSystem
-        Of at most `MOST_UNKNOWNS` unknowns.
+        Of listed pairs, with at most `MOST_UNKNOWNS` unknowns.
     groups : integer array of shape (n,), default=None
         Pairs with the same number leave together; None is each by itself.
 
@@ -52,10 +55,10 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     >>> leave_groups_out(ObservedSystem.of(Kronecker(*sides, 1.0), pairs))  # kernels of 1, 2 and 4, a ridge of 1
     array([2., 3.])
     """
-    labels = system.labels
+    labels = cast(PairLabels, system.labels)
     xp, y = namespace(labels.values), labels.values
     root = xp.ones_like(y) if labels.weights is None else labels.weights**0.5
-    rows = _rows(system) * root[:, None]
+    rows = _rows(system, labels) * root[:, None]
     n_unknowns = int(rows.shape[1])
     gram = zeros((n_unknowns, n_unknowns), rows)
     for block in row_blocks(labels.size, n_unknowns * itemsize(rows)):
@@ -80,9 +83,9 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     return left_out
 
 
-def _rows(system: ObservedSystem) -> Array:
+def _rows(system: ObservedSystem, labels: PairLabels) -> Array:
     """Return all products of features of each pair (n, k·l), and a one where the mean is free."""
-    labels, basis = system.labels, system.basis
+    basis = system.basis
     left, right = take_rows(basis.left, labels.rows), take_rows(basis.right, labels.columns)
     xp = namespace(left)
     rows = xp.reshape(left[:, :, None] * right[:, None, :], (labels.size, -1))

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored
-from dyadlearn.vectrick import GATHER_COST, dots_at
+from dyadlearn.vectrick import dots_at, gather_cost, sandwich
 
-__all__ = ["PairLabels", "PairProducts", "tasks_first"]
+__all__ = ["GridLabels", "GridProducts", "PairLabels", "PairProducts", "mean_of", "product_cost"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,8 @@ class PairLabels(Stored):
         cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
     ) -> Self:
         """Return labels of pairs that come in any order, all different."""
-        order = np.lexsort((columns, rows))
-        if (np.diff(order) != 1).any():
+        if not _in_order(rows, columns).all():
+            order = np.lexsort((columns, rows))
             rows, columns, values = rows[order], columns[order], take_rows(values, order)
             weights = None if weights is None else take_rows(weights, order)
         return cls(rows, columns, values, shape, weights)
@@ -63,12 +63,12 @@ class PairLabels(Stored):
     def from_sparse(cls, matrix: Any, weights: Any = None) -> Self:
         """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused."""
         found = sparse.coo_array(matrix)
-        made = cls.of(found.row.astype(np.intp), found.col.astype(np.intp), found.data, found.shape, weights)
-        same = (np.diff(made.rows) == 0) & (np.diff(made.columns) == 0)
-        if same.any():
-            at = int(np.argmax(same))
+        made = cls.of(found.row, found.col, found.data, found.shape, weights)
+        later = _in_order(made.rows, made.columns)
+        if not later.all():
+            at = int(np.argmin(later))
             raise ValueError(
-                f"Y stores {int(same.sum())} pair(s) more than once, first that of row {made.rows[at]} and column "
+                f"Y stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and column "
                 f"{made.columns[at]}: give one label a pair."
             )
         return made
@@ -93,8 +93,7 @@ class PairLabels(Stored):
             for at, n in places
         ):
             return False
-        later = np.diff(self.rows) + (np.diff(self.rows) == 0) * np.sign(np.diff(self.columns))
-        return bool((later > 0).all())
+        return bool(_in_order(self.rows, self.columns).all())
 
     def take(self, kept: np.ndarray) -> Self:
         """Return some of the pairs, by a mask of shape (n,) or positions in ascending order; the grid stays."""
@@ -130,6 +129,10 @@ class PairLabels(Stored):
         """How much all pairs weigh."""
         return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
 
+    def products(self, left: Array, right: Array) -> PairProducts:
+        """Return products of features at the pairs."""
+        return PairProducts(left, right, self)
+
     def sums(self, axis: int) -> Array:
         """Return how much the pairs of each column (axis 0) or of each row (axis 1) weigh together."""
         at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
@@ -137,17 +140,61 @@ class PairLabels(Stored):
         return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
 
 
-def tasks_first(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int]) -> bool:
-    """Tell whether products begin with the tasks: q·r·s + n·r against m·r·s + n·s multiplications."""
+def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Tell of all pairs but the first whether they come after the one before, by their rows and then their columns."""
+    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
+
+
+def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, bool]:
+    """Return the multiplications of one product with features at the pairs, and whether it begins with the tasks.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Of the grid.
+    n_pairs : int
+    ranks : (int, int)
+        How many features instances and tasks have, r and s.
+    gathering : int
+        What a multiplication of gathered rows costs, see `dyadlearn.vectrick.gather_cost`.
+
+    Returns
+    -------
+    cost : int
+        The lesser of q·r·s + n·r and m·r·s + n·s.
+    tasks_first : bool
+    """
     (m, q), (r, s) = shape, ranks
-    return q * r * s + GATHER_COST * n_pairs * r <= m * r * s + GATHER_COST * n_pairs * s
+    tasks, instances = q * r * s + gathering * n_pairs * r, m * r * s + gathering * n_pairs * s
+    return min(tasks, instances), tasks <= instances
 
 
-class PairProducts:
+class _Products:
+    """What is made of the values of a function where labels are, and of the way back."""
+
+    def values(self, function: Array) -> Array:
+        """Return the values of a function W (r, s) where labels are."""
+        raise NotImplementedError
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum of products of features, times values, of shape (r, s)."""
+        raise NotImplementedError
+
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
+
+        With a free mean it is that of the values less their weighted mean.
+        """
+        values = self.values(function)
+        values = values - mean_of(values, weights) if free_mean else values
+        return self.gathered(values if weights is None else values * weights)
+
+
+class PairProducts(_Products):
     r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
 
     One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
-    does the rest: memory is that of the features and of the pairs, never that of the grid.
+    does the rest: memory is that of the features and of the pairs.
 
     Parameters
     ----------
@@ -161,7 +208,7 @@ class PairProducts:
         self.left, self.right = left, right
         self._scatter = Scatter(labels.rows, labels.columns, labels.shape, left)
         ranks = (int(left.shape[1]), int(right.shape[1]))
-        self._tasks_first = tasks_first(labels.shape, labels.size, ranks)
+        self._tasks_first = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
         self._labels = labels
 
     @cached_property
@@ -186,14 +233,73 @@ class PairProducts:
             return self._scatter.transposed_times(values, self.left).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
-    def among(self, labels: PairLabels) -> PairProducts:
-        """Return the same features with other pairs."""
-        return PairProducts(self.left, self.right, labels)
+
+@dataclass(frozen=True, eq=False)
+class GridLabels:
+    """Labels of a grid that is there, of which so much is observed that products with all of it cost less.
+
+    Attributes
+    ----------
+    values : array of shape (m, q)
+        Zero where not observed.
+    weights : array of shape (m, q)
+        Of the squared loss; zero where not observed.
+    """
+
+    values: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, Y: Array, weights: Array | None = None) -> Self:
+        """Return the labels of a grid with NaN where none is observed."""
+        xp = namespace(Y)
+        observed = ~xp.isnan(Y)
+        own = xp.astype(observed, Y.dtype) if weights is None else xp.where(observed, weights, 0.0)
+        return cls(xp.where(observed, Y, 0.0), own)
+
+    @cached_property
+    def total(self) -> float:
+        """How much all labels weigh."""
+        return float(namespace(self.weights).sum(self.weights))
+
+    def sums(self, axis: int) -> Array:
+        """Return how much the labels of each column (axis 0) or of each row (axis 1) weigh together."""
+        return namespace(self.weights).sum(self.weights, axis=axis)
+
+    def products(self, left: Array, right: Array) -> GridProducts:
+        """Return products of features with the whole grid."""
+        return GridProducts(left, right)
+
+
+class GridProducts(_Products):
+    """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
+
+    Parameters
+    ----------
+    left, right : arrays of shape (m, r) and (q, s)
+    """
+
+    def __init__(self, left: Array, right: Array) -> None:
+        self.left, self.right = left, right
+
+    def values(self, function: Array) -> Array:
+        """Return the values (m, q) of a function W (r, s)."""
+        return sandwich(self.left, function, self.right)
+
+    def gathered(self, values: Array) -> Array:
+        """Return LᵀVR of shape (r, s) for values (m, q)."""
+        return sandwich(self.left.T, values, self.right.T)
+
+    @staticmethod
+    def cost(shape: tuple[int, int], ranks: tuple[int, int]) -> int:
+        """Return the multiplications of one product."""
+        (m, q), (r, s) = shape, ranks
+        return min(m * r * s + m * s * q, q * r * s + m * r * q)
 
 
 def mean_of(values: Array, weights: Array | None) -> float:
-    """Return the weighted mean of values (n,)."""
+    """Return the weighted mean of values."""
     xp = namespace(values)
     if weights is None:
         return float(xp.mean(values))
-    return float(xp.vecdot(weights, values)) / float(xp.sum(weights))
+    return float(xp.sum(weights * values)) / float(xp.sum(weights))

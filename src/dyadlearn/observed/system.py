@@ -17,7 +17,8 @@ have in them, :math:`N` together, the loss of a product kernel would have the He
           (\boldsymbol\Psi^\top\mathrm{diag}(\mathbf{t})\,\boldsymbol\Psi) .
 
 Features are rotated once into its eigenvectors, where it is diagonal: the preconditioner is a division, and popular
-tasks cost no iterations. A kernel that is no product stays in its own directions, and takes the diagonal there.
+tasks cost no iterations; where all rows occur about as often, these are the directions of the spectrum. A kernel that
+is no product stays in its own directions, and takes the diagonal there.
 
 Conjugate gradients stop when the parameters :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their own system
 :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
@@ -36,11 +37,13 @@ from dyadlearn._array import Array, eigh, epsilon, itemsize, largest, namespace,
 from dyadlearn._state import Stored
 from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner
 from dyadlearn.holes.operators import GridOperators
-from dyadlearn.observed.pairs import PairLabels, PairProducts, mean_of
+from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, PairProducts, mean_of
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["ObservedSolution", "ObservedSystem"]
 
+# Rows whose weights vary by no more than this share of their mean, squared, are taken for even.
+_EVEN = 0.02
 # How often the goal is lowered where the residual of the parameters turns out larger than it was taken for.
 _ROUNDS = 4
 
@@ -76,8 +79,8 @@ class _Basis(NamedTuple):
     Attributes
     ----------
     left, right : arrays of shape (m, k) and (q, l)
-    turns : (array of shape (k, k), array of shape (l, l)) or None
-        What they were rotated by, where they were.
+    turns : (array of shape (k, k) or None, array of shape (l, l) or None) or None
+        What they were rotated by, where they were; None for a kernel that is no product of both sides'.
     loads : (array of shape (k,), array of shape (l,))
         Diagonals of the Gram matrices of both, rows weighed as they occur in the pairs.
     total : float
@@ -86,7 +89,7 @@ class _Basis(NamedTuple):
 
     left: Array
     right: Array
-    turns: tuple[Array, Array] | None
+    turns: tuple[Array | None, Array | None] | None
     loads: tuple[Array, Array]
     total: float
 
@@ -99,18 +102,18 @@ class ObservedSystem:
     ----------
     operators : GridOperators
         Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
-    labels : PairLabels
+    labels : PairLabels or GridLabels
     basis : _Basis
-    products : PairProducts
+    products : PairProducts or GridProducts
     """
 
     operators: GridOperators
-    labels: PairLabels
+    labels: PairLabels | GridLabels
     basis: _Basis
-    products: PairProducts
+    products: PairProducts | GridProducts
 
     @classmethod
-    def of(cls, operators: GridOperators, labels: PairLabels) -> Self:
+    def of(cls, operators: GridOperators, labels: PairLabels | GridLabels) -> Self:
         """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
 
         Examples
@@ -128,14 +131,14 @@ class ObservedSystem:
         """
         check_regularised(operators)
         spectra = operators.grid_spectra
-        grams = [_gram(side.vectors, labels.sums(1 - axis)) for axis, side in enumerate(spectra)]
+        weights = labels.sums(1), labels.sums(0)
         if operators.is_product:
-            (left, turn, load), (right, task_turn, task_load) = map(_turned, spectra, grams)
+            (left, turn, load), (right, task_turn, task_load) = map(_turned, spectra, weights)
             basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
         else:
-            load, task_load = (namespace(gram).linalg.diagonal(gram) for gram in grams)
+            load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
             basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
-        return cls(operators, labels, basis, PairProducts(basis.left, basis.right, labels))
+        return cls(operators, labels, basis, labels.products(basis.left, basis.right))
 
     def at(self, operators: GridOperators) -> Self:
         """Return the same pairs under another regularisation of the same model."""
@@ -144,7 +147,7 @@ class ObservedSystem:
 
     def among(self, labels: PairLabels) -> Self:
         """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
-        return replace(self, labels=labels, products=self.products.among(labels))
+        return replace(self, labels=labels, products=labels.products(self.basis.left, self.basis.right))
 
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -164,6 +167,7 @@ class ObservedSystem:
         centred = y - shift
         right, diagonal = self._gathered(centred, scale), self._diagonal(scale)
         size = math.sqrt(inner(centred, self._weighted(centred)))
+        del centred  # as large as the labels
         tol = max(tol, 50 * epsilon(y))
         values = None if start is None else self._turned(start.spectral)
         n_iter, residual, goal = 0, math.inf, tol
@@ -173,7 +177,7 @@ class ObservedSystem:
             return math.sqrt(inner(rest, diagonal * rest)) / ridge
 
         def product(function: Array) -> Array:
-            return self._gathered(self._values(function, scale), scale) + ridge * function
+            return self._normal(function, scale) + ridge * function
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
@@ -201,7 +205,7 @@ class ObservedSystem:
             mean = mean_of(y - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
-    def fitted(self, solution: ObservedSolution, products: PairProducts | None = None) -> Array:
+    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
         """Return the function at the pairs, or at others that products of this basis know."""
         function = self._turned(solution.spectral)
         scale = self.scale
@@ -233,12 +237,20 @@ class ObservedSystem:
         found = self.products.gathered(self._weighted(values))
         return found if scale is None else scale * found
 
+    def _normal(self, function: Array, scale: Array | None) -> Array:
+        """Return the Hessian of the loss, without the ridge, times a function: one look at the pairs there and back."""
+        scaled = function if scale is None else scale * function
+        found = self.products.normal(scaled, self.labels.weights, free_mean=self.operators.free_mean)
+        return found if scale is None else scale * found
+
     def _turned(self, spectral: Array, back: bool = False) -> Array:
         """Return unknowns in the directions of the basis, or back in those of the spectra."""
         if self.basis.turns is None:
             return spectral
         rows, columns = self.basis.turns
-        return rows @ spectral @ columns.T if back else rows.T @ spectral @ columns
+        if rows is not None:
+            spectral = (rows if back else rows.T) @ spectral
+        return spectral if columns is None else spectral @ (columns.T if back else columns)
 
 
 def check_regularised(operators: GridOperators) -> None:
@@ -259,8 +271,21 @@ def _gram(vectors: Array, load: Array) -> Array:
     return found
 
 
-def _turned(spectrum: Spectrum, gram: Array) -> tuple[Array, Array, Array]:
-    """Return the features of a side in the eigenvectors of their weighted Gram matrix, these, and its eigenvalues."""
-    roots = spectrum.values**0.5
-    values, turn = eigh(roots[:, None] * gram * roots)
-    return spectrum.vectors @ (roots[:, None] * turn), turn, namespace(values).clip(values, 0.0, None)
+def _diagonal(vectors: Array, load: Array) -> Array:
+    """Return the diagonal (k,) of the Gram matrix of weighted rows."""
+    found = zeros((int(vectors.shape[1]),), vectors)
+    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+        found += load[block] @ vectors[block, :] ** 2
+    return found
+
+
+def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array]:
+    """Return the features of a side in the eigenvectors of their weighted Gram matrix, these, and its eigenvalues.
+
+    Where all rows weigh about the same these are the directions of the spectrum, and nothing is rotated: None.
+    """
+    xp, roots = namespace(load), spectrum.values**0.5
+    if float(xp.var(load)) <= _EVEN * float(xp.mean(load)) ** 2:
+        return spectrum.vectors * roots, None, spectrum.values * _diagonal(spectrum.vectors, load)
+    values, turn = eigh(roots[:, None] * _gram(spectrum.vectors, load) * roots)
+    return spectrum.vectors @ (roots[:, None] * turn), turn, xp.clip(values, 0.0, None)

@@ -42,6 +42,7 @@ from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
 from dyadlearn.pairing.jackknife import Jackknife
 from dyadlearn.pairing.leaving import Members, nothing_left
+from dyadlearn.pairing.observed import complete_by_cost
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.weighing import Asked, weights_of_observed
@@ -664,7 +665,7 @@ class Coupled(Pairing):
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
-        return complete(self._working(), Y, weights, start=start, tol=tol, max_iter=max_iter)
+        return complete_by_cost(self._working(), Y, weights, start, tol, max_iter)
 
     @abstractmethod
     def closed_weights(self, row: Asked, column: Asked) -> Array:

@@ -211,6 +211,16 @@ class Expansion:
         return Expansion(self.values.T, self.tasks, self.instances)
 
     @property
+    def shared(self) -> Expansion:
+        """What says anything of pairs whose instance and task are both new."""
+        return self
+
+    @property
+    def to_training(self) -> Array | None:
+        """What rows are multiplied by for predictions with the tasks of training; None if they are more than that."""
+        return self.values if self._finish is None else self._finish(self.values)
+
+    @property
     def n_instances(self) -> int:
         """How many instances there are in training."""
         return self.transposed.n_tasks
@@ -361,6 +371,16 @@ class PairExpansion(Expansion):
         """The same with tasks for instances, and instances for tasks."""
         shares = (self.is_shared, self.per_instance, self.per_task, self.has_mean)
         return PairExpansion(self.values.T, self.tasks, self.instances, *shares)
+
+    @property
+    def shared(self) -> Expansion:
+        """The shared function, which alone knows anything of two new rows."""
+        return Expansion(self.folded, self.instances, self.tasks)
+
+    @property
+    def to_training(self) -> Array | None:
+        """None: without a shared function a mean is added."""
+        return super().to_training if self.is_shared else None
 
     @property
     def _mean(self) -> float:

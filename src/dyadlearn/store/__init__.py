@@ -28,7 +28,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, one that chooses its regularisation, \
-            PairRegressor, OnlineTwoStepRidge or CanonicalProjection
+            PairRegressor, OnlineTwoStepRidge, CanonicalProjection or Landmarks
         Fitted. Arrays of other libraries than numpy are stored as those of numpy.
     path : str or path
         Where to.

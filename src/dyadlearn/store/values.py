@@ -33,7 +33,7 @@ _PLAIN = {type(None), bool, int, str}
 
 _KERNEL = 'use a kernel by its name, such as "rbf", or "precomputed"'
 _FILTER = "use one of dyadlearn.filters"
-_MAP = "use CanonicalProjection, or transform the features before the model gets them"
+_MAP = "use Landmarks or CanonicalProjection, or transform the features before the model gets them"
 _IDS = "use text, numbers, dates or tuples of them"
 _TABLE = "use an array, a sparse matrix, or a frame of pandas or polars that holds numbers"
 #: How to mend what cannot be stored, by the name of a parameter or of a part of a model.

@@ -1,0 +1,178 @@
+"""
+Ratings that arrive
+===================
+
+200,000 ratings of 600 films by 8,000 users: a model is fitted on some of the users, predicts for those who come next,
+learns what they think, takes in what is rated later, and names ten films for each of them.
+"""
+
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from dyadlearn import KroneckerRidge, OnlineTwoStepRidge, PairRegressor, load, recommend, save
+
+# %%
+# Users and films have features, which explain some of the taste but not all of it. Few films are rated by many, and
+# many by few. Ratings are whole stars, from one to five.
+n_users, n_films, n_ratings = 8_000, 600, 200_000
+rng = np.random.default_rng(0)
+user_features, film_features = rng.normal(size=(n_users, 20)), rng.normal(size=(n_films, 12))
+taste = 0.5 * user_features @ rng.normal(size=(20, 12)) @ film_features.T / np.sqrt(20 * 12)
+quality = 0.25 * film_features @ rng.normal(size=12) / np.sqrt(12) + 0.25 * rng.normal(size=n_films)
+truth = 3.2 + taste + quality + 0.3 * rng.normal(size=(n_users, 1))
+
+activity, popularity = rng.lognormal(sigma=0.8, size=n_users), np.arange(1, n_films + 1) ** -0.8
+chance = np.outer(activity / activity.sum(), popularity / popularity.sum()).ravel()
+cells = rng.choice(n_users * n_films, size=n_ratings, replace=False, p=chance)
+stars = np.clip(np.round(truth.ravel()[cells] + 0.8 * rng.normal(size=n_ratings)), 1, 5)
+
+names, titles = [f"user {i}" for i in range(n_users)], [f"film {j}" for j in range(n_films)]
+users = pd.DataFrame(user_features, index=names)
+ratings = pd.DataFrame({"user": cells // n_films, "film": cells % n_films, "stars": stars})
+print(ratings.head(3))
+print(
+    f"{n_ratings / (n_users * n_films):.1%} of all pairs are rated; each film by {ratings.film.value_counts().min()} "
+    f"to {ratings.film.value_counts().max()} users"
+)
+
+# %%
+# A batch is a grid of its users and all films, NaN where there is no rating: not observed, never zero. A film is
+# described by its features, and by an indicator of its own, for what is good about it and is not in them.
+films = pd.DataFrame(np.hstack([film_features, np.eye(n_films)]), index=titles)
+
+
+def grid(rows, batch):
+    """Return some of the ratings of a batch of users, with the ids of both."""
+    own = ratings[rows & ratings.user.between(batch.start, batch.stop - 1)]
+    found = np.full((batch.stop - batch.start, n_films), np.nan)
+    found[own.user - batch.start, own.film] = own.stars
+    return pd.DataFrame(found, index=names[batch], columns=titles)
+
+
+# %%
+# A fifth of the ratings comes late, when their users are known already.
+late = pd.Series(rng.random(n_ratings) < 0.2)
+first = slice(0, 4000)
+model = OnlineTwoStepRidge(alpha=10.0, task_alpha=1.0, keep_labels=True)
+model.fit(users[first], grid(~late, first), tasks=films)
+print(f"{model.n_seen_:,} users, {model.n_tasks_} films")
+
+# %%
+# New users come, 800 at a time. They are predicted before anything is known of their ratings, and learnt afterwards.
+# What is to be beaten is the mean of each film, drawn to the mean of all where it has few ratings. What cannot be
+# beaten is the truth that the ratings were drawn from.
+
+
+def item_means(seen):
+    """Return the mean of each film so far."""
+    mean, own = (
+        seen.stars.mean(),
+        seen.groupby("film").stars.agg(["sum", "count"]).reindex(range(n_films), fill_value=0),
+    )
+    return mean + ((own["sum"] - mean * own["count"]) / (own["count"] + 5)).to_numpy()
+
+
+def error(predicted, asked):
+    """Return the root mean squared error for some ratings of a batch."""
+    return np.sqrt(np.mean((asked.stars - predicted) ** 2))
+
+
+arrived, errors = [], {"item means": [], "two-step ridge": [], "the truth": []}
+for start in range(first.stop, n_users, 800):
+    batch = slice(start, start + 800)
+    asked = ratings[ratings.user.between(batch.start, batch.stop - 1) & ~late]
+    means, predicted = item_means(ratings[(ratings.user < start) & ~late]), model.predict(users[batch]).to_numpy()
+    errors["item means"].append(error(means[asked.film], asked))
+    errors["two-step ridge"].append(error(predicted[asked.user - start, asked.film], asked))
+    errors["the truth"].append(error(truth[asked.user, asked.film], asked))
+    model.partial_fit(users[batch], grid(~late, batch))
+    arrived.append(start)
+
+figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+for name, colour in zip(errors, ("#b0b0b0", "#1668b0", "black"), strict=True):
+    ax.plot(arrived, errors[name], "o-", color=colour, label=name)
+ax.set(xlabel="users that are known when others come", ylabel="error in stars", ylim=(0.7, None))
+_ = ax.legend()
+
+# %%
+# The late ratings are of known users, of whom means know something now: how generous they are. Two-step ridge does not,
+# as that is not in the features of users; an indicator of each of 8,000 users would tell it, at a price.
+asked, seen = ratings[late], ratings[~late]
+means, predicted = item_means(seen), model.predict(users).to_numpy()
+offset = (seen.stars - means[seen.film]).groupby(seen.user).agg(["sum", "count"]).reindex(range(n_users), fill_value=0)
+generous = (offset["sum"] / (offset["count"] + 5)).to_numpy()
+
+# %%
+# Kronecker ridge regression learns from the same ratings as a long table, each a row of its own: it is solved for the
+# observed pairs alone, and the grid is never there.
+table = pd.DataFrame({"user": np.array(names)[ratings.user], "film": np.array(titles)[ratings.film]})
+kronecker = PairRegressor(KroneckerRidge(alpha=100.0), instances=users, tasks=films)
+kronecker.fit(table[~late], ratings.stars[~late])
+
+for name, found in (
+    ("item means", means[asked.film]),
+    ("item and user means", means[asked.film] + generous[asked.user]),
+    ("two-step ridge", predicted[asked.user, asked.film]),
+    ("two-step ridge and user means", predicted[asked.user, asked.film] + generous[asked.user]),
+    ("Kronecker ridge", kronecker.predict(table[late])),
+    ("the truth", truth[asked.user, asked.film]),
+):
+    print(f"{name:<30} {error(found, asked):.3f}")
+
+# %%
+# Then they are learnt in their place: a label that was there before would be exchanged, and those that are not told
+# again stay.
+everybody = slice(0, n_users)
+for start in range(0, n_users, 2000):
+    batch = slice(start, start + 2000)
+    model.partial_fit(users[batch], grid(late, batch), known="replace")
+
+# %%
+# At the end it is the model of all ratings, in whatever order they came.
+anew = OnlineTwoStepRidge(alpha=10.0, task_alpha=1.0).fit(users, grid(late | ~late, everybody), tasks=films)
+print(f"largest difference: {np.abs(model.predict(users) - anew.predict(users)).to_numpy().max():.0e} stars")
+
+# %%
+# Ten films for each user that the user has not rated, without a grid of predictions; for somebody new, by features.
+lists = recommend(model, instance=names, k=10, sides=("user", "film"))
+print(lists)
+print(lists.frame().head(3))
+somebody = pd.DataFrame(rng.normal(size=(1, 20)), index=["somebody new"])
+print(recommend(model, X=somebody, k=3, sides=("user", "film")).ids)
+
+# %%
+# How good are they? The truth tells what the users would think of what they are offered.
+rated = np.zeros((n_users, n_films), dtype=bool)
+rated[ratings.user, ratings.film] = True
+place = {title: j for j, title in enumerate(titles)}
+
+
+def worth(films_of_each):
+    """Return what users truly think of the films on their lists, on average."""
+    return np.take_along_axis(truth, films_of_each, axis=1).mean()
+
+
+offered = {
+    "any film": truth[~rated].mean(),
+    "best item means": worth(np.argsort(np.where(rated, np.inf, -item_means(ratings)), axis=1)[:, :10]),
+    "recommend": worth(np.array([[place[title] for title in own] for own in lists.ids])),
+    "the truth": worth(np.argsort(np.where(rated, np.inf, -truth), axis=1)[:, :10]),
+}
+figure, ax = plt.subplots(figsize=(6, 2.5), layout="constrained")
+ax.barh(list(offered), list(offered.values()), color=["#b0b0b0", "#b0b0b0", "#1668b0", "black"])
+ax.bar_label(ax.containers[0], fmt="%.2f", padding=3)
+ax.invert_yaxis()
+_ = ax.set(xlabel="true stars of ten films, on average", xlim=(3, 5.2))
+
+# %%
+# The model is a file, which :ref:`a service <sphx_glr_gallery_serve_fastapi.py>` loads: lists for known and new users
+# over HTTP, and ratings that arrive.
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder, "ratings.dyad")
+    save(model, path)
+    print(f"{path.stat().st_size / 2**20:.0f} MiB")
+    print(recommend(load(path), instance="user 7", k=3, sides=("user", "film")))

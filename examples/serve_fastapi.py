@@ -1,0 +1,69 @@
+"""
+A service that recommends
+=========================
+
+Lists for known users and for new ones, and ratings that arrive, over HTTP: with ``fastapi`` and ``uvicorn`` installed,
+``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file holds an
+:class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, such as
+:ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products. What
+arrives is learnt in memory, and the model is always the one that a fit on all ratings would give.
+"""
+
+import os
+from threading import Lock
+from typing import Annotated
+
+import pandas as pd
+from fastapi import Body, FastAPI, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import FiniteFloat
+
+from dyadlearn import load, recommend
+from dyadlearn.exceptions import IdError
+
+Count = Annotated[int, Query(ge=1, le=100)]
+Features = Annotated[list[FiniteFloat], Body(embed=True)]
+Ratings = Annotated[dict[str, FiniteFloat], Body(embed=True, min_length=1)]
+
+
+def make_app(path=None):
+    """Return the service of a model file."""
+    app, model, writing = FastAPI(), load(path or os.environ["RATINGS_MODEL"]), Lock()
+    names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+    items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
+
+    @app.get("/health")
+    def health():
+        return {"users": model.n_seen_, "items": model.n_tasks_}
+
+    @app.get("/users/{user}")
+    def known_user(user: str, k: Count = 10):
+        return listed(recommend(model, instance=user, k=k).columns())
+
+    @app.post("/lists")
+    def new_user(features: Features, k: Count = 10):
+        return listed(recommend(model, X=pd.DataFrame([features], ["new"], names), k=k).columns())
+
+    @app.post("/users/{user}")
+    def rate(user: str, features: Features, ratings: Ratings):
+        if unknown := [item for item in ratings if item not in items]:
+            raise IdError(f"There is no item {unknown[0]!r}.")
+        y = pd.Series(ratings, items, float).to_frame(user).T
+        with writing:  # others read what was there before, until all is learnt
+            model.partial_fit(pd.DataFrame([features], [user], names), y, known="replace")
+        return health()
+
+    @app.exception_handler(ValueError)
+    @app.exception_handler(RequestValidationError)
+    def refused(_, error):
+        first = error.errors()[0] if hasattr(error, "errors") else None
+        told = str(error) if first is None else f"{first['loc'][-1]}: {first['msg']}."
+        return JSONResponse({"detail": told}, 404 if isinstance(error, IdError) else 422)
+
+    return app
+
+
+def listed(columns):
+    """Return a list of items, best first."""
+    return [{"item": item, "score": score} for item, score in zip(columns["task"], columns["score"], strict=True)]

@@ -1,0 +1,225 @@
+"""Pairs that are known already and need not be recommended: of a sparse matrix, a grid or a long table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import is_foreign, is_sparse, row_blocks, to_numpy
+from dyadlearn._codes import Column, distinct, lacks_id, table_columns
+from dyadlearn._tables import Ids, near_miss
+from dyadlearn.exceptions import IdError
+from dyadlearn.labels import read_labels, read_numbers
+from dyadlearn.models._inputs import among, positions
+
+__all__ = ["Known", "Sought", "read_known", "zeros_are_unobserved"]
+
+# How many cells of a grid are looked at in one go.
+_CELLS = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Known pairs of rows and columns, by rows.
+
+    Attributes
+    ----------
+    starts : integer array of shape (a + 1,)
+        Where the pairs of each row begin.
+    columns : integer array of shape (p,)
+    """
+
+    starts: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def of_grid(cls, observed: np.ndarray) -> Known:
+        """Return the true cells of a grid (a, n)."""
+        starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
+        return cls(starts, np.nonzero(observed)[1].astype(np.int32))
+
+    @classmethod
+    def of_labels(cls, labels: Any, places: np.ndarray, axis: int) -> Known:
+        """Return which labels (m, q) there are in some rows, or columns with axis 1; in places of -1 there are none.
+
+        Labels are sparse, or NaN where there are none.
+        """
+        if not is_sparse(labels):
+            taken = (labels.T if axis else labels)[places]
+            return cls.of_grid((taken == taken) & (places >= 0)[:, None])
+        held = labels.tocsc() if axis else labels.tocsr()
+        # One more row, where -1 stands, without anything in it.
+        starts = np.append(held.indptr, held.indptr[-1])
+        return cls(starts, held.indices).taken(np.where(places < 0, len(starts) - 2, places))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Known]) -> Known:
+        """Return what is known of the rows of all parts, one below the other."""
+        counts = np.concatenate([np.diff(part.starts) for part in parts])
+        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([part.columns for part in parts]))
+
+    def cells(self, here: slice, there: slice) -> np.ndarray:
+        """Return which cells of a block of rows and columns are known, counted row by row."""
+        starts = self.starts[here.start : here.stop + 1]
+        columns = self.columns[starts[0] : starts[-1]]
+        rows = np.repeat(np.arange(here.stop - here.start), np.diff(starts))
+        width = there.stop - there.start
+        inside = (there.start <= columns) & (columns < there.stop)
+        return np.asarray(rows[inside] * width + (columns[inside] - there.start))
+
+    def taken(self, rows: np.ndarray) -> Known:
+        """Return what is known of some of the rows, in this order."""
+        counts = np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        index = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
+        return Known(starts, self.columns[index])
+
+    def joined(self, other: Known) -> Known:
+        """Return what is known here or there of the same rows."""
+        n = len(self.starts) - 1
+        rows = np.concatenate([np.repeat(np.arange(n), np.diff(each.starts)) for each in (self, other)])
+        columns = np.concatenate([self.columns, other.columns])
+        return Known(self.starts + other.starts, columns[np.argsort(rows, kind="stable")])
+
+
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """What one side of the pairs is called, and how many of it there are.
+
+    Attributes
+    ----------
+    ids : Ids or None
+        Without ids, positions are. There may be more than a grid has.
+    size : int
+        How many rows or columns of a grid it has, which are the first.
+    name : str
+        For messages.
+    """
+
+    ids: Ids | None
+    size: int
+    name: str
+
+    def places(self, wanted: Column) -> np.ndarray:
+        """Return where the values of a column stand; of ids, -1 where they do not."""
+        if self.ids is None:
+            return positions(wanted, None, self.size, f"the {self.name}", "known")
+        codes, labels = distinct(wanted, "known")
+        found = among(labels, self.ids.labels)
+        alike = near_miss(labels, self.ids.labels) if (found < 0).all() else None
+        if alike is not None:  # somebody of whom nothing is known is no mistake
+            raise IdError(
+                f"known tells of none of the {self.name}: {alike[0]!r} in it and {alike[1]!r} differ in type or blanks "
+                "only: read both alike."
+            )
+        return np.asarray(found[codes])
+
+
+def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
+    """Tell whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
+    if zeros is not None:
+        return bool(zeros)
+    blocks = row_blocks(len(values), max(1, int(np.prod(values.shape[1:]))), _CELLS)
+    return all(bool(((part == 0) | (part == 1) | (part != part)).all()) for part in (values[here] for here in blocks))
+
+
+def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: int) -> Known:
+    """Return which pairs are known; what is told of others is passed over, where there are ids.
+
+    Parameters
+    ----------
+    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3)
+        Labels of a grid, or pairs of an instance and a task with or without their labels. What a sparse matrix does not
+        hold is not known, nor is what is NaN.
+    sides : (Sought, Sought)
+        Instances and tasks.
+    zeros : bool or None
+        Whether zeros count as not known; see `zeros_are_unobserved`.
+    axis : int
+        Which side has the rows of what is returned.
+    """
+    pairs = _pairs(known, *sides, zeros=zeros)
+    order = np.argsort(pairs[axis], kind="stable")
+    side = sides[axis]
+    n_rows = max(side.size, 0 if side.ids is None else len(side.ids))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(pairs[axis], minlength=n_rows))])
+    return Known(starts, pairs[1 - axis][order])
+
+
+def _pairs(known: Any, instances: Sought, tasks: Sought, *, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the instances and the tasks of known pairs stand."""
+    if is_sparse(known):
+        _check_shape(known.shape, instances, tasks)
+        held = known.tocoo()
+        return _counted(held.row, held.col, np.asarray(held.data), zeros)
+    if not hasattr(known, "__len__") or isinstance(known, str):
+        raise TypeError(f"known must be a grid of labels or a long table of pairs, found {type(known).__name__}.")
+    if len(known) == 0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    n_columns = _columns_of_long(known, instances, tasks)
+    if n_columns is None:
+        return _of_grid(known, instances, tasks, zeros)
+    first, second, *values = table_columns(known, "known", n_columns)
+    labels = read_numbers(values[0], "known", len(first)) if values else None
+    absent = lacks_id(first) | lacks_id(second)
+    if absent.any():
+        raise IdError(f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in.")
+    return _counted(instances.places(first), tasks.places(second), labels, zeros)
+
+
+def _columns_of_long(known: Any, instances: Sought, tasks: Sought) -> int | None:
+    """Return how many columns a long table has; None for a grid."""
+    if isinstance(known, list | tuple):
+        n_columns, is_grid = len(known[0]) if hasattr(known[0], "__len__") else 0, False
+    else:
+        n_columns = int(known.shape[1]) if len(known.shape) == 2 else 0
+        is_array = isinstance(known, np.ndarray) or is_foreign(known)
+        # Of frames those with an index have their ids apart, and others in a column of their own.
+        widths = (tasks.size,) if is_array else (tasks.size, tasks.size + 1)
+        is_grid = n_columns in widths and known.shape[0] == instances.size
+    return None if is_grid or n_columns not in (2, 3) else n_columns
+
+
+def _of_grid(known: Any, instances: Sought, tasks: Sought, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the cells of a grid stand that are known."""
+    table = read_labels(known, "known")
+    values, places = to_numpy(table.values), []
+    for ids, side, length in zip((table.row_ids, table.column_ids), (instances, tasks), values.shape, strict=True):
+        if ids is not None and side.ids is not None:
+            places.append(side.places(list(ids.labels)))
+        elif length == side.size:
+            places.append(np.arange(length))
+        else:
+            _check_shape(values.shape, instances, tasks)
+    zeros, pieces = zeros_are_unobserved(values, zeros), []
+    for here in row_blocks(len(values), values.shape[1], _CELLS):
+        part = values[here]
+        own, across = np.nonzero((part == part) & ((part != 0) | (not zeros)))
+        found = _counted(places[0][own + here.start], places[1][across])
+        # Cells may be as many as there are: their places take no more room than labels do.
+        pieces.append((found[0].astype(np.int32), found[1].astype(np.int32)))
+    first, second = zip(*pieces, strict=True)
+    return np.concatenate(first), np.concatenate(second)
+
+
+def _counted(
+    rows: np.ndarray, columns: np.ndarray, labels: np.ndarray | None = None, zeros: bool | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of some pairs that are sought and have a label that counts."""
+    wanted = (rows >= 0) & (columns >= 0)
+    if labels is not None:
+        wanted &= labels == labels
+        if zeros_are_unobserved(labels, zeros):
+            wanted &= labels != 0
+    return rows[wanted], columns[wanted]
+
+
+def _check_shape(shape: tuple[int, ...], instances: Sought, tasks: Sought) -> None:
+    if tuple(shape) != (instances.size, tasks.size):
+        raise ValueError(
+            f"known has shape {tuple(shape)}, expected ({instances.size}, {tasks.size}), a row for each of the "
+            f"{instances.name} and a column for each of the {tasks.name}, or a long table of pairs."
+        )

@@ -1,0 +1,304 @@
+"""The instances that a model has learnt, as far as it keeps them: their ids, what they are, and their labels.
+
+Statistics do not say whose they are. To tell that an instance is known its id has to be kept, and to take its labels
+away for others it has to be kept itself, with the labels it was learnt with. Instances lie in the batches they came in.
+One that goes is only marked, and a batch is joined with the one before it as soon as that is no larger: there are few
+batches however small they came, and no instance is copied often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import Array, copied, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._state import Stored
+from dyadlearn._tables import Ids
+from dyadlearn.growing.statistics import has_holes
+
+__all__ = ["Batch", "Kept", "row_keys", "stacked", "without_columns"]
+
+#: Batches of more rows than this are not joined with others.
+_SMALL = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Stored):
+    """Instances that came together, as far as they are kept.
+
+    Attributes
+    ----------
+    n_rows : int
+    ids : Ids or None
+    rows : array or sparse matrix of shape (l, p) or None
+        As they came.
+    labels : array or sparse matrix of shape (l, q) or None
+        Where `is_thin` a sparse matrix of what is observed, zeros included; else a sparse one has zeros for labels.
+    is_thin : bool
+        Whether what `labels` does not store is not observed.
+    """
+
+    n_rows: int
+    ids: Ids | None = None
+    rows: Array | None = None
+    labels: Array | None = None
+    is_thin: bool = False
+
+    _shapes: ClassVar[Mapping[str, str]] = {"ids": "n_rows", "rows": "sparse l p", "labels": "sparse l q"}
+
+    def _fits(self) -> bool:
+        parts = (self.rows, self.labels)
+        return all(part is None or part.shape[0] == self.n_rows for part in parts) and (
+            not self.is_thin or (self.labels is not None and is_sparse(self.labels))
+        )
+
+    @classmethod
+    def of(cls, ids: Ids | None, rows: Array | None, labels: Array | None, n_rows: int) -> Batch:
+        """Return a batch of copies; labels with holes are kept without these."""
+        rows, labels = (None if part is None else copied(part) for part in (rows, labels))
+        if labels is None or not has_holes(labels) or is_foreign(labels):
+            return cls(n_rows, ids, rows, labels)
+        return cls(n_rows, ids, rows, _thin(labels), True)
+
+    @cached_property
+    def place_of(self) -> dict[Hashable, int]:
+        """Where each id stands."""
+        return {} if self.ids is None else {label: place for place, label in enumerate(self.ids.labels)}
+
+    def labels_of(self, places: np.ndarray) -> Array:
+        """Return the labels of some instances; dense, NaN where not observed, if there are holes."""
+        found = take_rows(self.labels, places)
+        return _filled(found) if self.is_thin else found
+
+    def take(self, places: np.ndarray) -> Batch:
+        """Return some of the instances."""
+        ids = None if self.ids is None else self.ids.take(places.tolist())
+        rows, labels = (None if part is None else take_rows(part, places) for part in (self.rows, self.labels))
+        return Batch(len(places), ids, rows, labels, self.is_thin)
+
+    @property
+    def _kind(self) -> tuple[bool, ...]:
+        """What two batches must have in common to be one."""
+        parts = (self.rows, self.labels)
+        return (self.ids is None, self.is_thin, *(part is None for part in parts), *map(is_sparse, parts))
+
+    def joins(self, other: Batch) -> bool:
+        """Tell whether it can be one with another batch."""
+        return self._kind == other._kind
+
+    def joined(self, other: Batch) -> Batch:
+        """Return the instances of both."""
+        ids = None
+        if self.ids is not None and other.ids is not None:
+            ids = Ids((*self.ids.labels, *other.ids.labels), self.ids.name)
+        rows, labels = (
+            None if part is None else stacked([part, more])
+            for part, more in ((self.rows, other.rows), (self.labels, other.labels))
+        )
+        return Batch(self.n_rows + other.n_rows, ids, rows, labels, self.is_thin)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(Stored):
+    """Batches of instances in the order they were learnt, of which some may have gone.
+
+    Attributes
+    ----------
+    batches : tuple of Batch
+    alive : tuple of arrays of truth values
+        Which instances of each batch have not gone.
+    """
+
+    batches: tuple[Batch, ...] = ()
+    alive: tuple[np.ndarray, ...] = ()
+
+    def _fits(self) -> bool:
+        return len(self.batches) == len(self.alive) and all(
+            alive.dtype == bool and alive.shape == (batch.n_rows,)
+            for batch, alive in zip(self.batches, self.alive, strict=False)
+        )
+
+    def __len__(self) -> int:
+        return sum(int(np.count_nonzero(alive)) for alive in self.alive)
+
+    @property
+    def n_named(self) -> int:
+        """Number of instances that have an id."""
+        return sum(
+            int(np.count_nonzero(alive))
+            for batch, alive in zip(self.batches, self.alive, strict=True)
+            if batch.ids is not None
+        )
+
+    @property
+    def ids(self) -> Ids | None:
+        """Ids of all instances in order; None if one has none."""
+        parts = [batch.ids for batch in self._settled]
+        if not parts or any(part is None for part in parts):
+            return None
+        return Ids(tuple(label for part in parts if part is not None for label in part.labels))
+
+    @property
+    def _settled(self) -> list[Batch]:
+        """The batches without what has gone."""
+        pairs = zip(self.batches, self.alive, strict=True)
+        return [_settled(batch, alive) for batch, alive in pairs if alive.any()]
+
+    @property
+    def instances(self) -> list[Array]:
+        """All instances as they came, batch by batch."""
+        return [batch.rows for batch in self._settled]
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are instances, and all with the labels that they were learnt with."""
+        return bool(self.batches) and all(batch.rows is not None and batch.labels is not None for batch in self.batches)
+
+    def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
+        """Return the batch of each id and where it stands there; None for one that is not known."""
+        return [self._place(label) for label in ids]
+
+    def _place(self, label: Hashable) -> tuple[int, int] | None:
+        # Those that came last first.
+        for number in range(len(self.batches) - 1, -1, -1):
+            place = self.batches[number].place_of.get(label)
+            if place is not None and self.alive[number][place]:
+                return number, place
+        return None
+
+    def equal_rows(self, rows: Array) -> list[tuple[int, int]]:
+        """Return where instances equal to these are, each another one, those that were learnt first before others."""
+        wanted: dict[bytes, list[int]] = {}
+        for position, key in enumerate(row_keys(rows)):
+            wanted.setdefault(key, []).append(position)
+        found: dict[int, tuple[int, int]] = {}
+        for number, (batch, alive) in enumerate(zip(self.batches, self.alive, strict=True)):
+            if batch.rows is None:
+                continue
+            for place, key in enumerate(row_keys(batch.rows)):
+                if alive[place] and wanted.get(key):
+                    found[wanted[key].pop(0)] = (number, place)
+        missing = sorted(position for positions in wanted.values() for position in positions)
+        if missing:
+            raise ValueError(
+                f"X holds {len(missing)} instance(s) that were not learnt, among them row {missing[0]}: nothing was "
+                "forgotten."
+            )
+        return [found[position] for position in range(len(found))]
+
+    def taken(self, places: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+        """Return instances (n, p) and their labels (n, q), dense with NaN if there are holes, by where they are."""
+        numbers, inside = (np.array(part, dtype=np.intp) for part in zip(*places, strict=True))
+        rows, labels, order = [], [], []
+        for number in np.unique(numbers):
+            which = np.flatnonzero(numbers == number)
+            batch = self.batches[int(number)]
+            rows.append(take_rows(batch.rows, inside[which]))
+            labels.append(batch.labels_of(inside[which]))
+            order.append(which)
+        back = np.argsort(np.concatenate(order), kind="stable")
+        return take_rows(stacked(rows), back), take_rows(stacked(labels), back)
+
+    def without(self, places: Sequence[tuple[int, int]]) -> Kept:
+        """Return what is kept without some instances, by where they are."""
+        alive, batches = list(self.alive), list(self.batches)
+        for number in {number for number, _ in places}:
+            own = alive[number].copy()
+            own[[place for batch, place in places if batch == number]] = False
+            if 2 * np.count_nonzero(own) < own.size:  # more has gone than is left
+                batches[number] = batches[number].take(np.flatnonzero(own))
+                own = np.ones(batches[number].n_rows, dtype=bool)
+            alive[number] = own
+        left = [(batch, own) for batch, own in zip(batches, alive, strict=True) if batch.n_rows]
+        return Kept(tuple(batch for batch, _ in left), tuple(own for _, own in left))
+
+    def with_batch(self, batch: Batch) -> Kept:
+        """Return what is kept with one more batch, if that has anything to keep."""
+        if batch.ids is None and batch.rows is None and batch.labels is None:
+            return self
+        batches, alive = [*self.batches, batch], [*self.alive, np.ones(batch.n_rows, dtype=bool)]
+        while len(batches) > 1 and batches[-2].joins(batches[-1]):
+            if batches[-2].n_rows > min(batches[-1].n_rows, _SMALL):
+                break
+            batches[-2:] = [_settled(batches[-2], alive[-2]).joined(_settled(batches[-1], alive[-1]))]
+            alive[-2:] = [np.ones(batches[-1].n_rows, dtype=bool)]
+        return Kept(tuple(batches), tuple(alive))
+
+    def with_tasks(self, labels: Array) -> Kept:
+        """Return what is kept with the labels (m, l) of more tasks, in the order of the instances."""
+        batches, start = [], 0
+        for batch in self._settled:
+            own = labels[start : start + batch.n_rows, :]
+            start += batch.n_rows
+            known = batch.labels_of(np.arange(batch.n_rows))
+            batches.append(Batch.of(batch.ids, batch.rows, _beside(known, own), batch.n_rows))
+        return _alive(batches)
+
+    def without_tasks(self, positions: np.ndarray) -> Kept:
+        """Return what is kept with the labels of some tasks forgotten."""
+        batches = (replace(batch, labels=without_columns(batch.labels, positions)) for batch in self.batches)
+        return Kept(tuple(batches), self.alive)
+
+
+def _settled(batch: Batch, alive: np.ndarray) -> Batch:
+    """Return a batch without what has gone."""
+    return batch if alive.all() else batch.take(np.flatnonzero(alive))
+
+
+def _alive(batches: Sequence[Batch]) -> Kept:
+    return Kept(tuple(batches), tuple(np.ones(batch.n_rows, dtype=bool) for batch in batches))
+
+
+def without_columns(labels: Array | None, positions: np.ndarray) -> Array | None:
+    """Return labels (l, q) without some columns."""
+    if labels is None:
+        return None
+    kept = np.delete(np.arange(labels.shape[1]), positions)
+    return labels[:, kept] if is_sparse(labels) else take_rows(labels.T, kept).T
+
+
+def stacked(parts: Sequence[Array]) -> Array:
+    """Return matrices one below the other, sparse if one is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(is_sparse(part) for part in parts):
+        return sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
+    return namespace(parts[0]).concat(list(parts), axis=0)
+
+
+def row_keys(rows: Array) -> list[bytes]:
+    """Return for each row what it is found again by: where it is not zero, and what it is there."""
+    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.data[np.isnan(matrix.data)] = np.nan  # which has many forms
+    bounds = list(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
+    places = matrix.indices.astype(np.int64)
+    return [places[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in bounds]
+
+
+def _beside(first: Array, second: Array) -> Array:
+    """Return labels of the same instances side by side."""
+    if is_sparse(first) and is_sparse(second):
+        return sparse.hstack([first, second], format="csr")
+    first, second = (part.toarray() if is_sparse(part) else part for part in (first, second))
+    return namespace(first).concat([first, second], axis=1)
+
+
+def _thin(labels: np.ndarray) -> sparse.csr_array:
+    """Return labels (l, q) as a sparse matrix of those that are observed."""
+    rows, columns = np.nonzero(~np.isnan(labels))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=labels.shape[0]))])
+    return sparse.csr_array((labels[rows, columns], columns, starts), shape=labels.shape)
+
+
+def _filled(labels: sparse.csr_array) -> np.ndarray:
+    """Return what `_thin` took apart."""
+    found: np.ndarray = np.full(labels.shape, np.nan, dtype=labels.dtype)
+    found[np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices] = labels.data
+    return found

@@ -1,0 +1,599 @@
+"""Landmarks, against Nyström's formula and against a Cholesky factorisation that takes one pivot at a time."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import chisquare
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dyadlearn import KroneckerRidge, Landmarks, OnlineTwoStepRidge, load, save
+from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError
+from dyadlearn.kernels import Sum, gram, kernel_names, tanimoto
+from dyadlearn.kernels import landmarks as room
+from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints
+from dyadlearn.kernels.landmarks import Matrix, pivoted
+from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
+from sweeps import covering, lines, over
+
+METHODS = ("rpcholesky", "uniform")
+
+
+# One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
+@parametrize_with_checks(
+    [
+        Landmarks(random_state=0),
+        Landmarks(3, kernel="linear", method="uniform", random_state=0),
+        Landmarks(kernel="precomputed", random_state=0),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def points(n=60, p=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, p))
+
+
+def nystroem(K, at, K_new=None):
+    """Return K_{·L} K_LL⁻¹ K_{L·} as it reads; of new rows against those of training with `K_new`."""
+    left = K if K_new is None else K_new
+    return left[:, at] @ np.linalg.pinv(K[np.ix_(at, at)], hermitian=True) @ K[at]
+
+
+# The slow twin -----------------------------------------------------------------------------------
+
+
+def one_by_one(K, r, rng, block):
+    """Choose r pivots out of proposals that come in blocks; all of what is left of K is updated after each."""
+    left, chosen, features = K.copy(), [], []
+    while len(chosen) < r:
+        then = np.diag(left).copy()
+        then[chosen] = 0.0
+        proposals = np.searchsorted(np.cumsum(then), rng.random(block) * then.sum(), side="right")
+        for s, u in zip(proposals, rng.random(block), strict=True):
+            if s not in chosen and left[s, s] > u * then[s] and len(chosen) < r:
+                features.append(left[:, s] / np.sqrt(left[s, s]))
+                left = left - np.outer(features[-1], features[-1])
+                chosen.append(int(s))
+    return np.array(chosen), np.array(features).T, left
+
+
+@over(covering(kernel=["rbf", "linear", "laplacian"], block=[1, 2, 7, 128], r=[1, 5, 12]))
+def test_blocks_choose_what_one_pivot_at_a_time_does(kernel, block, r, monkeypatch):
+    monkeypatch.setattr(room, "_BLOCK", block)
+    K = gram(points(40, 14), kernel=kernel)
+    for seed in range(5):
+        found = pivoted(Matrix(K), r, "rpcholesky", np.random.default_rng(seed))
+        chosen, Phi, left = one_by_one(K, r, np.random.default_rng(seed), block)
+        assert_array_equal(found.positions, chosen)
+        assert_allclose(found.features, Phi, atol=1e-12)
+        assert_allclose(found.residual, np.diag(left), atol=1e-12)
+        assert_allclose(found.factor, np.tril(Phi[chosen]), atol=1e-12)
+        assert_allclose(found.error, np.trace(left) / np.trace(K), rtol=1e-9)
+
+
+def test_pivots_are_drawn_with_the_odds_of_what_is_left(monkeypatch):
+    K = gram(points(4, 2) * [1.0, 3.0], kernel="linear") + np.diag([0.2, 0.05, 0.6, 0.1])
+    odds = np.zeros((4, 4))
+    for first in range(4):
+        left = np.diag(K) - K[first] ** 2 / K[first, first]
+        left[first] = 0.0
+        odds[first] = K[first, first] / np.trace(K) * left / left.sum()
+    for block, n_draws, seed in ((1, 1000, 0), (16, 3000, 1)):
+        monkeypatch.setattr(room, "_BLOCK", block)
+        rng, counts = np.random.default_rng(seed), np.zeros((4, 4))
+        for _ in range(n_draws):
+            counts[tuple(pivoted(Matrix(K), 2, "rpcholesky", rng).positions)] += 1
+        assert np.all(np.diag(counts) == 0)
+        others = ~np.eye(4, dtype=bool)
+        assert chisquare(counts[others], n_draws * odds[others]).pvalue > 0.01
+
+
+def test_the_expected_error_is_within_the_bound_of_the_paper():
+    K = gram(points(200, 4), kernel="rbf")
+    values = np.linalg.eigvalsh(K)[::-1]
+    for r in (3, 10):
+        best = values[r:].sum() / values.sum()
+        k = int(np.ceil(r + r * np.log(1 / best)))  # for twice the best error of rank r
+        errors = [Landmarks(k, kernel="precomputed", random_state=seed).fit(K).error_ for seed in range(10)]
+        assert values[k:].sum() / values.sum() <= min(errors)
+        assert np.mean(errors) <= 2 * best
+
+
+def test_uniform_landmarks_are_a_random_subset():
+    X = points(30, 30)
+    found = Landmarks(20, method="uniform", random_state=3).fit(X)
+    order = np.random.default_rng(np.random.RandomState(3).randint(2**31 - 1)).permutation(30)
+    assert set(found.component_indices_) == set(order[:20])
+
+
+def test_pivots_beat_uniform_landmarks_where_a_few_rows_are_unlike_the_rest():
+    X = np.vstack([0.01 * points(500, 2), 20 + 5 * points(20, 2, seed=1)])
+    errors = {m: [Landmarks(25, method=m, random_state=s).fit(X).error_ for s in range(5)] for m in METHODS}
+    assert max(errors["rpcholesky"]) < 0.1 * min(errors["uniform"])
+
+
+# What the features are ---------------------------------------------------------------------------
+
+
+@over(
+    covering(
+        kernel=["rbf", "laplacian", "linear", "cosine", "poly", Sum(["rbf", "linear"])],
+        method=METHODS,
+        wrap=[np.asarray, sparse.csr_array],
+        r=[1, 4, 11],
+    )
+)
+def test_features_are_those_of_nystroem(kernel, method, wrap, r):
+    X, new = points(50, 12), points(20, 12, seed=1)
+    found = Landmarks(r, kernel=kernel, method=method, random_state=0)
+    Phi = found.fit_transform(wrap(X))
+    K, K_new = gram(X, kernel=kernel), gram(new, X, kernel=kernel)
+    at = found.component_indices_
+    assert Phi.shape == (50, r)
+    assert len(set(at)) == r == found.n_components_
+    scale = np.diag(K).max()
+    assert_allclose(Phi @ Phi.T, nystroem(K, at), atol=1e-10 * scale)
+    assert_allclose(found.transform(wrap(X)), Phi, atol=1e-10 * np.sqrt(scale))
+    new_Phi = found.transform(wrap(new))
+    assert_allclose(new_Phi @ Phi.T, nystroem(K, at, K_new), atol=1e-10 * scale)
+    left = np.diag(gram(new, kernel=kernel)) - np.sum(new_Phi**2, axis=1)
+    assert_allclose(found.residual(wrap(new)), np.maximum(left, 0), atol=1e-12 * scale)
+    assert_allclose(found.residual(wrap(X)), np.diag(K - nystroem(K, at)), atol=1e-10 * scale)
+    assert_allclose(found.error_, np.trace(K - nystroem(K, at)) / np.trace(K), rtol=1e-8, atol=1e-12)
+    assert_array_equal(sparse.csr_array(found.components_).toarray(), X[at])
+
+
+@over(covering(kernel=[name for name in kernel_names() if name not in ("additive_chi2", "sigmoid")], method=METHODS))
+def test_all_rows_reproduce_the_kernel(kernel, method):
+    X = np.abs(points(25, 6))
+    X[7] = X[3]
+    K = gram(X, kernel=kernel)
+    found = Landmarks(100, kernel=kernel, method=method, random_state=0)
+    Phi = found.fit_transform(X)
+    assert found.n_components_ <= 24
+    assert found.error_ == 0
+    assert_allclose(Phi @ Phi.T, K, atol=1e-12 * K.max())
+    again = found.transform(X)
+    assert_allclose(again @ again.T, K, atol=1e-12 * K.max())
+    assert_allclose(found.residual(X), np.zeros(25), atol=1e-12 * K.max())
+
+
+@over(
+    covering(
+        method=METHODS,
+        block=[1, 5, 128],
+        X={
+            "repeated": np.repeat(points(8), 10, axis=0),
+            "of rank 3": points(80, 3) @ points(3, 20, seed=1),
+            "of unlike sizes": points(80, 8) * np.logspace(-6, 6, 80)[:, None],
+            "with zeros": np.vstack([np.zeros((40, 8)), np.repeat(points(4, 8), 10, axis=0)]),
+        },
+        dtype=["float64", "float32"],
+    )
+)
+def test_there_are_no_more_features_than_the_rank(method, block, X, dtype, monkeypatch):
+    monkeypatch.setattr(room, "_BLOCK", block)
+    X = X.astype(dtype)
+    found = Landmarks(50, kernel="linear", method=method, random_state=0)
+    Phi = found.fit_transform(X)
+    rank = np.linalg.matrix_rank(X)
+    assert Phi.dtype == found.transform(X).dtype == dtype
+    assert np.all(np.isfinite(Phi))
+    assert Phi.shape[1] == found.n_components_ == len(found.component_indices_)
+    eps = np.finfo(dtype).eps
+    lengths = np.linalg.norm(X.astype(float), axis=1) + 1e-300
+    gap = np.abs(Phi.astype(float) @ Phi.T.astype(float) - X.astype(float) @ X.T.astype(float))
+    assert (gap / lengths[:, None] / lengths).max() < 1000 * eps
+    # Rows of unlike sizes have a rank that depends on what is called small.
+    assert found.n_components_ <= (8 if X.shape[1] == 8 else rank)
+
+
+def test_uniform_landmarks_that_nearly_repeat_wait_while_others_are_far_off():
+    X = points(60, 4)
+    X[30:] = X[:30] + 1e-7 * points(30, 4, seed=1)
+    K = gram(X, kernel="rbf")
+    found = Landmarks(30, method="uniform", random_state=0)
+    Phi = found.fit_transform(X)
+    assert len(set(found.component_indices_ % 30)) == 30  # one of each two
+    assert found.error_ < 1e-13
+    assert_allclose(Phi @ Phi.T, K, atol=1e-12)
+
+
+def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
+    noisy, ones = np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2)
+    again, _ = room._kept(np.array([3, 3]), noisy, ones, 0 * ones, ones, 0.0, 9, in_order=True)
+    assert_array_equal(again, [0])
+    for offset, level in ((0.0, 1e-14), (3e3, 1e-8), (1e5, 1e-4)):  # what k(x, x) is wrong by
+        X = points(40, 2) + offset
+        K = gram(X, kernel="rbf")
+        for method, seed in itertools.product(METHODS, range(5)):
+            found = Landmarks(40, method=method, random_state=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error" if level < 1e-6 else "ignore", KernelRepairWarning)
+                Phi = found.fit_transform(X)
+            assert len(set(found.component_indices_)) == found.n_components_
+            assert_allclose(Phi @ Phi.T, K, atol=50 * level)
+            assert_allclose(found.transform(X) @ Phi.T, K, atol=50 * level)
+
+
+def test_single_precision_keeps_its_digits():
+    X = points(300, 3)
+    K = gram(X, kernel="rbf")
+    for method in METHODS:
+        found = Landmarks(50, method=method, random_state=0).fit(X.astype("f4"))
+        Phi = found.transform(X.astype("f4"))
+        assert Phi.dtype == np.float32
+        wanted = nystroem(K, found.component_indices_)
+        assert_allclose(found.error_, np.trace(K - wanted) / np.trace(K), atol=1e-5)
+        assert_allclose(found.residual(X.astype("f4")), np.diag(K - wanted), atol=1e-4)
+        assert_allclose(Phi @ Phi.T, wanted, atol=1e-4)
+
+
+@over(covering(kernel=["rbf", "linear", "tanimoto", "precomputed"], method=METHODS))
+def test_every_library_makes_the_same_features(kernel, method, library):
+    X, new = np.abs(points(40, 15)), np.abs(points(9, 15, seed=1))
+    if kernel == "precomputed":
+        X, new = gram(X, kernel="rbf"), gram(new, X, kernel="rbf")
+    wanted = Landmarks(12, kernel=kernel, method=method, random_state=0).fit(X)
+    found = Landmarks(12, kernel=kernel, method=method, random_state=0)
+    Phi = found.fit_transform(library.asarray(X))
+    assert type(Phi) is type(found.transform(library.asarray(new))) is type(library.asarray(X))
+    assert_array_equal(found.component_indices_, wanted.component_indices_)
+    size = np.abs(wanted.transform(X)).max()
+    assert_allclose(library.to_numpy(Phi), wanted.transform(X), atol=100 * library.rtol * size)
+    new_Phi = library.to_numpy(found.transform(library.asarray(new)))
+    assert_allclose(new_Phi, wanted.transform(new), atol=100 * library.rtol * size)
+    if kernel != "linear":
+        left = library.to_numpy(found.residual(library.asarray(new)))
+        assert_allclose(left, wanted.residual(new), atol=100 * library.rtol)
+    assert_allclose(found.error_, wanted.error_, rtol=100 * library.rtol)
+
+
+def test_arrays_of_two_libraries_are_refused():
+    strict = pytest.importorskip("array_api_strict")
+    found = Landmarks(3).fit(points())
+    with pytest.raises(TypeError, match="X of array_api_strict, the landmarks of numpy"):
+        found.transform(strict.asarray(points()))
+    with pytest.raises(ValueError, match="X has 2 features, but Landmarks is expecting 3"):
+        Landmarks(3).fit(strict.asarray(points())).transform(strict.asarray(points()[:, :2]))
+
+
+# What it costs -----------------------------------------------------------------------------------
+
+
+def test_few_values_of_the_kernel_are_computed(monkeypatch):
+    monkeypatch.setattr(room, "_BLOCK", 10)
+    computed = 0
+
+    def counted(A, B):
+        nonlocal computed
+        computed += A.shape[0] * B.shape[0]
+        return gram(A, B, kernel="rbf")
+
+    X = points(1000, 8)
+    for method in METHODS:
+        computed = 0
+        Landmarks(40, kernel=counted, method=method, random_state=0).fit(X)
+        assert computed < 1.1 * 1000 * 40 + 16 * 1000  # the diagonal is read off small blocks
+
+
+def test_memory_grows_with_the_rows_and_not_with_their_square():
+    X = points(6000, 4)
+    for method in METHODS:
+        found = Landmarks(30, method=method, random_state=0)
+        tracemalloc.start()
+        try:
+            Phi = found.fit_transform(X)
+            assert tracemalloc.get_traced_memory()[1] < 12 * Phi.nbytes  # the kernel would take 200 times as much
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            found.residual(X)
+            assert tracemalloc.get_traced_memory()[1] - before < 12 * Phi.nbytes
+        finally:
+            tracemalloc.stop()
+
+
+def test_too_many_landmarks_are_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 10_000)
+    with pytest.raises(MemoryError, match="50 landmarks of 100 rows needs about .* use fewer"):
+        Landmarks(50).fit(points(100))
+
+
+# Things that are no vectors ----------------------------------------------------------------------
+
+WORDS = ["MKVLAAGIW", "MKVLAAGW", "WWPTTS", "MKVLA", "WWPTT", "AAGIWMK", "MKVLAAGIW"]
+
+
+def shared_letters(A, B):
+    """Return how many letters two texts share, each counted once; for lists only."""
+    assert type(A) is type(B) is list
+    return [[float(len(set(a) & set(b))) for b in B] for a in A]
+
+
+@over(
+    lines(
+        "wrap",
+        list,
+        tuple,
+        np.array,
+        lambda words: np.array(words, dtype=object),
+        lambda words: np.array(words, dtype=object)[:, None],
+        lambda words: pd.Series(words, index=list("abcdefghij")[: len(words)]),
+        lambda words: pd.DataFrame({"word": words}),
+        lambda words: pl.Series("word", words),
+        lambda words: pl.DataFrame({"id": [f"p{n}" for n in range(len(words))], "word": words}),
+    )
+)
+def test_texts_are_compared_by_a_function_of_two_lists(wrap):
+    K = np.array(shared_letters(WORDS, WORDS))
+    new = ["MKW", "TTT"]
+    K_new = np.array(shared_letters(new, WORDS))
+    for r in (3, 20):
+        found = Landmarks(r, kernel=shared_letters, random_state=0)
+        Phi = found.fit_transform(wrap(WORDS))
+        at = found.component_indices_
+        assert Phi.shape == (7, min(r, np.linalg.matrix_rank(K)))  # the last word is the first
+        assert found.components_.tolist() == [WORDS[position] for position in at]
+        assert_allclose(found.transform(wrap(new)) @ Phi.T, nystroem(K, at, K_new), atol=1e-12)
+        assert_allclose(found.transform(wrap(WORDS)), Phi, atol=1e-12)
+        wanted = np.diag(shared_letters(new, new)) - np.sum(found.transform(wrap(new)) ** 2, axis=1)
+        assert_allclose(found.residual(wrap(new)), np.maximum(wanted, 0), atol=1e-12)
+        assert not hasattr(found, "n_features_in_")
+
+
+def test_a_kernel_of_texts_may_have_its_diagonal_and_parameters():
+    class Shared:
+        def __call__(self, A, B, scale=1.0):
+            assert A is not B
+            return scale * np.array(shared_letters(A, B))
+
+        def diagonal(self, A, scale=1.0):
+            return [scale * len(set(a)) for a in A]
+
+    found = Landmarks(4, kernel=Shared(), kernel_params={"scale": 2.0}, random_state=0)
+    Phi = found.fit_transform(WORDS)
+    wanted = Landmarks(4, kernel=shared_letters, random_state=0).fit_transform(WORDS)
+    assert_allclose(Phi, np.sqrt(2) * wanted, atol=1e-12)
+
+
+def test_a_callable_of_vectors_gets_vectors():
+    found = Landmarks(5, kernel=lambda A, B: (A @ B.T) ** 2, random_state=0)
+    wanted = Landmarks(5, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 0}, random_state=0)
+    for X in (points(), points().tolist(), pd.DataFrame(points(), columns=list("abc")), points(60, 1).astype(object)):
+        assert_allclose(found.fit_transform(X), wanted.fit_transform(X), atol=1e-10)
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+        found.fit(np.arange(5.0))
+
+
+def test_molecules_and_sequences():
+    smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1", "CC(=O)O"]
+    new = ["CCCCO", "CCc1ccccc1"]
+    fingerprint = Landmarks(4, kernel=lambda A, B: tanimoto(fingerprints(A)[0], fingerprints(B)[0]), random_state=0)
+    chained = make_pipeline(MorganFingerprints(), Landmarks(4, kernel="tanimoto", random_state=0))
+    assert_allclose(fingerprint.fit_transform(smiles), chained.fit_transform(smiles), atol=1e-12)
+    assert_allclose(fingerprint.transform(new), chained.transform(new), atol=1e-12)
+    assert_allclose(fingerprint.residual(new) > 0, [True, True])
+    aligned = Landmarks(3, kernel=lambda A, B: SmithWaterman().fit(B).transform(A), random_state=0).fit(WORDS)
+    K = SmithWaterman().fit_transform(WORDS)
+    Phi = aligned.transform(WORDS)
+    assert_allclose(Phi @ Phi.T, nystroem(K, aligned.component_indices_), atol=1e-12)
+    counted = make_pipeline(KmerCounts(k=2), Landmarks(7, kernel="cosine", random_state=0)).fit(WORDS)
+    assert counted[-1].n_components_ == 6
+    assert_allclose(np.sum(counted.transform(WORDS) ** 2, axis=1), np.ones(7))
+
+
+# A kernel that is there already ------------------------------------------------------------------
+
+
+def test_a_precomputed_kernel_is_that_of_its_rows():
+    X, new = points(), points(7, seed=1)
+    by_rows = Landmarks(10, random_state=0).fit(X)
+    found = Landmarks(10, kernel="precomputed", random_state=0).fit(gram(X, kernel="rbf"))
+    assert_array_equal(found.component_indices_, by_rows.component_indices_)
+    K_new = gram(new, X, kernel="rbf")
+    assert_allclose(found.transform(K_new), by_rows.transform(new), atol=1e-12)
+    assert_allclose(found.residual(K_new), by_rows.residual(new), atol=1e-12)
+    assert found.components_ is None
+
+    K_new, own = gram(new, X), np.sum(new**2, axis=1)
+    found = Landmarks(2, kernel="precomputed", random_state=0).fit(gram(X))
+    with pytest.raises(KernelError, match="give it as diagonal="):
+        found.residual(K_new)
+    by_rows = Landmarks(2, kernel="linear", random_state=0).fit(X)
+    assert_allclose(found.residual(K_new, diagonal=own), by_rows.residual(new), atol=1e-12)
+    with pytest.raises(ValueError, match=r"diagonal must hold a number for each of 7 rows, found \(6,\)"):
+        found.residual(K_new, diagonal=own[1:])
+
+
+def test_columns_of_a_precomputed_kernel_are_found_by_their_ids():
+    K = gram(points(6), kernel="rbf")
+    names = list("abcdef")
+    frame = pd.DataFrame(K, index=names, columns=names)
+    order = list("fbadce")
+    wanted = Landmarks(4, kernel="precomputed", random_state=0).fit(K)
+    found = Landmarks(4, kernel="precomputed", random_state=0).fit(frame[order])
+    assert_allclose(found.transform(frame.loc[["b"], order]), wanted.transform(K[[1]]))
+    assert_allclose(found.transform(pl.DataFrame(K, schema=names)), wanted.transform(K))
+    with pytest.raises(IdError, match="'z'"):
+        found.transform(frame.rename(columns={"a": "z"}))
+    numbered = Landmarks(4, kernel="precomputed", random_state=0).fit(pd.DataFrame(K))
+    assert_allclose(numbered.transform(pd.DataFrame(K)[[5, 1, 0, 3, 2, 4]]), wanted.transform(K))
+
+
+@over(
+    lines(
+        "K message",
+        (gram(points())[:, :50], r"must be a square matrix, found shape \(60, 50\)"),
+        (np.array([[1.0, 0.5], [0.2, 1.0]]), "X is not symmetric"),
+        (np.zeros((3, 3)), "with itself is zero or less"),
+        (-np.eye(3), "with itself is zero or less"),
+    )
+)
+def test_what_is_no_kernel_is_refused(K, message):
+    with pytest.raises(ValueError, match=message):
+        Landmarks(kernel="precomputed").fit(K)
+
+
+def test_an_indefinite_kernel_is_told():
+    K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
+    for seed in range(5):
+        with pytest.warns(KernelRepairWarning, match="not positive semi-definite"):
+            found = Landmarks(3, kernel="precomputed", random_state=seed).fit(K)
+        assert np.all(np.isfinite(found.transform(K)))
+        assert np.all(found.residual(K) >= 0)
+    with pytest.warns(KernelRepairWarning, match="with up to 0.5 too much"):
+        found = Landmarks(3, kernel="precomputed", random_state=0).fit(np.diag([1.0, -0.5, 2.0]))
+    assert found.n_components_ == 2
+    X = points()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Landmarks(60, kernel="precomputed").fit(gram(X, kernel="rbf").astype(np.float32))  # rounding is none
+
+
+# An estimator like others ------------------------------------------------------------------------
+
+
+def test_labels_have_no_say():
+    X, rng = points(), np.random.default_rng(0)
+    found = [Landmarks(5, random_state=0).fit(X, y).component_indices_ for y in (None, rng.normal(size=60), "nonsense")]
+    assert_array_equal(found[0], found[1])
+    assert_array_equal(found[0], found[2])
+
+
+def test_frames_go_in_and_out():
+    X = points()
+    frame = pd.DataFrame(X, index=[f"r{n}" for n in range(60)], columns=list("abc"))
+    wanted = Landmarks(4, random_state=0).fit_transform(X)
+    found = Landmarks(4, random_state=0).set_output(transform="pandas")
+    assert_allclose(found.fit_transform(frame), wanted)
+    out = found.transform(frame)
+    assert_allclose(out, wanted, atol=1e-12)
+    assert list(out.index) == list(frame.index)
+    assert list(out.columns) == list(found.get_feature_names_out()) == [f"landmarks{n}" for n in range(4)]
+    assert list(found.feature_names_in_) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        found.transform(frame[["b", "a", "c"]])
+    named = pl.DataFrame({"id": list(frame.index), **{name: X[:, n] for n, name in enumerate("abc")}})
+    out = Landmarks(4, random_state=0).set_output(transform="polars").fit_transform(named)
+    assert_allclose(out.to_numpy(), wanted)
+    assert out.columns == [f"landmarks{n}" for n in range(4)]
+    out = Landmarks(3, kernel=shared_letters, random_state=0).set_output(transform="pandas")
+    assert list(out.fit_transform(pd.Series(WORDS, index=list("abcdefg"))).index) == list("abcdefg")
+
+
+def test_copies_and_pickles():
+    X = points()
+    found = Landmarks(5, kernel="laplacian", kernel_params={"gamma": 0.3}, random_state=0).fit(X)
+    assert_array_equal(pickle.loads(pickle.dumps(found)).transform(X), found.transform(X))
+    assert clone(found).get_params() == found.get_params()
+    assert_array_equal(clone(found).fit_transform(X), found.fit_transform(X))
+    wanted = found.transform(X)
+    X[:] = 0.0
+    assert_array_equal(found.transform(points()), wanted)  # the landmarks are its own
+
+
+@over(
+    lines(
+        "kernel X",
+        ("rbf", points()),
+        ("rbf", points().astype(np.float32)),
+        ("linear", sparse.csr_array(np.maximum(points(), 0))),
+        (Sum(["rbf", ("laplacian", {"gamma": 0.5})]), points()),
+        ("precomputed", gram(points(), kernel="rbf")),
+        ("precomputed", pd.DataFrame(gram(points(), kernel="rbf"))),
+        ("rbf", pd.DataFrame(points(), columns=list("abc"))),
+    )
+)
+def test_landmarks_in_a_file(kernel, X, tmp_path):
+    found = Landmarks(3, kernel=kernel, random_state=0).fit(X)
+    save(found, tmp_path / "landmarks.dyad")
+    same = load(tmp_path / "landmarks.dyad")
+    assert_array_equal(same.transform(X), found.transform(X))
+    assert_array_equal(same.residual(X), found.residual(X))
+    assert_array_equal(same.component_indices_, found.component_indices_)
+    assert (same.error_, same.n_components_) == (found.error_, 3)
+
+
+def test_what_a_file_cannot_hold_or_does_not_fit(tmp_path):
+    with pytest.raises(ModelFileError, match="kernel is a Python function"):
+        save(Landmarks(3, kernel=shared_letters).fit(WORDS), tmp_path / "landmarks.dyad")
+    found = Landmarks(3).fit(points())
+    for change in ({"factor": np.eye(2)}, {"components": points(4)}, {"component_indices": np.array([0, 1])}):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            Landmarks.from_state({**found.state(), **{_attribute(found, name): v for name, v in change.items()}}, "it")
+
+
+def _attribute(found, name):
+    return next(key for key in found.state() if key.strip("_") == name)
+
+
+def test_a_feature_map_of_a_model_that_learns_batch_by_batch(tmp_path):
+    rng = np.random.default_rng(0)
+    X, T, Y = points(80), points(6, 4, seed=1), rng.normal(size=(80, 6))
+    maps = {"feature_map": Landmarks(20, random_state=0), "task_feature_map": Landmarks(6, random_state=0)}
+    model = OnlineTwoStepRidge(**maps).fit(X[:50], Y[:50], tasks=T).partial_fit(X[50:], Y[50:])
+    Phi = Landmarks(20, random_state=0).fit(X[:50]).transform(X)
+    Psi = Landmarks(6, random_state=0).fit_transform(T)
+    wanted = OnlineTwoStepRidge().fit(Phi, Y, tasks=Psi)
+    assert_allclose(model.predict(X), wanted.predict(Phi), atol=1e-10)
+    save(model, tmp_path / "model.dyad")
+    same = load(tmp_path / "model.dyad")
+    assert_array_equal(same.predict(X, tasks=T), model.predict(X, tasks=T))
+    assert_array_equal(same.partial_fit(X, Y).predict(X), model.partial_fit(X, Y).predict(X))
+
+
+def test_a_model_on_all_landmarks_is_that_of_the_kernel():
+    X, T, Y = points(), points(6, 4, seed=1), np.random.default_rng(0).normal(size=(60, 6))
+    new = points(9, seed=2)
+    landmarks = Landmarks(60, random_state=0)
+    found = KroneckerRidge().fit(landmarks.fit_transform(X), Y, tasks=T)
+    wanted = KroneckerRidge(kernel="rbf").fit(X, Y, tasks=T)
+    assert_allclose(found.predict(landmarks.transform(new)), wanted.predict(new), atol=1e-7)
+    for setting in "ABCD":
+        assert_allclose(found.holdout(setting), wanted.holdout(setting), atol=1e-7)
+
+
+@over(
+    lines(
+        "attempt message",
+        (lambda m, X: m.set_params(n_components=0).fit(X[:, 1:]), "n_components must be a whole number of at least 1"),
+        (lambda m, X: m.set_params(method="leverage").fit(X[:, 1:]), "method must be one of 'rpcholesky', 'uniform'"),
+        (lambda m, X: m.set_params(kernel="rbff").fit(X[:, 1:]), "Did you mean 'rbf'"),
+        (lambda m, X: m.set_params(kernel_params={"degree": 2}).fit(X[:, 1:]), "takes no parameter 'degree'"),
+        (lambda m, X: m.set_params(kernel="minmax").fit(X[:, 1:]), "negative"),
+        (lambda m, X: m.fit(X[:0]), "0 sample"),
+        (lambda m, X: m.fit(np.full((3, 2), np.nan)), "NaN"),
+        (lambda m, X: m.fit(WORDS), "holds text where numbers belong|Expected 2D array"),
+        (lambda m, X: m.transform(X[:, 1:]), "2 features"),
+        (lambda m, X: m.set_params(kernel=shared_letters).transform(WORDS), "X holds texts or other things, but the"),
+    )
+)
+def test_bad_requests_change_nothing(attempt, message):
+    X = points()
+    found = Landmarks(5, random_state=0).fit(X)
+    wanted = found.transform(X)
+    with pytest.raises(ValueError, match=message):
+        attempt(found, X)
+    assert found.n_features_in_ == 3
+    found.set_params(n_components=5, kernel="rbf", kernel_params=None, method="rpcholesky")
+    assert_array_equal(found.transform(X), wanted)
+
+
+def test_vectors_where_texts_were():
+    found = Landmarks(3, kernel=shared_letters).fit(WORDS)
+    with pytest.raises(ValueError, match="X holds vectors, but the landmarks are texts or other things"):
+        found.transform(points())

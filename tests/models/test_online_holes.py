@@ -1,0 +1,315 @@
+"""Labels with holes: what the online model makes of them, and which models it then equals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
+from sweeps import every, lines, over
+
+M, P, Q, R = 24, 5, 6, 3
+both = {"fit_intercept": [True, False]}
+
+
+def make(seed=0, holes=0.4):
+    rng = np.random.default_rng(seed)
+    X, Y, T = rng.normal(size=(M, P)), rng.normal(size=(M, Q)) + 3, rng.normal(size=(Q, R)) + 1
+    Y[rng.random((M, Q)) < holes] = np.nan
+    return X, Y, T
+
+
+def twin(X, Y, T, alpha=0.3, task_alpha=0.7, fit_intercept=True):
+    """Two ridge regressions of scikit-learn in a row, the first from the labels that each task has."""
+    steps = [Ridge(each, fit_intercept=fit_intercept) for each in (alpha, task_alpha)]
+    return TwoStepRegressor(*steps).fit(X, Y, tasks=T)
+
+
+@over(every(**both, first_has_holes=[True, False], sparse_rows=[True, False]))
+def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, sparse_rows):
+    X, Y, T = make()
+    if not first_has_holes:
+        Y[:10] = np.nan_to_num(Y[:10], nan=1.0)
+    new_X, new_T = make(1)[::2]
+    wrap = sparse.csr_array if sparse_rows else np.asarray
+    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept, keep_tasks=not first_has_holes)
+    model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
+    wanted = twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
+    assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
+    model.partial_fit_tasks(T[4:], Y[:9, 4:], X=X[:9])
+    assert model.n_pending_tasks_ == 2
+    model.partial_fit_tasks(T[4:], Y[9:, 4:], X=X[9:]).forget(wrap(X[5:8]), Y[5:8]).forget_tasks([1])
+    kept, columns = np.delete(np.arange(M), [5, 6, 7]), [0, 2, 3, 4, 5]
+    wanted = twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
+    assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
+    assert_allclose(model.predict(wrap(new_X)), wanted.predict(new_X), rtol=1e-8)
+    wanted = twin(X[kept], Y[kept][:, columns], T[columns], 2.0, 0.1, fit_intercept)
+    assert_allclose(model.set_alpha(2.0, 0.1).predict(new_X), wanted.predict(new_X), rtol=1e-8)
+    assert (model.n_seen_, model.n_tasks_) == (M - 3, 5)
+
+
+def test_which_models_it_equals():
+    X, Y, T = make()
+    full = np.nan_to_num(Y, nan=1.0)
+    online = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True)
+    # Complete labels: the two-step model, whatever came in between.
+    model = online.fit(X, full, tasks=T).partial_fit(X[:3], Y[:3]).forget(X[:3], Y[:3])
+    assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, tasks=T).predict(X), rtol=1e-8)
+    # Holes: not the two-step model that completes them by both steps, but two regressions in a row.
+    found = online.fit(X, Y, tasks=T).predict(X)
+    assert_allclose(found, twin(X, Y, T).predict(X), rtol=1e-8)
+    assert np.abs(found - TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(X)).max() > 0.05
+    # Without features of the tasks the two are the same.
+    for fit_intercept in (True, False):
+        model = OnlineTwoStepRidge(0.3, fit_intercept=fit_intercept).fit(X, Y)
+        wanted = IndependentTaskRidge(0.3, fit_intercept=fit_intercept).fit(X, Y)
+        assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
+        assert_allclose(X @ model.coef_ + model.intercept_, wanted.predict(X), rtol=1e-7)
+
+
+@over(every(**both))
+def test_a_task_without_a_label(fit_intercept):
+    X, Y, T = make()
+    Y[:, 2] = np.nan
+    bare = OnlineTwoStepRidge(0.3, fit_intercept=fit_intercept)
+    if fit_intercept:
+        with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to take their constant"):
+            bare.fit(X, Y)
+        with pytest.warns(NoLabelWarning):
+            wanted = IndependentTaskRidge(0.3).fit(X, Y).predict(X)
+        assert np.isnan(bare.intercept_[2])
+        assert np.isfinite(bare.coef_).all()
+    else:
+        bare.fit(X, Y)
+        wanted = IndependentTaskRidge(0.3, fit_intercept=False).fit(X, Y).predict(X)
+    assert_allclose(bare.predict(X), wanted, rtol=1e-8)
+    # With features it has no part in the second step, and is predicted as a new one.
+    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    assert_allclose(model.predict(X), twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8)
+    columns = [0, 1, 3, 4, 5]
+    known = twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
+    assert_allclose(model.predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-8)
+    # Its first label makes it one of the others, and forgetting this undoes it.
+    more = np.where(np.arange(Q) == 2, 1.0, np.nan)[None, :]
+    model.partial_fit(X[:1] + 1, more)
+    wanted = twin(np.vstack([X, X[:1] + 1]), np.vstack([Y, more]), T, fit_intercept=fit_intercept)
+    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
+    bare.partial_fit(X[:1] + 1, more)
+    assert np.isfinite(bare.predict(X)).all()
+    if fit_intercept:
+        with pytest.warns(NoLabelWarning, match="positions 2"):
+            bare.forget(X[:1] + 1, more)
+    assert_allclose(model.forget(X[:1] + 1, more).predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-7)
+
+
+def test_new_tasks_without_a_label():
+    X, Y, T = make()
+    model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y[:, :5], tasks=T[:5])
+    model.partial_fit_tasks(T[5:], np.full((M, 1), np.nan), X=X)
+    assert_allclose(model.predict(X), twin(X, Y[:, :5], T[:5]).predict(X, tasks=T), rtol=1e-8)
+    bare = OnlineTwoStepRidge(0.3).fit(X, Y[:, :5])
+    with pytest.warns(NoLabelWarning, match="positions 5"):
+        bare.partial_fit_tasks(None, np.full((M, 1), np.nan), X=X)
+    assert np.isnan(bare.predict(X)[:, 5]).all()
+
+
+def test_forgetting_everything():
+    X, Y, T = make()
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).forget(X, Y)
+    assert np.isnan(model.predict(X)).all()
+    assert_allclose(model.partial_fit(X, Y).predict(X), twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8)
+    plain = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).forget(X, Y)
+    assert_array_equal(plain.predict(X), np.zeros((M, Q)))
+
+
+class TestRefusals:
+    """What cannot be done with holes is told, and changes nothing."""
+
+    def test_tasks_that_are_mixed(self):
+        X, Y, T = make()
+        full = np.nan_to_num(Y)
+        model = OnlineTwoStepRidge().fit(X, full[:, :4], tasks=T[:4])
+        before = model._learnt
+        with pytest.raises(ValueError, match="Y contains NaN.*fit it anew with keep_tasks=True"):
+            model.partial_fit(X, Y[:, :4])
+        with pytest.raises(ValueError, match="Y contains NaN.*fit it anew with keep_tasks=True"):
+            model.partial_fit_tasks(T[4:], Y[:, 4:], X=X)
+        with pytest.raises(ValueError, match="every label of these instances was learnt"):
+            model.forget_tasks([0], Y[:, 0], X=X)
+        assert model._learnt is before
+
+    @over(every(method=["forget", "holdout", "landscape"]))
+    def test_labels_that_were_learnt(self, method):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y), tasks=T)
+        with pytest.raises(ValueError, match="every label of these instances was learnt"):
+            getattr(model, method)(X, Y)
+
+    @over(
+        lines(
+            "Y message",
+            (np.full((2, Q), np.nan), "Y is NaN everywhere"),
+            (np.array([[np.inf] + [np.nan] * (Q - 1)] * 2), "infinity"),
+            (sparse.csr_array(np.full((2, Q), np.nan)), "NaN"),
+        )
+    )
+    def test_labels_that_are_none(self, Y, message):
+        X, labels, T = make()
+        model = OnlineTwoStepRidge()
+        for known in (False, True):
+            with pytest.raises(ValueError, match=message):
+                model.partial_fit(X[:2], Y, tasks=T)
+            if not known:
+                model.fit(X, labels, tasks=T)
+
+    def test_gram_matrices_that_do_not_fit(self, monkeypatch):
+        X, Y, _ = make()
+        model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
+        before = model._learnt
+        monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 2000)
+        with pytest.raises(NotEnoughMemoryError, match=r"5 features for \d tasks that are observed for different inst"):
+            model.partial_fit(X, Y)
+        assert model._learnt is before
+
+    def test_what_was_not_learnt(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+        before = model._learnt
+        with pytest.raises(ValueError, match="instances that were not learnt as they are given"):
+            model.forget(100 * X[:1], Y[:1])
+        assert model._learnt is before
+
+
+def test_rounding_that_is_left_is_told():
+    X, Y, T = make()
+    large = np.full((1, Q), np.nan)
+    large[0, 1] = 5.0
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T).partial_fit(1e8 * X[:1], large)
+    with pytest.warns(PrecisionWarning, match="fit a new model"):
+        model.forget(1e8 * X[:1], large)
+
+
+def test_the_running_score_counts_observed_labels():
+    X, Y, T = make()
+    for tasks, step in ((T, 5), (None, 7)):
+        model = OnlineTwoStepRidge(0.3, 0.7, prequential=True).fit(X[:10], Y[:10], tasks=tasks)
+        errors = []
+        for start in range(10, M, step):
+            rows = slice(start, start + step)
+            if tasks is None:
+                predicted = IndependentTaskRidge(0.3).fit(X[:start], Y[:start]).predict(X[rows])
+            else:
+                predicted = twin(X[:start], Y[:start], T).predict(X[rows])
+            gaps = (predicted - Y[rows]).ravel()
+            errors.append(gaps[~np.isnan(gaps)])
+            model.partial_fit(X[rows], Y[rows])
+        assert_allclose(model.prequential_, np.mean(np.concatenate(errors) ** 2), rtol=1e-8)
+
+
+def test_the_running_score_of_a_complete_model_that_meets_holes():
+    X, Y, T = make()
+    full = np.nan_to_num(Y[:10], nan=2.0)
+    model = OnlineTwoStepRidge(0.3, 0.7, prequential=True, keep_tasks=True).fit(X[:10], full, tasks=T)
+    gaps = model.predict(X[10:]) - Y[10:]
+    assert_allclose(model.partial_fit(X[10:], Y[10:]).prequential_, np.nanmean(gaps**2), rtol=1e-10)
+
+
+@over(every(setting=["A", "B", "C", "D"]))
+def test_holdout_and_landscape(setting):
+    X, Y, T = make()
+    model = OnlineTwoStepRidge(0.3, 0.7, reservoir=M, random_state=0).fit(X[:10], Y[:10], tasks=T)
+    model.partial_fit(X[10:], Y[10:])
+    frame = pd.DataFrame(Y[3:6], index=list("abc"))
+    held_out = model.holdout(X[3:6], frame, setting)
+    assert list(held_out.index) == list("abc")
+    for i, j in ((3, 0), (4, 3), (5, 5)):
+        rows = np.delete(np.arange(M), i) if setting in "BD" else np.arange(M)
+        columns = np.delete(np.arange(Q), j) if setting in "CD" else np.arange(Q)
+        labels = Y.copy()
+        if setting == "A":
+            labels[i, j] = np.nan
+        without = twin(X[rows], labels[np.ix_(rows, columns)], T[columns])
+        assert_allclose(held_out.iloc[i - 3, j], without.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-8)
+    alphas, task_alphas = [0.1, 0.3, 10.0], [0.7, 5.0]
+    scores = model.landscape(X, Y, alphas, task_alphas, setting=setting)
+    assert_allclose(scores[1, 0], -np.nanmean((model.holdout(X, Y, setting) - Y) ** 2), rtol=1e-10)
+    # The reservoir is all there is, in another order.
+    assert_allclose(model.landscape(None, None, alphas, task_alphas, setting=setting), scores, rtol=1e-8)
+    model.tune(None, None, alphas, task_alphas, setting=setting)
+    best = np.unravel_index(np.argmax(scores), scores.shape)
+    assert (model.alpha, model.task_alpha) == (alphas[best[0]], task_alphas[best[1]])
+
+
+def test_lone_labels_of_independent_tasks_are_not_scored():
+    X, Y, _ = make()
+    Y[:, 4] = np.nan
+    Y[7, 4] = 2.0
+    model = OnlineTwoStepRidge(0.3).fit(X, Y)
+    with pytest.warns(NoLabelWarning, match=r"In setting B, 1 of \d+ labels .*\(positions 4\).*predictions are NaN"):
+        held_out = model.holdout(X, Y)
+    with pytest.warns(NoLabelWarning):
+        wanted = IndependentTaskRidge(0.3).fit(X, Y).holdout("B")
+    assert_allclose(held_out, wanted, rtol=1e-8)
+    with pytest.warns(NoLabelWarning, match="they are not scored"):
+        scores = model.landscape(X, Y, [0.3])
+    assert_allclose(scores, [-np.nanmean((wanted - Y) ** 2)], rtol=1e-8)
+    with pytest.raises(ValueError, match="no label to score"):
+        model.landscape(X[[7]], np.where(np.arange(Q) == 4, Y[[7]], np.nan), [0.3])
+
+
+def test_intervals_are_refused_as_ever():
+    X, Y, T = make()
+    with pytest.raises(ValueError, match="keeps statistics only"):
+        OnlineTwoStepRidge().fit(X, Y, tasks=T).predict_interval(X)
+
+
+def test_precision_and_vectors():
+    X, Y, T = make()
+    model = OnlineTwoStepRidge(0.3).fit(X.astype("f4"), Y[:, 0].astype("f4"))
+    assert model.predict(X).shape == (M,)
+    assert model.predict(X).dtype == np.float32
+    assert_allclose(model.predict(X), OnlineTwoStepRidge(0.3).fit(X, Y[:, 0]).predict(X), rtol=1e-4)
+    frame = pd.DataFrame(Y, columns=list("abcdef"))
+    model = OnlineTwoStepRidge(0.3, 0.7).fit(X, frame, tasks=pd.DataFrame(T, index=list("abcdef")))
+    # Columns are matched by their names, holes and all.
+    later = model.partial_fit(X[:4], frame.iloc[:4, ::-1])
+    wanted = twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
+    assert_allclose(later.predict(X), wanted.predict(X), rtol=1e-8)
+
+
+def test_other_libraries(library):
+    X, Y, T = make()
+    Y[:, 4] = np.nan
+    Y[2, 4] = 1.0
+    mine, labels, tasks = (library.asarray(part) for part in (X, Y, T))
+    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, prequential=True, reservoir=5, random_state=0)
+    ids = Ids(tuple(range(M)))
+    model.fit(Table(mine[:20, :], ids.take(range(20))), labels[:20, :5], tasks=tasks[:5, :])
+    model.partial_fit(Table(mine[20:, :], ids.take(range(20, M))), labels[20:, :5])
+    model.partial_fit_tasks(tasks[5:, :], labels[:, 5:])
+    wanted = twin(X, Y, T)
+    tolerance = {"rtol": 10 * library.rtol, "atol": 10 * library.rtol}
+    found = model.predict(mine)
+    assert type(found) is type(mine)
+    assert_allclose(library.to_numpy(found), wanted.predict(X), **tolerance)
+    numbers = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
+    for setting in "ABCD":
+        held_out = model.holdout(mine, labels, setting)
+        assert_allclose(library.to_numpy(held_out), numbers.holdout(X, Y, setting), **tolerance)
+    scores = model.landscape(mine, labels, [0.3, 1.0], [0.7])
+    assert_allclose(scores, numbers.landscape(X, Y, [0.3, 1.0], [0.7]), **tolerance)
+    # One label more of somebody known, and somebody who goes.
+    i, j = (int(place[0]) for place in np.nonzero(np.isnan(Y)))
+    one = np.full((1, Q), np.nan)
+    one[0, j] = Y[i, j] = 2.0
+    model.partial_fit(Table(mine[i : i + 1, :], Ids((i,))), library.asarray(one), known="replace")
+    model.forget(Table(mine[5:6, :], Ids((5,))), labels[5:6, :])
+    kept = np.delete(np.arange(M), 5)
+    assert i != 5
+    assert_allclose(library.to_numpy(model.predict(mine)), twin(X[kept], Y[kept], T).predict(X), **tolerance)

@@ -1,0 +1,262 @@
+"""Instances that are known by their ids: an error, or exchanged for what is given, never counted twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import OnlineTwoStepRidge
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError, PrecisionWarning
+from dyadlearn.growing.kept import Batch, Kept
+from sweeps import every, lines, over
+
+M, P, Q, R = 20, 4, 6, 3
+USERS, ITEMS = [f"u{i}" for i in range(M)], list("abcdef")
+
+
+def make(holes=0.4, seed=0):
+    rng = np.random.default_rng(seed)
+    X, Y, T = rng.normal(size=(M, P)), rng.normal(size=(M, Q)) + 2, rng.normal(size=(Q, R))
+    Y[rng.random((M, Q)) < holes] = np.nan
+    return pd.DataFrame(X, USERS), pd.DataFrame(Y, USERS, ITEMS), pd.DataFrame(T, ITEMS)
+
+
+def one_cell(user, item, value):
+    frame = pd.DataFrame(np.nan, index=[user], columns=ITEMS)
+    frame.loc[user, item] = value
+    return frame
+
+
+def same(model, X, Y, T, rtol=1e-8, **options):
+    wanted = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, **options).fit(X, Y, tasks=T)
+    assert_allclose(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()), rtol=rtol)
+    assert model.n_seen_ == len(X)
+
+
+class TestErrors:
+    @over(every(keep_labels=[True, False], holes=[0.4, 0.0]))
+    def test_known_instances_are_named(self, keep_labels, holes):
+        X, Y, T = make(holes)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=keep_labels).fit(X[:10], Y[:10], tasks=T)
+        before = model._learnt
+        with pytest.raises(IdError, match=r"2 of 5 instances are known already.*'u8', 'u9'.*known=\"replace\""):
+            model.partial_fit(X[8:13], Y[8:13])
+        assert model._learnt is before
+        model.partial_fit(X[10:], Y[10:])
+        with pytest.raises(IdError, match="'u15'"):
+            model.partial_fit(X[15:16], Y[15:16])
+        # Who was forgotten is not known any more.
+        model.forget(X[15:16], Y[15:16]).partial_fit(X[15:16], Y[15:16])
+        same(model, X, Y, T)
+
+    def test_replacing_needs_what_was_learnt(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(keep_instances=True).fit(X, Y, tasks=T)
+        with pytest.raises(ValueError, match=r"Instances 'u3', 'u4' are known.*fit it anew with keep_labels=True, or"):
+            model.partial_fit(X[3:5], Y[3:5], known="replace")
+        with pytest.raises(ValueError, match="known must be one of"):
+            model.partial_fit(X[3:5], Y[3:5], known="ignore")
+
+    @over(
+        lines(
+            "X ids",
+            (pd.DataFrame(np.ones((2, 3)), index=["a", "b"]), ("a", "b")),
+            (pd.DataFrame(np.ones((2, 3)), index=[4, 7]), (4, 7)),
+            (pd.DataFrame(np.ones((2, 3)), index=pd.RangeIndex(2, name="user")), (0, 1)),
+            (pl.DataFrame({"user": ["a", "b"], "x": [1.0, 2.0]}), ("a", "b")),
+            (Table(np.ones((2, 3)), Ids((0, 1))), (0, 1)),
+            # Numbers that pandas makes by itself are no ids, and arrays have none.
+            (pd.DataFrame(np.ones((2, 3))), None),
+            (pd.DataFrame(np.ones((4, 3)))[2:], None),
+            (pl.DataFrame({"x": [1.0, 2.0]}), None),
+            (np.ones((2, 3)), None),
+            (sparse.csr_array(np.ones((2, 3))), None),
+        )
+    )
+    def test_what_is_an_id(self, X, ids):
+        model = OnlineTwoStepRidge().fit(X, np.array([1.0, 2.0]))
+        found = model._learnt.kept.ids
+        assert (found.labels if found else None) == ids
+        if ids is None:
+            assert model.partial_fit(X, np.array([1.0, 2.0])).n_seen_ == 4
+        else:
+            with pytest.raises(IdError, match="2 of 2 instances are known"):
+                model.partial_fit(X, np.array([1.0, 2.0]))
+
+    def test_ids_of_labels_count_too(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge().fit(X.to_numpy(), Y, tasks=T)
+        with pytest.raises(IdError, match="'u0'"):
+            model.partial_fit(X.to_numpy()[:1], Y[:1])
+
+
+class TestForgetting:
+    def test_by_ids(self):
+        X, Y, T = make()
+        for options in ({}, {"keep_instances": True}, {"keep_labels": True}):
+            model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
+            before = model._learnt
+            with pytest.raises(IdError, match="Instances 'new' are not known"):
+                model.forget(X[:1].set_axis(["new"]), Y[:1].set_axis(["new"]))
+            if options.get("keep_labels"):
+                for wrong in ((X[:1] + 1, Y[:1]), (X[:1], Y[:1] + 1)):
+                    with pytest.raises(ValueError, match="X or Y are not what the model has learnt"):
+                        model.forget(*wrong)
+            assert model._learnt is before
+            same(model.forget(X[::3], Y[::3]), X.drop(USERS[::3]), Y.drop(USERS[::3]), T)
+
+    def test_without_ids(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
+        with pytest.raises(IdError, match="knows 20 of its 20 instances by their ids: give"):
+            model.forget(X.to_numpy()[:1], Y.to_numpy()[:1])
+        # Whoever came without an id can go without.
+        model.partial_fit(1 + X.to_numpy()[:1], Y.to_numpy()[:1]).forget(1 + X.to_numpy()[:1], Y.to_numpy()[:1])
+        same(model, X, Y, T)
+        # An instance that is kept is found again by its features, and its id goes with it.
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_instances=True).fit(X, Y, tasks=T)
+        model.forget(X.to_numpy()[:2], Y.to_numpy()[:2]).partial_fit(X[:2], Y[:2])
+        same(model, X, Y, T)
+
+
+class TestReplacing:
+    @over(every(holes=[0.4, 0.0], new_features=[True, False], fit_intercept=[True, False], wrap=[None, "sparse"]))
+    def test_equals_a_fit_on_the_final_labels(self, holes, new_features, fit_intercept, wrap):
+        X, Y, T = make(holes)
+        given, options = X if wrap is None else sparse.csr_array(X.to_numpy()), {"fit_intercept": fit_intercept}
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=True, **options).fit(given, Y, tasks=T)
+        later_X, later_Y = X.copy(), Y.copy()
+        news = make(0.5, seed=1)[1].iloc[[2, 5, 6, 11]]
+        rows = X.loc[news.index]
+        if new_features:
+            rows = rows + 0.5
+            later_X.loc[news.index] = rows
+        later_Y = news.combine_first(later_Y)[ITEMS].loc[USERS]  # NaN keeps what was there
+        assert not later_Y.equals(Y)
+        more_X, more_Y = rows.copy(), news.copy()
+        more_X.loc["new"], more_Y.loc["new"] = 1.0, 3.0  # known and new ones may come together
+        model.predict(X.to_numpy())
+        model.partial_fit(more_X, more_Y, known="replace")
+        later_X.loc["new"], later_Y.loc["new"] = 1.0, 3.0
+        same(model, later_X, later_Y, T, **options)
+        # Once more, and back to what it was at first.
+        model.partial_fit(X.loc[news.index], Y.loc[news.index].fillna(0.0), known="replace")
+        later_X.loc[news.index], later_Y.loc[news.index] = X.loc[news.index], Y.loc[news.index].fillna(0.0)
+        same(model, later_X, later_Y, T, **options)
+
+    def test_ratings_one_by_one(self):
+        X, Y, T = make(0.6)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:5], Y[:5], tasks=T)
+        final, rng = Y[:5].copy(), np.random.default_rng(3)
+        for step in range(60):
+            user, item, value = USERS[rng.integers(min(5 + step, M))], ITEMS[rng.integers(Q)], float(rng.normal())
+            model.partial_fit(X.loc[[user]], one_cell(user, item, value), known="replace")
+            if user in final.index:
+                final.loc[user, item] = value
+            else:
+                final = pd.concat([final, one_cell(user, item, value)])
+        same(model, X.loc[final.index], final, T, rtol=1e-7)
+        # However many came one by one, there are few batches, and none of them is half empty.
+        assert len(model._learnt.kept.batches) <= 7
+        assert model._learnt.kept.ids is not None
+        assert set(model._learnt.kept.ids.labels) == set(final.index)
+
+    def test_a_new_label_touches_its_task_alone(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
+        before = model.statistics_
+        model.partial_fit(X[3:4], one_cell("u3", "c", 1.0), known="replace")
+        after = model.statistics_
+        assert after.gram is before.gram
+        assert sum(any(new.gram is old.gram for old in before.groups) for new in after.groups) == Q - 1
+
+    def test_labels_given_again_change_nothing(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
+        before = model.predict(X.to_numpy())
+        model.partial_fit(X[2:6], Y[2:6], known="replace")
+        assert_array_equal(model.predict(X.to_numpy()), before)
+
+    def test_everybody_at_once(self):
+        for holes in (0.4, 0.0):
+            X, Y, T = make(holes)
+            model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=True).fit(X, Y, tasks=T)
+            model.partial_fit(X + 1, Y + 2, known="replace")
+            same(model, X + 1, Y + 2, T)
+
+    def test_sparse_labels_are_complete(self):
+        X, Y, T = make(0.0)
+        labels = np.where(Y > 2, Y, 0.0)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, sparse.csr_array(labels), tasks=T)
+        model.partial_fit(X[:2], one_cell("u0", "a", 7.0).reindex(["u0", "u1"]), known="replace")
+        labels[0, 0] = 7.0
+        same(model, X, pd.DataFrame(labels, USERS, ITEMS), T)
+
+    def test_new_and_forgotten_tasks(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y[ITEMS[:3]], tasks=T[:3])
+        with pytest.raises(ValueError, match="give the labels of new tasks for all of them at once and leave X out"):
+            model.partial_fit_tasks(T[3:], Y[ITEMS[3:]].to_numpy(), X=X.to_numpy())
+        with pytest.raises(ValueError, match="Y has 5 rows, expected one for each of 20 instances"):
+            model.partial_fit_tasks(T[3:], Y[ITEMS[3:]][:5], X=X[:5])
+        # By their ids in any order, with their instances or without.
+        model.partial_fit_tasks(T[3:5], Y[["d", "e"]][::-1], X=X).partial_fit_tasks(T[5:], Y[["f"]][::-1])
+        same(model, X, Y, T)
+        model.partial_fit(X[4:5], one_cell("u4", "e", 9.0), known="replace").forget_tasks(["b"])
+        final = Y.copy()
+        final.loc["u4", "e"] = 9.0
+        same(model, X, final.drop(columns="b"), T.drop("b"))
+        model.partial_fit(X[4:5], one_cell("u4", "f", 8.0).drop(columns="b"), known="replace")
+        final.loc["u4", "f"] = 8.0
+        same(model, X, final.drop(columns="b"), T.drop("b"))
+
+    def test_the_sample_has_the_new_labels(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, reservoir=M, random_state=0).fit(X, Y, tasks=T)
+        model.partial_fit(X[3:4] + 1, one_cell("u3", "c", 5.0), known="replace")
+        final_X, final = X.copy(), Y.copy()
+        final_X.loc["u3"], final.loc["u3", "c"] = X.loc["u3"] + 1, 5.0
+        sample = model._learnt.reservoir
+        assert_allclose(sample.rows, final_X)
+        assert_allclose(sample.labels, final)
+        scores = model.landscape(final_X, final, [0.1, 1.0], [0.7])
+        assert_allclose(model.landscape(None, None, [0.1, 1.0], [0.7]), scores, rtol=1e-10)
+
+    def test_labels_that_were_known_are_no_predictions(self):
+        X, Y, T = make()
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, prequential=True).fit(X[:-1], Y[:-1], tasks=T)
+        news = make(0.3, seed=2)[1].iloc[[2, 5, M - 1]]
+        gaps = (model.predict(X.loc[news.index]) - news).where(
+            Y.loc[news.index].isna() | (news.index == "u19")[:, None]
+        )
+        model.partial_fit(X.loc[news.index], news, known="replace")
+        assert_allclose(model.prequential_, np.nanmean(gaps.to_numpy() ** 2), rtol=1e-10)
+
+    def test_rounding_that_is_left_is_told(self):
+        X, Y, T = make()
+        X.loc["u3"] *= 1e8
+        model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
+        with pytest.warns(PrecisionWarning, match="What was forgotten was so much larger"):
+            model.partial_fit(X[3:4] / 1e8, Y[3:4], known="replace")
+
+
+def test_kept_rows_are_joined_and_cleared():
+    kept = Kept()
+    for step in range(100):
+        kept = kept.with_batch(Batch.of(Ids((step,)), np.full((1, 2), float(step)), np.array([[1.0, np.nan]]), 1))
+    assert len(kept) == 100
+    assert len(kept.batches) <= 7
+    places = kept.places([3, 50, 99, "nobody"])
+    assert places[-1] is None
+    rows, labels = kept.taken(places[:-1])
+    assert_array_equal(rows[:, 0], [3, 50, 99])
+    assert_array_equal(labels, [[1.0, np.nan]] * 3)
+    left = kept.without(kept.places(range(1, 100)))
+    assert left.ids.labels == (0,)
+    assert sum(batch.n_rows for batch in left.batches) == 1
+    assert len(kept) == 100
