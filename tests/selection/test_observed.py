@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
@@ -356,6 +357,12 @@ def test_many_values_are_searched_from_coarse_to_fine(listed):
         assert_allclose(found.holdout_.data, every.holdout_.data, rtol=1e-6, atol=1e-6)
     told = KroneckerRidgeCV(alphas, setting="D", cv=3).expected_time(X, SPARSE, tasks=T)
     assert (told.n_folds, told.n_grid) == (9, 13)
+
+
+def test_folds_that_stop_short_are_told(listed):
+    problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T)._problem()
+    with pytest.warns(ConvergenceWarning, match="In 3 of 3 folds conjugate gradients stopped after 1 iterations"):
+        problem.plan(Setting.B, cv=3).folds.held_out(max_iter=1)
 
 
 def test_folds_on_the_diagonal_scout(listed):

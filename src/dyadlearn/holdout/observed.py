@@ -6,12 +6,14 @@ all their labels are hidden takes them out of their side, which is decomposed ag
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._centre import with_ones
@@ -290,13 +292,23 @@ class PairFolds:
             "tol": problem.tol if tol is None else tol,
             "max_iter": problem.max_iter if max_iter is None else max_iter,
         }
+        n_rough = 0
         for number in range(self.n_folds) if numbers is None else numbers:
             if check is not None:
                 check()
             fold = self.folds[number]
-            self.starts[number], values = self._left_out.fold(pairing, fold, self.starts[number], stopping)
+            solution, values = self._left_out.fold(pairing, fold, self.starts[number], stopping)
+            self.starts[number] = solution
+            n_rough += not solution.converged
             found.append(values)
             tested.append(fold.test)
+        if n_rough:
+            warnings.warn(
+                f"In {n_rough} of {len(found)} folds conjugate gradients stopped after {stopping['max_iter']} "
+                f"iterations, short of tol={stopping['tol']:g}: raise max_iter, tol or the regularisation.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         untested = np.ones(problem.labels.size, dtype=bool)
         untested[np.concatenate(tested)] = False
         rest = np.flatnonzero(untested)
