@@ -9,8 +9,10 @@ from scipy import sparse
 
 from dyadlearn import _array
 from dyadlearn._array import (
+    Scatter,
     as_array_of,
     available_memory,
+    cholesky,
     drawn,
     eigh,
     epsilon,
@@ -21,6 +23,7 @@ from dyadlearn._array import (
     itemsize,
     matmul,
     namespace,
+    placed,
     row_blocks,
     solve_lower,
     svd,
@@ -242,3 +245,49 @@ def test_values_in_some_cells(turned, cells, library):
     expected[cells] = -7.0
     found = with_value(given, np.array(cells, dtype=np.intp), -7.0)
     assert_array_equal(library.to_numpy(found), expected.reshape(values.shape))
+
+
+def test_a_factor_of_a_matrix_that_is_not_definite(library):
+    A = np.random.default_rng(0).normal(size=(5, 5))
+    factor = library.to_numpy(cholesky(library.asarray(A @ A.T + np.eye(5))))
+    assert_allclose(factor @ factor.T, A @ A.T + np.eye(5), rtol=10 * library.rtol, atol=10 * library.rtol)
+    assert_array_equal(np.triu(factor, 1), 0.0)
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky(library.asarray(-np.eye(3)))
+
+
+def test_pieces_are_put_in_their_places(library):
+    values = np.array([5.0, 6.0, 7.0, 8.0])
+    pieces, places = [library.asarray(values[:3]), library.asarray(values[3:])], [np.array([4, 0, 2]), np.array([1])]
+    found = placed(pieces, places, 6)
+    assert type(found) is type(pieces[0])
+    assert found.dtype == pieces[0].dtype
+    assert_array_equal(library.to_numpy(found), [6.0, 8.0, 7.0, np.nan, 5.0, np.nan])
+    assert_array_equal(library.to_numpy(placed(pieces[1:], [np.array([0])], 1)), [8.0])
+
+
+@over(lines("shape share", ((6, 4), 0.4), ((4, 6), 0.4), ((1, 5), 1.0), ((5, 1), 0.5), ((7, 7), 0.0)))
+def test_products_with_a_matrix_whose_entries_change(shape, share, library):
+    rng = np.random.default_rng(0)
+    there = rng.random(shape) < share
+    there[0, -1] = True
+    rows, columns = np.nonzero(there)
+    left, right = rng.normal(size=(shape[0], 3)), rng.normal(size=(shape[1], 2))
+    matrix = Scatter(rows, columns, shape, library.asarray(left))
+    for _ in range(2):  # places are known the second time
+        values, grid = rng.normal(size=rows.size), np.zeros(shape)
+        grid[rows, columns] = values
+        found = matrix.times(library.asarray(values), library.asarray(right))
+        turned = matrix.transposed_times(library.asarray(values), library.asarray(left))
+        assert type(found) is type(turned) is type(library.asarray(left))
+        assert found.dtype == turned.dtype == library.asarray(left).dtype
+        assert_allclose(library.to_numpy(found), grid @ right, rtol=0, atol=10 * library.rtol)
+        assert_allclose(library.to_numpy(turned), grid.T @ left, rtol=0, atol=10 * library.rtol)
+
+
+def test_the_smallest_of_many_are_found(library):
+    values = np.random.default_rng(0).permutation(20).astype(float)
+    for count in (1, 7, 20):
+        found = _array.least_positions(library.asarray(values), count)
+        assert isinstance(found, np.ndarray)
+        assert_array_equal(np.sort(values[found]), np.arange(count))

@@ -486,6 +486,22 @@ def test_an_error_names_the_block(data, kind):
 
 
 @pytest.mark.usefixtures("threads")
+def test_labels_with_holes_are_refused(data):
+    X, Y, T = data
+    holes = Y.copy()
+    holes[70, 2] = np.nan
+    refused(data, "In the block that begins with row 60: Input Y contains NaN", Y=dense(holes, 20, Q))
+    first = Y.copy()
+    first[0, 2] = np.nan
+    refused(data, "labels that are not observed: on a cluster every label is needed", Y=dense(first, 20, Q))
+    model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
+    for ask in (distributed.holdout, distributed.landscape):
+        with pytest.raises(ValueError, match="has learnt labels with holes: use its own holdout and landscape"):
+            ask(model, dense(X, 20, P), dense(holes, 20, Q))
+    assert_allclose(distributed.predict(model, dense(X, 20, P)).compute(), model.predict(X), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("threads")
 def test_leverage_one_is_refused(data):
     X, Y = np.zeros((M, P)), data[1]
     X[50, 0] = 1.0
@@ -504,6 +520,7 @@ def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
     refused(data, "the filters of Tikhonov", model=TwoStepRidge(filter=SpectralCutoff()))
     refused(data, "needs linear kernels", model=TwoStepRidge(symmetry="symmetric"))
     refused(data, "keep_instances would gather rows", model=OnlineTwoStepRidge(keep_instances=True))
+    refused(data, "keep_labels would gather rows", model=OnlineTwoStepRidge(keep_labels=True))
     refused(data, "reservoir would gather rows", model=OnlineTwoStepRidge(reservoir=10))
     refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
     refused(data, "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV", TypeError, model=TwoStepRidgeCV())

@@ -7,8 +7,9 @@ own and appear only as features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "as_array_of",
     "available_memory",
     "cast",
+    "cholesky",
     "copied",
     "dense",
     "detached",
@@ -42,12 +44,14 @@ __all__ = [
     "is_transposed",
     "itemsize",
     "largest",
+    "least_positions",
     "library",
     "matmul",
     "namespace",
+    "on_device",
+    "placed",
     "positive_solver",
     "product_like",
-    "put",
     "refuse_mask",
     "row_blocks",
     "row_major",
@@ -156,6 +160,44 @@ def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
 
 
+def on_device(values: np.ndarray, device: str) -> Array:
+    """Put an array of numpy on a device: as one of torch or, without torch, of cupy.
+
+    Raises
+    ------
+    ImportError
+        If neither library is installed.
+    ValueError
+        If there is no such device.
+    """
+    values = np.ascontiguousarray(values)
+    for name, put in (("torch", _on_torch), ("cupy", _on_cupy)):
+        if find_spec(name) is not None:
+            try:
+                return put(values, device)
+            except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
+                reason = str(error).strip().partition("\n")[0].rstrip(".")
+                raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
+    raise ImportError(f"device={device!r} needs torch or cupy, neither of which is installed: pip install torch")
+
+
+def _on_torch(values: np.ndarray, device: str) -> Array:
+    import torch
+
+    # A copy, even where the device is this machine: the caller's array may change or be read-only.
+    return torch.tensor(values, device=device)
+
+
+def _on_cupy(values: np.ndarray, device: str) -> Array:
+    import cupy
+
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        raise ValueError("cupy knows devices such as 'cuda' and 'cuda:1'")
+    with cupy.cuda.Device(int(number or 0)):
+        return cupy.asarray(values)
+
+
 def float_dtype(*arrays: Any) -> Any:
     """Return the dtype to compute in: float32 when every array is float32, else float64.
 
@@ -182,6 +224,19 @@ def itemsize(array: Array) -> int:
 def largest(values: Array, default: float = 0.0) -> float:
     """Return the greatest of `values`, or `default` where there are none."""
     return float(namespace(values).max(values)) if 0 not in values.shape else default
+
+
+def least_positions(values: Array, count: int) -> np.ndarray:
+    """Return where the `count` smallest of many values (n,) stand, in no order; 0 < `count` ≤ n."""
+    if not is_foreign(values):
+        return np.argpartition(values, count - 1)[:count]
+    if array_api_compat.is_torch_array(values):
+        return to_numpy(values.topk(count, largest=False, sorted=False).indices)
+    if array_api_compat.is_cupy_array(values):
+        import cupy
+
+        return to_numpy(cupy.argpartition(values, count - 1)[:count])
+    return to_numpy(namespace(values).argsort(values)[:count])
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
@@ -270,10 +325,18 @@ def is_definite(matrix: Array) -> bool:
     """Tell whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
     xp = namespace(matrix)
     try:
-        factor = xp.linalg.cholesky(matrix)
-    except (np.linalg.LinAlgError, RuntimeError):  # torch has an error of its own for it
+        factor = cholesky(matrix)
+    except np.linalg.LinAlgError:
         return False
     return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
+
+
+def cholesky(matrix: Array) -> Array:
+    """Return the lower factor of a symmetric matrix; raises `numpy.linalg.LinAlgError` if it is not definite."""
+    try:
+        return namespace(matrix).linalg.cholesky(matrix)
+    except RuntimeError as error:  # torch has an error of its own for it
+        raise np.linalg.LinAlgError(str(error)) from None
 
 
 def solve(matrix: Array, right: Array) -> Array:
@@ -342,9 +405,13 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(found, weights.shape[0] - 1))
 
 
-def put(vector: Array, index: np.ndarray, values: Array) -> None:
-    """Set entries of a vector, in place, at integer positions."""
-    vector[as_array_of(index, vector) if is_foreign(vector) else index] = values
+def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Array:
+    """Return a vector (n,) of pieces whose entries belong at integer places, all different; NaN where none does."""
+    xp, at = namespace(*pieces), np.concatenate(places)
+    everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], float("nan"))])
+    index = np.full(n, at.size)
+    index[at] = np.arange(at.size)
+    return take_rows(everything, index)
 
 
 class Scatter:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, is_sparse, namespace, zeros
+from dyadlearn._array import Array, is_sparse, itemsize, namespace, row_blocks, zeros
 
-__all__ = ["centred", "framed", "to_complement", "with_constant", "with_ones"]
+__all__ = ["centred", "framed", "means_of", "to_complement", "with_constant", "with_ones"]
 
 
 def centred(features: Array) -> tuple[Array, Array]:
@@ -27,6 +27,17 @@ def centred(features: Array) -> tuple[Array, Array]:
     xp = namespace(features)
     means = xp.mean(features, axis=0)
     return features - means, means
+
+
+def means_of(features: Array) -> Array:
+    """Return the means (d,) of features (n, d), to the last digit however many rows there are, and without a copy."""
+    xp, (n, d) = namespace(features), features.shape
+    means = xp.mean(features, axis=0)
+    # A sum of many rows has the rounding of all of them; what is left of each has hardly any.
+    left = zeros((d,), features)
+    for block in row_blocks(n, d * itemsize(features)):
+        left += xp.sum(features[block, :] - means, axis=0)
+    return means + left / n
 
 
 def to_complement(rows: Array) -> Array:

@@ -90,7 +90,13 @@ def symmetric_grid(grid: Table, sign: int) -> Table:
 def distinct_labels(Y: Any) -> np.ndarray:
     """Return the values that observed labels have, in ascending order."""
     values = to_numpy(Y)
-    return np.unique(values[~np.isnan(values)])
+    observed = ~np.isnan(values)
+    values = values if observed.all() else values[observed]
+    if values.size:
+        ends = np.unique([values.min(), values.max()])
+        if ((values == ends[0]) | (values == ends[-1])).all():
+            return ends.astype(values.dtype)  # most labels are of two values, for which nothing need be sorted
+    return np.unique(values)
 
 
 def is_binary(Y: Any) -> bool:

@@ -620,9 +620,10 @@ class Smoother:
     @cached_property
     def slack_floor(self) -> float:
         """What a slack must exceed to be told from zero, with six digits left; 0 if the filter leaves some to all."""
-        kept = to_numpy(self._of_filter(self.remainder)) == 0
-        if not kept.any():
+        whole = self._of_filter(self.remainder) == 0
+        if not bool(namespace(whole).any(whole)):
             return 0.0
+        kept = to_numpy(whole)
         if kept.all():
             return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
         values = to_numpy(self.spectrum.penalised)
@@ -640,9 +641,9 @@ class Smoother:
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
         # A regularised spectrum leaves slack everywhere, however little; only exact zeros can take it all.
-        tight = to_numpy(self.slack) <= self.slack_floor
-        if tight.any():
-            raise leverage_error(tight.nonzero()[0], self.spectrum.n_rows, "rows")
+        tight = self.slack <= self.slack_floor
+        if bool(namespace(tight).any(tight)):
+            raise leverage_error(to_numpy(tight).nonzero()[0], self.spectrum.n_rows, "rows")
 
     def product(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return RY where the residual carries the digits, else HY, in the cheaper of two ways.

@@ -28,8 +28,6 @@ ASKED = {
     "ReliabilityDisplay": lambda model, path: plots.ReliabilityDisplay.from_estimator(model),
     "PermutationDisplay": lambda model, path: plots.PermutationDisplay.from_estimator(model, "B"),
     "ExplanationDisplay": lambda model, path: plots.ExplanationDisplay.from_estimator(model, 0, 0),
-    "completed_": lambda model, path: getattr(model, "model_", model).completed_,
-    "dual_coef_": lambda model, path: getattr(model, "model_", model).dual_coef_,
 }
 
 

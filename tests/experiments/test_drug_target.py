@@ -236,7 +236,7 @@ def test_figures_without_matplotlib_are_refused_at_once(script, monkeypatch, cap
 
 def test_figures(script, receptors, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: the figures are not drawn")
-    monkeypatch.setattr(script, "run", lambda keys, data_home: receptors.values())
+    monkeypatch.setattr(script, "run", lambda keys, data_home, device: receptors.values())
     folder = tmp_path / "new" / "folder"
     script.main(["--sets", "nr", "--figures", str(folder)])
     assert sorted(path.name for path in folder.iterdir()) == ["kronecker.png", "two_step.png"]

@@ -245,7 +245,7 @@ def held_out(X, Y, T, alpha, task_alpha, constant, setting):
         **constants,
         setting=[*Setting, None],
         alphas=[(0.3, 0.7), (1e-6, 1e4), (1e5, 1e-3)],
-        shape=[(12, 3, 7, 3), (9, 12, 6, 8)],
+        shape=[(9, 3, 7, 3), (9, 12, 6, 8)],
         wrap=[np.asarray, sparse.csr_array],
         level=[0.0, 100.0],
     )

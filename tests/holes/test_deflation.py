@@ -12,6 +12,7 @@ from scipy import linalg
 
 import problems as grids
 from dyadlearn.holes import complete as complete_module
+from dyadlearn.holes import deflation as deflation_module
 from dyadlearn.holes.complete import complete
 from dyadlearn.holes.deflation import Deflation, choose_rank
 from dyadlearn.pairing import Kronecker
@@ -48,6 +49,43 @@ def test_the_small_system(shape, share):
         grids.close(deflate(2.0 * grid).ravel(), 2.0 * expected, 1e-11)
         assert_array_equal(grid, before[0])
         assert_array_equal(weights, before[1])
+
+
+@over(every(shape=[(40, 30), (30, 40)], over_instances=[False, True]))
+def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_instances, monkeypatch):
+    """The directions that lead a product of two spectra: they are gathered in two parts, which meet either way."""
+    rng = np.random.default_rng(7)
+    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
+    leading = rng.permutation(np.flatnonzero(places[0] * places[1] <= 40))
+    wide = deflation_module._split(*shape, leading // shape[1], leading % shape[1])[1]
+    assert 0 < wide.sum() < leading.size
+    monkeypatch.setattr(deflation_module, "_split", lambda *given: (0.0, wide))
+    monkeypatch.setattr(deflation_module, "_meeting", lambda m, q, *given: (m == shape[0]) == over_instances)
+    spectra, diagonal = make_spectra(shape), rng.uniform(0.1, 3.0, size=leading.size)
+    grid, weights = rng.normal(size=shape), (rng.random(shape) < 0.3).astype(float)
+    found = Deflation(*spectra, leading, diagonal, weights)(grid)
+    grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
+
+
+class Counting(np.ndarray):
+    """Counts the multiplications of the products that it is the left factor of."""
+
+    done = 0
+
+    def __matmul__(self, other):
+        Counting.done += self.shape[0] * self.shape[1] * other.shape[1]
+        return (np.asarray(self) @ np.asarray(other)).view(Counting)
+
+
+def test_no_more_work_is_done_than_was_foreseen():
+    shape, rng = (120, 90), np.random.default_rng(8)
+    places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
+    weights = rng.random(shape).view(Counting)
+    spectra = [Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)]
+    for most in (20, 90, 400):
+        leading, Counting.done = np.flatnonzero(places[0] * places[1] <= most), 0
+        Deflation(*spectra, leading, np.ones(leading.size), weights)
+        assert 0 < Counting.done < deflation_module._split(*shape, leading // shape[1], leading % shape[1])[0]
 
 
 @over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))

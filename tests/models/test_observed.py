@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import pickle
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn import KroneckerRidge, TwoStepRidge
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    explain,
+    load,
+    permutation_test,
+    recommend,
+    save,
+    screen,
+    top_pairs,
+)
+from dyadlearn._estimates import SideSize
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.models import _observed
-from sweeps import over
+from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
+from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(16)
 M, Q = 24, 17
@@ -63,3 +84,466 @@ def test_predictions_are_those_of_the_grid_with_holes(listed, model):
         assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
         assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
         assert pairs.residual_ <= 1e-9
+
+
+@over(MODELS[name] for name in ("kronecker", "two-step, one kernel", "two-step, filter"))
+def test_held_out_labels_are_those_of_the_grid_with_holes(listed, model):
+    grid, pairs = both(model, weighted=True)
+    apart = isinstance(model, TwoStepRidge)
+    named = {"A": {"cells": CELLS}, "B": {"groups": GROUPS}, "C": {"task_groups": TASK_GROUPS}}
+    named["D"] = named["B"] | named["C"]
+    for setting, groups in named.items():
+        if model.get_params().get("filter") is not None and setting != "A":
+            continue
+        found = pairs.holdout(setting, **groups)
+        assert_array_equal(np.stack(found.nonzero()), [ROWS, COLUMNS])
+        assert_allclose(found.data, grid.holdout(setting, **groups)[ROWS, COLUMNS], rtol=1e-6, atol=1e-7)
+    for setting in "A" if apart else "ABC":
+        found, expected = pairs.holdout(setting).data, grid.holdout(setting)[ROWS, COLUMNS]
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_folds_of_cells_come_in_all_forms(listed):
+    pairs = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T)
+    expected = pairs.holdout("A", cells=CELLS[ROWS, COLUMNS]).toarray()
+    shuffled = np.random.default_rng(0).permutation(ROWS.size)
+    stored = sparse.coo_array(
+        (CELLS[ROWS, COLUMNS][shuffled], (ROWS[shuffled], COLUMNS[shuffled])), shape=(M, Q)
+    )  # zeros among them
+    for cells in (CELLS, list(CELLS[ROWS, COLUMNS]), stored, stored.tocsr(), sparse.csr_array(CELLS + 1)):
+        assert_array_equal(pairs.holdout("A", cells=cells).toarray(), expected)
+    # Of labels that weigh nothing a fold may be told too.
+    light = SPARSE_WEIGHTS.copy()
+    light.data[::3] = 0.0
+    found = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T, sample_weight=light).holdout("A", cells=stored)
+    assert found.nnz == (light.data > 0).sum()
+
+
+def test_groups_are_matched_by_ids(listed):
+    pandas = pytest.importorskip("pandas")
+    names, task_names = [f"i{place}" for place in range(M)], [f"t{place}" for place in range(Q)]
+    frame, tasks = pandas.DataFrame(X, index=names), pandas.DataFrame(T, index=task_names)
+    model = KroneckerRidge(tol=1e-10).fit(
+        frame, SPARSE, tasks=tasks, sample_weight=pandas.Series(range(1, M + 1), names)
+    )
+    expected = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T, sample_weight=np.arange(1.0, M + 1))
+    assert_allclose(model.predict(), expected.predict(), rtol=1e-9)  # labels had no ids
+    assert list(model.predict(frame).columns) == task_names
+    groups = pandas.Series(GROUPS, names)
+    assert_allclose(model.holdout("B", groups=groups[::-1]).data, expected.holdout("B", groups=GROUPS).data, rtol=1e-9)
+    # Weights of instances in another order belong to the same instances.
+    turned = pandas.Series(range(1, M + 1), names)[::-1]
+    again = KroneckerRidge(tol=1e-10).fit(frame, SPARSE, tasks=tasks, sample_weight=turned)
+    assert_allclose(again.predict(), expected.predict(), rtol=1e-9)
+    # Sparse labels have no ids of their own: rows are those of X, whatever these are called.
+    lower, upper = model.predict_interval(frame.iloc[:2], tasks.iloc[:3])
+    assert list(lower.index) == names[:2]
+    assert (lower.to_numpy() < upper.to_numpy()).all()
+
+
+# --- weights -------------------------------------------------------------------------------------------------------
+
+
+def test_weights_come_in_all_forms(listed):
+    rows = np.linspace(0.5, 2.0, M)
+    cells = np.broadcast_to(rows[:, None], (M, Q))
+    stored = sparse.csr_array((cells[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
+    expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=stored).predict()
+    more = sparse.csr_array(cells)  # weights of pairs that have no label
+    for weights in (rows, rows[:, None], cells, list(rows), more, stored.tocoo()):
+        assert_array_equal(KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=weights).predict(), expected)
+    plain = KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T).predict()
+    assert_array_equal(KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=1.0).predict(), plain)
+    # Twice the weight is half the regularisation.
+    twice = KroneckerRidge(2.0, tol=1e-12).fit(X, SPARSE, tasks=T, sample_weight=2.0).predict()
+    assert_allclose(twice, plain, rtol=1e-8)
+
+
+def test_labels_without_weight_are_not_observed(listed):
+    light = SPARSE_WEIGHTS.copy()
+    light.data[::3] = 0.0
+    kept = light.data > 0
+    part = (SPARSE.data[kept], (ROWS[kept], COLUMNS[kept]))
+    fewer, weights = (sparse.csr_array((data, part[1]), shape=(M, Q)) for data in (part[0], light.data[kept]))
+    found, expected = (
+        KroneckerRidge(tol=1e-11).fit(X, labels, tasks=T, sample_weight=own)
+        for labels, own in ((SPARSE, light), (fewer, weights))
+    )
+    assert_array_equal(found.predict(), expected.predict())
+    assert found.holdout("A").nnz == kept.sum()
+
+
+# --- the same model after it was kept, copied or solved again --------------------------------------------------------
+
+
+@over(lines("model", KroneckerRidge(0.7, tol=1e-11), TwoStepRidge(0.7, 2.0, tol=1e-11)))
+def test_another_regularisation_is_another_fit(listed, model):
+    pairs = clone(model).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS)
+    other = clone(model).set_params(alpha=0.3).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS)
+    before = pairs.predict()
+    assert_allclose(pairs.set_alpha(0.3).predict(), other.predict(), rtol=1e-8)
+    assert np.abs(before - other.predict()).max() > 1e-3
+    assert_allclose(pairs.holdout("A").data, other.holdout("A").data, rtol=1e-8)
+    assert_allclose(pairs.set_alpha(model.alpha).predict(), before, rtol=1e-8)
+    # It begins with what it had.
+    assert pairs.set_alpha(model.alpha).n_iter_ == 1 < other.n_iter_
+
+
+@over(
+    covering(
+        model=[KroneckerRidge(0.7), TwoStepRidge(0.7, 2.0), TwoStepRidge(0.7, fit_intercept=False, kernel="rbf")],
+        dtype=["float64", "float32"],
+        labels=["float64", "float32", "int64"],
+    )
+)
+def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labels):
+    Y = SPARSE if labels != "int64" else SPARSE * 10
+    pairs = clone(model).fit(X.astype(dtype), Y.astype(labels), tasks=T.astype(dtype), sample_weight=SPARSE_WEIGHTS)
+    wide = "float64" if "float64" in (dtype, labels) else "float32"
+    assert pairs.predict().dtype == wide
+    save(pairs, tmp_path / "model")
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(pairs))):
+        assert_array_equal(again.predict(), pairs.predict())
+        assert_array_equal(again.holdout("A").data, pairs.holdout("A").data)
+        assert (again.n_iter_, again.residual_) == (pairs.n_iter_, pairs.residual_)
+        fresh = clone(again.set_alpha(0.3)).fit(X, Y.astype(labels), tasks=T, sample_weight=SPARSE_WEIGHTS)
+        level = 1e-3 if wide == "float32" else 1e-6
+        assert_allclose(again.predict(), fresh.predict(), rtol=level, atol=level)
+
+
+def test_what_was_given_may_change_afterwards(listed):
+    given, weights, rows = SPARSE.copy(), SPARSE_WEIGHTS.copy(), X.copy()
+    model = TwoStepRidge().fit(rows, given, tasks=T, sample_weight=weights)
+    before = model.predict(), model.holdout("A").data
+    given.data[:], weights.data[:], rows[:] = 0.0, 7.0, 1.0
+    assert_array_equal(model.predict(), before[0])
+    assert_array_equal(model.holdout("A").data, before[1])
+    model.set_alpha(2.0).set_alpha(1.0)
+    assert_allclose(model.predict(), before[0], rtol=1e-6)
+
+
+def test_stopping_short_is_told(listed):
+    model = KroneckerRidge(1e-4, max_iter=2)
+    message = "^Conjugate gradients stopped after 2 iterations at a relative residual of .*, short of tol=1e-08: raise"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model.fit(X, SPARSE, tasks=T)
+    assert model.n_iter_ == 2
+    assert model.residual_ > 1e-8
+
+
+# --- sides that are poor ---------------------------------------------------------------------------------------------
+
+SIDES = {
+    "rank": (X[:, :2] @ RNG.normal(size=(2, 5)), T),
+    "constant": (np.c_[X, np.full(M, 3.0)], np.c_[T, np.ones(Q)]),
+    "rows twice": (np.repeat(X[:12], 2, axis=0), T),
+    "sparse": (sparse.csr_array(np.where(X > 0, X, 0.0)), sparse.csr_array(np.where(T > 0, T, 0.0))),
+    "far": (X + 1e4, T - 1e4),
+    "one column": (X[:, :1], T[:, :1]),
+    "many columns": (RNG.normal(size=(M, 40)), T),
+}
+
+
+@over(every(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
+def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
+    rows, tasks = sides
+    model = clone(model).set_params(fit_intercept=fit_intercept)
+    if not fit_intercept and not sparse.issparse(rows) and rows.min() > 1e3:
+        return  # features of 10⁸ beside a ridge of one leave no digits, on a grid neither
+    found, expected = (clone(model).fit(rows, labels, tasks=tasks) for labels in (SPARSE, Y))
+    assert sparse.issparse(found._grid.values)
+    level = 1e-6 if sparse.issparse(rows) or np.abs(rows).max() < 1e3 else 1e-4
+    assert_allclose(found.predict(), expected.predict(), rtol=level, atol=level)
+
+
+def test_labels_far_from_zero(listed):
+    for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
+        far, near = SPARSE.copy(), SPARSE.copy()
+        far.data += 1e6
+        near.data = far.data - 1e6
+        found, expected = (clone(model).fit(X, labels, tasks=T) for labels in (far, near))
+        assert_allclose(found.predict() - 1e6, expected.predict(), rtol=0, atol=1e-7)
+        assert_allclose(found.holdout("A").data - 1e6, expected.holdout("A").data, rtol=0, atol=1e-7)
+
+
+def test_grids_of_one_row_one_column_and_one_label(listed):
+    for m, q in ((1, Q), (M, 1), (1, 1)):
+        labels, tasks = sparse.csr_array(FULL[:m, :q]), T[:q]
+        for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
+            found = clone(model).fit(X[:m], labels, tasks=tasks)
+            assert sparse.issparse(found._grid.values)
+            assert_allclose(found.predict(), clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(), rtol=1e-7)
+
+
+# --- when the grid is left unformed ----------------------------------------------------------------------------------
+
+
+def test_a_small_grid_is_the_same_to_the_last_digit():
+    for name in ("kronecker", "kronecker, kernel", "two-step", "two-step, filter"):
+        model = MODELS[name]
+        for weights, cells in ((None, None), (SPARSE_WEIGHTS, np.where(np.isnan(Y), 0.0, WEIGHTS))):
+            found = clone(model["model"]).fit(X, SPARSE, tasks=T, sample_weight=weights)
+            expected = clone(model["model"]).fit(X, Y, tasks=T, sample_weight=cells)
+            assert isinstance(found._grid.values, np.ndarray)
+            assert_array_equal(found._grid.values, expected._grid.values)
+            assert_array_equal(found.predict(), expected.predict())
+            assert_array_equal(found.holdout("A"), expected.holdout("A"))
+
+
+class _Stored:
+    """A sparse matrix of which only the shape and the number of entries are asked."""
+
+    def __init__(self, shape, nnz):
+        self.shape, self.nnz = shape, nnz
+
+
+@over(
+    lines(
+        "pairing shape nnz ranks fits expected",
+        (Kronecker, (1024, 1024), 10, (5, 5), False, False),  # a small grid is no burden
+        (Kronecker, (1024, 1025), 10, (5, 5), False, True),  # which does not fit
+        (Kronecker, (1024, 1025), 10, (5, 5), True, True),  # few pairs cost less
+        (TwoStep, (1024, 1025), 10, (5, 5), True, True),
+        (Kronecker, (1024, 1025), 1024 * 1025, (5, 5), True, False),  # all of them cost more
+        (Kronecker, (4096, 512), 4096 * 64, (64, 8), True, True),  # tasks first
+        (Kronecker, (512, 4096), 4096 * 64, (8, 64), True, True),  # instances first
+        (Kronecker, (4096, 512), 4096 * 256, (64, 64), True, False),  # twice the cost of half the cells
+        (Kronecker, (4096, 512), 4096 * 100, (64, 64), True, True),
+        (PairKernel, (10**5, 10**5), 10, (5, 5), False, False),  # has no solver of pairs
+        (Independent, (10**5, 10**5), 10, (5,), False, False),
+        (Kronecker, (10**5, 10**5), 10, (5,), False, False),
+    )
+)
+def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, shape, nnz, ranks, fits, expected):
+    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: fits)
+    sides = [SideSize(n, rank, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
+    found = _observed.prefers_pairs(pairing, _Stored(shape, nnz), sides, np.empty(0), 8, weighted=False)
+    assert found is expected
+
+
+def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
+    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
+    labels = sparse.csr_array(np.where(np.isnan(Y), 0.0, Y))
+    for model in (PairKernelRidge(), IndependentTaskRidge(), TwoStepRidge()):
+        tasks = None if model.__class__ in (IndependentTaskRidge, TwoStepRidge) else T
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found, expected = (clone(model).fit(X, given, tasks=tasks) for given in (labels, Y))
+            assert isinstance(found._grid.values, np.ndarray)
+            assert_array_equal(found.predict(), expected.predict())
+    edges = np.triu(FULL[:, :1] @ FULL[:, :1].T)
+    network = np.where(edges + edges.T == 0, 1.0, edges + edges.T)
+    found = KroneckerRidge(symmetry="symmetric").fit(X, sparse.csr_array(network))
+    assert_array_equal(found.predict(), KroneckerRidge(symmetry="symmetric").fit(X, network).predict())
+
+
+@over(lines("model", KroneckerRidge(1e-3), TwoStepRidge(1e-8, 1e-8)))
+def test_a_grid_that_is_never_formed(monkeypatch, model):
+    # Ten thousand million cells would take 80 GB.
+    m = q = 10**5
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, m, 1000), rng.integers(0, q, 1000)
+    features, tasks = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
+    truth = np.sum((features[rows] @ rng.normal(size=(3, 3))) * tasks[columns], axis=1)
+    labels = sparse.csr_array((truth + 3.0, (rows, columns)), shape=(m, q))
+    groups, task_groups = np.arange(m) % 2, np.arange(q) % 2
+    tracemalloc.start()
+    try:
+        found = clone(model).fit(features, labels, tasks=tasks)
+        held_out = found.holdout("A", cells=np.arange(labels.nnz) % 2)
+        new = found.holdout("D", groups=groups, task_groups=task_groups)
+        pairs = np.c_[rows, columns]
+        predicted = [found.predict_pairs(*given, pairs) for given in given_or_known(features, tasks)]
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 150 * 2**20
+    for values in predicted:
+        assert_allclose(values, truth + 3.0, atol=0.1)
+        assert_allclose(values, predicted[0], rtol=1e-7)
+    assert held_out.nnz == new.nnz == labels.nnz
+    assert np.abs(held_out - labels).max() < 0.5
+    assert np.abs(new - labels).max() < 0.5
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda _: 2**32)
+    with pytest.raises(NotEnoughMemoryError, match="^Predicting 100000 × 100000 labels needs about 74.5 GiB"):
+        found.predict()
+
+
+def given_or_known(features, tasks):
+    """Return both sides, as rows that are given and as those of training."""
+    return ((features, tasks), (features, None), (None, tasks), (None, None))
+
+
+def test_tables_of_pairs_form_no_grid():
+    rng = np.random.default_rng(0)
+    m, q, n = 3000, 2000, 3000
+    pairs = np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1)
+    rows, tasks = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
+    y = np.sum((rows[pairs[:, 0]] @ rng.normal(size=(3, 3))) * tasks[pairs[:, 1]], axis=1) + rng.normal(size=n)
+    for model in (KroneckerRidge(tol=1e-10), TwoStepRidge(tol=1e-10)):
+        found = PairRegressor(model, instances=rows, tasks=tasks).fit(pairs, y)
+        assert sparse.issparse(found.model_._grid.values)
+        # Twice the same pair is one of twice the weight.
+        heavy = PairRegressor(model, instances=rows, tasks=tasks)
+        heavy.fit(np.r_[pairs, pairs[:5]], np.r_[y, y[:5]], sample_weight=np.ones(n + 5))
+        weighed = PairRegressor(model, instances=rows, tasks=tasks)
+        weighed.fit(pairs, y, sample_weight=np.r_[np.full(5, 2.0), np.ones(n - 5)])
+        assert_allclose(heavy.predict(pairs[:50]), weighed.predict(pairs[:50]), rtol=1e-7)
+        assert np.abs(heavy.predict(pairs[:50]) - found.predict(pairs[:50])).max() > 1e-6
+
+
+# --- intervals -------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_hold_what_they_say():
+    rng = np.random.default_rng(0)
+    m, q = 90, 70
+    rows, tasks = rng.normal(size=(2 * m, 4)), rng.normal(size=(2 * q, 3))
+    whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
+    labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_observed, "_SMALL_GRID", 0)
+        patch.setattr(_observed, "fits_in_memory", lambda *_: False)
+        found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
+    for setting in "ABCD":
+        here = slice(m, None) if setting in "BD" else slice(m)
+        there = slice(q, None) if setting in "CD" else slice(q)
+        given = rows[here] if setting in "BD" else None, tasks[there] if setting in "CD" else None
+        lower, upper = found.predict_interval(*given, coverage=0.9)
+        truth, unseen = whole[here, there], np.ones_like(whole[here, there], dtype=bool)
+        if setting == "A":
+            unseen = labels == 0
+        held = ((lower <= truth) & (truth <= upper))[unseen].mean()
+        assert 0.87 < held < 0.93, (setting, held)
+        assert_allclose(upper - lower, (upper - lower)[0, 0], rtol=1e-9)  # all of one width
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def with_value(value):
+    changed = SPARSE.copy()
+    changed.data[7] = value
+    return changed
+
+
+def twice(matrix):
+    places = np.r_[ROWS, ROWS[:1]], np.r_[COLUMNS, COLUMNS[:1]]
+    return sparse.coo_array((np.r_[matrix.data, 1.0], places), shape=(M, Q))
+
+
+FEWER = sparse.csr_array((SPARSE.data[1:], (ROWS[1:], COLUMNS[1:])), shape=(M, Q))
+NEGATIVE = with_value(-1.0)
+REFUSED = {
+    "infinite": ({"y": with_value(np.inf)}, ValueError, "^Input Y contains infinity or a value too large"),
+    "nothing": ({"y": sparse.csr_array((M, Q))}, ValueError, "^Y stores no label: nothing is observed"),
+    "all missing": ({"y": SPARSE * np.nan}, ValueError, "^Y stores no label: nothing is observed"),
+    "complex": ({"y": SPARSE.astype(complex)}, TypeError, "^Y must hold real numbers, found complex128"),
+    "twice": ({"y": twice(SPARSE)}, ValueError, r"^Y stores 1 pair\(s\) more than once, first that of row 0"),
+    "all ones": ({"y": SPARSE != 0}, ValueError, "^All .* labels that Y stores are 1, and in a sparse matrix what is"),
+    "rows": ({"y": SPARSE[:-1]}, ValueError, f"^X has {M} instances, but Y has {M - 1} rows"),
+    "columns": ({"y": SPARSE[:, :-1]}, ValueError, f"^tasks has {Q} rows, but Y has {Q - 1} columns"),
+    "turned": ({"y": SPARSE.T}, ValueError, "It fits the other way round: transpose Y, or exchange X and tasks"),
+    "a vector": ({"y": sparse.coo_array(np.arange(1.0, M))}, ValueError, "^Y must be a matrix of instances × tasks"),
+    "weights twice": ({"sample_weight": twice(SPARSE_WEIGHTS)}, ValueError, r"^sample_weight stores 1 pair\(s\) more"),
+    "fewer weights": (
+        {"sample_weight": FEWER},
+        ValueError,
+        rf"^sample_weight is sparse, .*: it stores none for 1 of {ROWS.size}, first that of row {ROWS[0]} and column",
+    ),
+    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse, and must store"),
+    "shape of weights": (
+        {"sample_weight": SPARSE_WEIGHTS[:, :-1]},
+        ValueError,
+        rf"^sample_weight is sparse and of shape \({M}, {Q - 1}\), but Y is of shape \({M}, {Q}\)",
+    ),
+    "weights of others": ({"sample_weight": np.ones(M + 1)}, ValueError, "^sample_weight must give a weight for each"),
+    "negative": ({"sample_weight": NEGATIVE}, ValueError, "^sample_weight must hold finite numbers of at least 0"),
+    "negative rows": ({"sample_weight": -np.ones(M)}, ValueError, "^sample_weight must hold finite numbers of at leas"),
+    "NaN": ({"sample_weight": with_value(np.nan)}, ValueError, "^sample_weight must hold finite numbers of at least 0"),
+    "text": ({"sample_weight": ["much"] * M}, ValueError, "^sample_weight holds text where numbers belong"),
+    "no weight": ({"sample_weight": SPARSE_WEIGHTS * 0.0}, ValueError, "^sample_weight is zero wherever Y is observed"),
+    "alpha": ({"alpha": 0.0}, ValueError, "^Observed pairs alone determine no model without regularisation: use an"),
+}
+
+
+@over(every(case=REFUSED))
+@over(every(Model=[KroneckerRidge, TwoStepRidge]))
+def test_bad_input_gets_a_sentence(listed, case, Model):
+    given, kind, message = case
+    given = {"y": SPARSE, **given}
+    model = Model(given.pop("alpha", 1.0))
+    with pytest.raises(kind, match=message) as caught:
+        model.fit(X, given.pop("y"), tasks=T, **given)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(model, "_coefficients")
+
+
+def test_labels_of_all_pairs_may_be_alike(listed):
+    ones = sparse.csr_array(np.ones((M, Q)))
+    assert_allclose(KroneckerRidge().fit(X, ones, tasks=T).predict(), 1.0)
+    one = sparse.csr_array(([3.0], ([2], [4])), shape=(M, Q))
+    assert_allclose(KroneckerRidge().fit(X, one, tasks=T).predict(), 3.0)
+
+
+def test_folds_that_do_not_fit_get_a_sentence(listed):
+    model = KroneckerRidge().fit(X, SPARSE, tasks=T)
+    for setting, groups, message in (
+        ("A", {"cells": np.zeros(3)}, f"^cells must give one label for each of {ROWS.size} rows, found shape"),
+        ("A", {"cells": FEWER}, "^cells is sparse, and must store a fold wherever Y stores a label"),
+        ("A", {"cells": SPARSE[:3]}, r"^cells is sparse and of shape"),
+        ("B", {"groups": np.zeros(3)}, f"^groups must give one label for each of {M} rows"),
+        ("C", {"task_groups": np.zeros(3)}, f"^task_groups must give one label for each of {Q} rows"),
+        ("A", {"groups": GROUPS}, "^groups are groups of left-out instances, and setting A leaves none out"),
+        ("D", {}, "^Setting D of .* observed pairs has no formula that leaves out one at a time here: give folds"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.holdout(setting, **groups)
+
+
+def test_what_takes_a_grid_says_so(listed):
+    model = KroneckerRidge().fit(X, SPARSE, tasks=T)
+    asked = (top_pairs, screen, lambda given: explain(given, 0, 0))
+    for ask in (*asked, lambda given: permutation_test(given, "A")):
+        with pytest.raises(
+            ValueError, match=f"^This model was fitted on {ROWS.size} observed pairs, and not on the grid"
+        ):
+            ask(model)
+    for name in ("completed_", "dual_coef_", "scale_"):
+        with pytest.raises(AttributeError, match=f"^{name} does not exist. "):
+            getattr(model, name)
+    # New instances need no labels.
+    assert len(recommend(model, X=X[:2], k=3)) == 2
+    assert model.coef_.shape == (4, 3)
+
+
+# --- other libraries -------------------------------------------------------------------------------------------------
+
+
+@over(lines("Model weighted", (KroneckerRidge, True), (TwoStepRidge, False)))
+def test_tables_of_every_library(listed, library, Model, weighted):
+    pairs, y = np.c_[ROWS, COLUMNS], Y[ROWS, COLUMNS].astype(library.dtype)
+    weights = SPARSE_WEIGHTS.data if weighted else None
+
+    def fitted(put):
+        return PairRegressor(Model(tol=1e-9), instances=put(X), tasks=put(T)).fit(pairs, y, sample_weight=weights)
+
+    found, expected = fitted(library.asarray), fitted(np.asarray)
+    assert sparse.issparse(found.model_._grid.values)
+    # A long table knows no rows without labels.
+    kept = np.flatnonzero(np.isin(np.arange(M), ROWS)), np.flatnonzero(np.isin(np.arange(Q), COLUMNS))
+    new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])
+    predicted = found.model_.predict(*new)
+    assert type(predicted) is type(library.asarray(X))
+    assert_allclose(
+        library.to_numpy(predicted), expected.model_.predict(X[kept[0]], T[kept[1]]), rtol=0, atol=1e3 * library.rtol
+    )
+    assert_allclose(library.to_numpy(found.predict(pairs)), expected.predict(pairs), rtol=0, atol=1e3 * library.rtol)
+    for setting in "AB":
+        folds = {"cells": np.arange(y.size) % 3} if setting == "A" else {"groups": np.arange(kept[0].size) % 3}
+        left_out = [each.model_.holdout(setting, **folds).data for each in (found, expected)]
+        assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    lower, upper = found.model_.predict_interval()
+    assert type(lower) is type(library.asarray(X))
+    assert float(library.to_numpy(upper - lower).min()) > 0

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
-from dyadlearn.pairing import TwoStep
-from dyadlearn.pairing.expansion import Folded, Unfolded
+from dyadlearn.pairing import TwoStep, expansion
+from dyadlearn.pairing.expansion import Folded, NewRows, Unfolded
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 
@@ -58,3 +58,36 @@ def test_only_folded_regular_kernels_have_dual_parameters_for_coefficients():
     assert Folded(Spectrum.from_gram(X @ X.T + np.eye(9))).is_dual
     assert not Folded(Spectrum.from_gram(X @ X.T)).is_dual
     assert not Folded(Spectrum.from_features(X)).is_dual
+
+
+@over(covering(form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True)]))
+def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, folded):
+    (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X), FORMS[task_form](T, T)
+    monkeypatch.setattr(TwoStep, "_folded", folded)
+    model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
+    made, pairs = model.expansion(model.coefficients(Y)), (np.array([8, 0, 3, 3]), np.array([0, 6, 2, 2]))
+    given = [NewRows(each, lambda block: block, 0) for each in (rows, task_rows)]
+    expected = (ridge(X, X, 0.3) @ Y @ ridge(T, T, 0.1).T)[pairs]
+    for spares in (False, True):
+        monkeypatch.setattr(expansion, "_FEW_CELLS", -1 if spares else 10**9)
+        if spares:  # as where features are fewer
+            monkeypatch.setattr(
+                expansion.Expansion, "_spares_grid", property(lambda self: None not in (self.instances, self.tasks))
+            )
+            monkeypatch.setattr(expansion.Expansion, "fitted", None)
+        for asked in ((None, None), (given[0], None), (None, given[1]), tuple(given)):
+            assert_allclose(made.at(*asked, pairs), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
+    monkeypatch.setattr(expansion, "_FEW_CELLS", 0)
+    for m, q, d, spares in ((9, 7, 1, True), (9, 7, 4, False), (9, 7, 9, False)):
+        sides = [rng.normal(size=(n, d)) for n in (m, q)]
+        spectra = [
+            Spectrum.from_features(side) if d < len(side) else Spectrum.from_gram(side @ side.T) for side in sides
+        ]
+        model = TwoStep(*(each.smoother(Tikhonov(), 0.3) for each in spectra))
+        assert model.expansion(model.coefficients(Y))._spares_grid is spares
+    monkeypatch.setattr(expansion, "_FEW_CELLS", 63)
+    narrow = [Spectrum.from_features(side[:, :1]).smoother(Tikhonov(), 0.3) for side in (X, T)]
+    assert not TwoStep(*narrow).expansion(TwoStep(*narrow).coefficients(Y))._spares_grid

@@ -11,6 +11,7 @@ from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, save
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.columns import Columns, PackedColumns
 from dyadlearn.growing.kept import Kept
+from dyadlearn.growing.knowledge import Knowledge
 
 RNG = np.random.default_rng(3)
 X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
@@ -179,3 +180,13 @@ def test_nothing_that_was_learnt_is_left_out():
     for model in (STATES["mapped"](), STATES["tuned"](), STATES["mapped"]().feature_map_):
         stored = {*model.state(), *model.get_params(deep=False)}
         assert [name for name in vars(model) if not {name, name.removeprefix("_")} & stored] == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_file_from_before_labels_were_kept(keep, assert_same):
+    model = learnt(keep_instances=keep).partial_fit(X[40:45], Y[40:45])
+    state = model._learnt.state()
+    for name in ("kept", "keeps_instances", "keeps_labels"):
+        del state[name]
+    older = {**state, "instances": (X[:40], X[40:45]) if keep else None}
+    assert_same(Knowledge.from_state(older, "learnt"), model._learnt)

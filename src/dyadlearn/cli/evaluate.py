@@ -46,6 +46,7 @@ def evaluate(
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
     cv: Annotated[int | None, typer.Option(help="Folds where labels are missing and no shortcut exists.")] = None,
+    device: options.Device = None,
     permutations: Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")] = 10,
     nested: Annotated[
         bool,
@@ -84,6 +85,8 @@ def evaluate(
                     "A model in a file has its intercept or has none: --no-intercept goes with labels, --instances and "
                     "--tasks."
                 )
+            if device is not None:
+                raise ValueError("A model in a file computes here: --device goes with labels, --instances and --tasks.")
             found = load_model(source).named(sides)
             called = found.names
             estimator = labelled_model(found.model)
@@ -98,7 +101,7 @@ def evaluate(
             files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
             data = dyads.read_dyads(source, *files, how, terminal)
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
-            estimator = fitted(data, model, given[0], given[1], intercept)
+            estimator = fitted(data, model, given[0], given[1], intercept, device=device)
             wanted_scores = scoring or [scoring_of(estimator)]
         rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations, nested)
         names = list(rows[0]["scores"]) if rows else []

@@ -109,6 +109,9 @@ Intercept = Annotated[
         help="With an overall mean and main effects of instances and tasks, or only with products of both sides.",
     ),
 ]
+Device = Annotated[
+    str | None, typer.Option("--device", help="Where to compute: cuda is a GPU, by torch or cupy; by default here.")
+]
 #: What --scoring takes, in words; 10 stands for any number.
 SCORES = (
     f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "

@@ -53,6 +53,7 @@ def tune(
     keep_labels: Annotated[
         bool, typer.Option("--keep-labels", help="Let an online model keep its labels, for update --known replace.")
     ] = False,
+    device: options.Device = None,
     how: options.Reading,
     sides: Sides = None,
     force: Force = False,
@@ -107,6 +108,7 @@ def tune(
             cv=cv,
             budget=budget,
             exhaustive=exhaustive,
+            device=device,
             groups=dyads.read_groups(groups, data.labels.row_ids, "instances"),
             task_groups=dyads.read_groups(task_groups, data.labels.column_ids, "tasks"),
             progress=terminal.progress,

@@ -63,21 +63,22 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
     )
 
 
+def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
+    """Return the ids of the instances and the tasks that a model was fitted on, as its user knows them."""
+    found = labelled_model(model, remedy)
+    rows, columns = found._ids
+    if found is not model:  # the wrapped one has never seen them
+        rows, columns = Ids(model.instance_ids_), Ids(model.task_ids_)
+    return rows, columns or rows if is_network(found) else columns
+
+
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
-    found = labelled_model(model, remedy)
-    instances, tasks = ids_of(model, remedy)
-    # Of the labels a model of observed pairs alone says that it has no grid of them.
-    return replace(found._grid, values=to_numpy(found._problem().Y), row_ids=instances, column_ids=tasks)
-
-
-def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
-    """Return the ids of the instances and of the tasks of training that the user of a model knows."""
-    found = labelled_model(model, remedy)
-    if found is not model:  # the wrapped one has never seen them
-        return Ids(model.instance_ids_), Ids(model.task_ids_)
-    first, second = found._grid.row_ids, found._grid.column_ids
-    return first, second or (first if is_network(found) else None)
+    found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
+    grid = found._grid
+    # Of observed pairs alone there is no grid, and the problem says so.
+    values = found._problem().Y if found._is_listed else grid.values
+    return replace(grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -215,8 +215,14 @@ class Knowledge(Stored):
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:
         """Return what a state describes, with a dtype of numpy."""
-        dtype = {"float32": np.float32, "float64": np.float64}[state["dtype"]]
-        return super().from_state({**state, "dtype": dtype}, where)
+        found = {**state, "dtype": {"float32": np.float32, "float64": np.float64}[state["dtype"]]}
+        if "instances" in found:  # as files had it when a model kept no ids and no labels
+            rows = found.pop("instances")
+            kept = Kept()
+            for batch in rows or ():
+                kept = kept.with_batch(Batch(int(batch.shape[0]), rows=batch))
+            found |= {"kept": kept, "keeps_instances": rows is not None, "keeps_labels": False}
+        return super().from_state(found, where)
 
     def _fits(self) -> bool:
         batches, known = self.kept.batches, self.model.statistics

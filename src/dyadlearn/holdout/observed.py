@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._centre import with_ones
+from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes, pair_numbers
 from dyadlearn.holdout.folds import as_splitter, folds_in_words
 from dyadlearn.holdout.intervals import upper_scores
@@ -32,7 +33,16 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["PairFold", "PairFolds", "PairIntervals", "PairPlan", "PairProblem", "pair_folds", "pair_units"]
+__all__ = [
+    "PairFold",
+    "PairFolds",
+    "PairIntervals",
+    "PairPlan",
+    "PairProblem",
+    "pair_folds",
+    "pair_units",
+    "unit_folds",
+]
 
 
 class PairFold(NamedTuple):
@@ -113,7 +123,7 @@ class PairProblem:
         """
         self.pairing.check_request(setting, *(groups.get(name) for name in ("groups", "task_groups", "cells")))
         if any(given is not None for given in groups.values()):
-            return PairFolds(self, setting, pair_units(self.labels, setting, **groups)).held_out()
+            return PairFolds(self, setting, pair_units(self.labels, setting, **groups)).held_out_or_warned()
         n_unknowns = int(np.prod([side.values.shape[0] for side in self.pairing.spectra]))
         if setting is Setting.D or self.pairing.takes_apart(setting) or n_unknowns > MOST_UNKNOWNS:
             names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
@@ -121,8 +131,10 @@ class PairProblem:
                 f"Setting {setting.value} of {self.labels.size} observed pairs has no formula that leaves out one at a "
                 f"time here: give folds by {names.get(setting, 'groups= and task_groups=')}, say of five."
             )
-        own = {Setting.B: self.labels.rows, Setting.C: self.labels.columns}
-        return leave_groups_out(self.system(), own.get(setting))
+        own = {Setting.B: self.labels.rows, Setting.C: self.labels.columns}.get(setting)
+        if self.labels.size == 1 or (own is not None and (own == own[0]).all()):
+            raise nothing_left()
+        return leave_groups_out(self.system(), own)
 
     def plan(self, setting: Setting, groups: Any = None, task_groups: Any = None, cv: Any = None) -> PairPlan:
         """Decide how to hold out, with arguments as `dyadlearn.holdout.plan` has them: always by folds."""
@@ -167,7 +179,7 @@ class PairPlan:
 
     def held_out(self, problem: PairProblem | None = None, tol: float | None = None) -> Array:
         """Return the predictions (n,) of the pairs, arguments as in `Plan.held_out`."""
-        return self.folds.held_out(None if problem is None else problem.pairing, tol)
+        return self.folds.held_out_or_warned(None if problem is None else problem.pairing, tol)
 
 
 class PairIntervals:
@@ -191,7 +203,7 @@ class PairIntervals:
         """Return what so many of the residuals in the folds of a search, else in five, do not exceed."""
         if setting not in self._scores:
             held_out = None if self._kept is None else self._kept(setting)
-            held_out = PairFolds.cut(self.problem, setting).held_out() if held_out is None else held_out
+            held_out = PairFolds.cut(self.problem, setting).held_out_or_warned() if held_out is None else held_out
             self._scores[setting] = namespace(held_out).abs(self.problem.labels.values - held_out)
         scores = namespace(self._scores[setting]).reshape(self._scores[setting], (1, -1))
         return float(upper_scores(scores, coverage)[0])
@@ -214,7 +226,7 @@ class PairFolds:
     def __init__(self, problem: PairProblem, setting: Setting, units: Units) -> None:
         problem.pairing.check_leaving()
         self.problem, self.setting, self.units = problem, setting, units
-        self.folds = pair_folds(problem.labels, setting, units)
+        self.folds = unit_folds(problem.labels, units)
         if any(fold.train.size == 0 for fold in self.folds):
             raise nothing_left()
         #: Whether sides are cut, and decomposed again.
@@ -292,28 +304,34 @@ class PairFolds:
             "tol": problem.tol if tol is None else tol,
             "max_iter": problem.max_iter if max_iter is None else max_iter,
         }
-        n_rough = 0
         for number in range(self.n_folds) if numbers is None else numbers:
             if check is not None:
                 check()
             fold = self.folds[number]
             solution, values = self._left_out.fold(pairing, fold, self.starts[number], stopping)
             self.starts[number] = solution
-            n_rough += not solution.converged
             found.append(values)
             tested.append(fold.test)
-        if n_rough:
-            warnings.warn(
-                f"In {n_rough} of {len(found)} folds conjugate gradients stopped after {stopping['max_iter']} "
-                f"iterations, short of tol={stopping['tol']:g}: raise max_iter, tol or the regularisation.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
         untested = np.ones(problem.labels.size, dtype=bool)
         untested[np.concatenate(tested)] = False
         rest = np.flatnonzero(untested)
         found.append(namespace(found[0]).full_like(take_rows(problem.labels.values, rest), float("nan")))
         return take_rows(namespace(found[0]).concat(found), np.argsort(np.concatenate([*tested, rest])))
+
+    def held_out_or_warned(self, pairing: Coupled | None = None, tol: float | None = None) -> Array:
+        """Return predictions (n,) of all folds, and warn where the solver stopped short."""
+        found = self.held_out(pairing, tol)
+        short = [start for start in self.starts if start is not None and not start.converged]
+        if short:
+            worst = max(short, key=lambda start: start.residual)
+            warnings.warn(
+                f"Leaving out {len(short)} of {len(self.folds)} folds of observed pairs: conjugate gradients stopped "
+                f"after {worst.n_iter} iterations at a relative residual of {worst.residual:.1e}, short of "
+                f"tol={self.problem.tol if tol is None else tol:g}: raise max_iter, tol or the regularisation.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return found
 
 
 class _Hidden:
@@ -378,24 +396,32 @@ def pair_units(
     groups, task_groups, cells : arrays of shape (m,), (q,) and (n,), or None
         Labels that are equal where instances, tasks or pairs leave together.
     """
-    leaves = (setting.new_instance, groups), (setting.new_task, task_groups), (setting is Setting.A, cells)
+    leaves = (
+        (setting.new_instance, groups, "groups"),
+        (setting.new_task, task_groups, "task_groups"),
+        (setting is Setting.A, cells, "cells"),
+    )
     return Units(
         *(
-            _codes(given, size) if left else None
-            for (left, given), size in zip(leaves, (*labels.shape, labels.size), strict=True)
+            _codes(given, size, name) if left else None
+            for (left, given, name), size in zip(leaves, (*labels.shape, labels.size), strict=True)
         )
     )
 
 
-def pair_folds(labels: PairLabels, setting: Setting, units: Units) -> list[PairFold]:
-    """Return folds of pairs from what leaves together.
+def pair_folds(labels: PairLabels, setting: Setting, **groups: Any) -> list[PairFold]:
+    """Return folds of pairs from what leaves together; arguments as in `pair_units`."""
+    return unit_folds(labels, pair_units(labels, setting, **groups))
+
+
+def unit_folds(labels: PairLabels, units: Units) -> list[PairFold]:
+    """Return folds of pairs from the units that leave together.
 
     Parameters
     ----------
     labels : PairLabels
-    setting : Setting
     units : Units
-        Of all that the setting leaves out.
+        Of all that a setting leaves out.
 
     Returns
     -------
@@ -407,7 +433,10 @@ def pair_folds(labels: PairLabels, setting: Setting, units: Units) -> list[PairF
     own = own if units.cells is None else [units.cells]
     together = own[0] if len(own) == 1 else pair_numbers(own[0], own[1], int(own[1].max()) + 1)
     order, folds = np.argsort(together, kind="stable"), []
-    for test in np.split(order, np.flatnonzero(np.diff(together[order])) + 1):
+    parts = np.split(order, np.flatnonzero(np.diff(together[order])) + 1)
+    purpose = f"Leaving out {len(parts)} folds of {labels.size} observed pairs"
+    check_memory(8 * len(parts) * labels.size, labels.values, purpose, "give groups that leave together, say five")
+    for test in parts:
         left, one = np.zeros(labels.size, dtype=bool), int(test[0])
         for unit in own:
             left |= unit == unit[one]
@@ -419,6 +448,6 @@ def pair_folds(labels: PairLabels, setting: Setting, units: Units) -> list[PairF
     return folds
 
 
-def _codes(given: Any, size: int) -> np.ndarray:
+def _codes(given: Any, size: int, name: str) -> np.ndarray:
     """Return a number for each of `size` that are equal where labels are; each its own where there are none."""
-    return np.arange(size) if given is None else group_codes(given, (size,), "what leaves together")
+    return np.arange(size) if given is None else group_codes(given, (size,), name)

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dyadlearn._array import Array, as_array_of, to_numpy
 from dyadlearn.holdout.baselines import BASELINES, WIDEST
-from dyadlearn.holdout.observed import pair_folds
+from dyadlearn.holdout.observed import unit_folds
 from dyadlearn.holdout.units import Units
 from dyadlearn.holes.conjugate_gradients import conjugate_gradients
 from dyadlearn.observed.pairs import PairLabels
@@ -60,7 +60,7 @@ def pair_baselines(labels: PairLabels, setting: Setting, units: Units) -> dict[s
     # Effects are told apart of pairs whose instance and task are known both, unless weights leave no digits for it.
     has_effects = setting is Setting.A and bool(w.max() <= WIDEST * w.min())
     found = {name: np.empty_like(y) for name in BASELINES}
-    for train, test, _ in pair_folds(labels, setting, units):
+    for train, test, _ in unit_folds(labels, units):
         if not train.size:
             raise nothing_left()
         rows, columns, own, weights = labels.rows[train], labels.columns[train], y[train], w[train]

@@ -33,7 +33,17 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, row_blocks, take_rows, to_numpy
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    is_foreign,
+    largest,
+    least_positions,
+    namespace,
+    row_blocks,
+    take_rows,
+    to_numpy,
+)
 from dyadlearn._rounding import solve_block
 from dyadlearn._state import Stored
 from dyadlearn.holes.conjugate_gradients import Solution, conjugate_gradients, inner
@@ -297,16 +307,17 @@ def _rank_limit(operators: GridOperators, grids: float) -> int:
     return int(min(max(_LEAST_RANK_LIMIT, math.isqrt(int(grids * size))), rows * columns, size - 1))
 
 
-def _leading(values: np.ndarray, rank: int, outside: float) -> tuple[np.ndarray, float]:
-    """Return the positions of the `rank` smallest values that lie below the next one, and that one.
+def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the positions of the `rank` smallest of many values, as far as they lie below the next one, and that one.
 
-    Beyond all values comes what stands `outside` of a truncated spectrum.
+    Beyond all values comes what stands `outside` of a truncated spectrum. Beside the positions stand their values.
     """
-    if rank >= values.size:
-        return np.flatnonzero(values < outside), outside
-    nearest = np.argpartition(values, rank)[: rank + 1]
-    edge = float(values[nearest[-1]])
-    return nearest[values[nearest] < edge], edge
+    flat = namespace(values).reshape(values, (-1,))
+    size = int(flat.shape[0])
+    nearest = np.arange(size) if rank >= size else least_positions(flat, rank + 1)
+    found = to_numpy(take_rows(flat, nearest))
+    edge = outside if rank >= size else float(found.max())
+    return nearest[found < edge], found[found < edge], edge
 
 
 def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
@@ -315,13 +326,12 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     .. math:: \tfrac1\tau\left(\mathbf{I} + \boldsymbol\Phi_m\mathbf{S}^{-1}\boldsymbol\Phi_m^\top\right), \qquad
               \mathbf{d} = \rho/(\tau-\rho)
     """
-    rho = to_numpy(operators.remainder).reshape(-1)
-    leading, edge = _leading(rho, rank, 1.0)
+    leading, rho, edge = _leading(operators.remainder, rank, 1.0)
     if not leading.size:
         return None
-    kept = np.maximum(rho[leading], 1e3 * epsilon(operators.remainder) * edge)
+    kept = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    diagonal = kept / (edge - rho[leading])
+    diagonal = kept / (edge - rho)
     deflate = Deflation(*operators.grid_spectra, leading, diagonal, weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
@@ -500,22 +510,29 @@ class _SampledCells(_ListedCells):
 
 
 def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
-    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated.
+    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated: their mean.
+
+    Some of these are larger, but what most of the unknowns feel is the mean.
 
     .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
               \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad \boldsymbol\Omega = w/\mathbf{C}, \quad
               \mathbf{d} = 1/(p-\tau)
     """
-    values = to_numpy(operators.kernel_values).reshape(-1)
-    leading, edge = _leading(-values, rank, 0.0)
+    values = operators.kernel_values
+    leading, kept, edge = _leading(-values, rank, 0.0)
+    kept = -kept
     # Closer to the ridge than this, Woodbury's difference would be rounding.
-    edge = max(-edge, 1e3 * epsilon(operators.kernel_values) * float(values.max()))
-    leading = leading[values[leading] > edge]
+    least = 1e3 * epsilon(values) * largest(values)
+    edge = max(-edge, least)
+    leading, kept = leading[kept > edge], kept[kept > edge]
     if not leading.size:
         return None
+    n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
+    rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
+    edge = min(max(rest, least), edge)
     scale = operators.ridge + edge * cells.root**2
     weights = cells.scatter(cells.root**2 / scale)
-    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (values[leading] - edge), weights)
+    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), weights)
 
     def inverse(values: Array) -> Array:
         scaled = values / scale

@@ -10,7 +10,7 @@ from typing import ClassVar
 from dyadlearn._array import Array, epsilon, namespace
 from dyadlearn._state import Stored
 
-__all__ = ["Solution", "conjugate_gradients", "inner"]
+__all__ = ["Solution", "conjugate_gradients", "inner", "inner_there"]
 
 Operator = Callable[[Array], Array]
 
@@ -46,7 +46,7 @@ def conjugate_gradients(
     tol: float = 1e-10,
     max_iter: int = 1000,
     norm: float = 0.0,
-    size: Callable[[Array], float] | None = None,
+    square: Operator | None = None,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
@@ -70,8 +70,9 @@ def conjugate_gradients(
     norm : float, default=0.0
         Of the operator, where it is known. A residual as small as the rounding of one product,
         :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, at which nothing more is gained counts as converged then.
-    size : callable, default=None
-        What is measured of residuals and of :math:`\mathbf{b}`; None is the Euclidean norm.
+    square : callable, default=None
+        The square of what is measured of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is that of
+        the Euclidean norm.
 
     Returns
     -------
@@ -84,23 +85,23 @@ def conjugate_gradients(
     >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
     array([[1., 2.]])
     """
-    xp, size = namespace(right), size or _norm
-    scale = size(right)
+    xp, square = namespace(right), square or _square
+    scale = _root(square, right)
     if scale == 0:
         return Solution(xp.zeros_like(right), 0, 0.0, True)
     goal = tol * scale
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
     residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
-    found, n_iter = size(residual), 0
+    found, n_iter = _root(square, residual), 0
     while found > goal and n_iter < max_iter:
         before = found
-        n_iter += _iterate(operator, precondition, values, residual, size, goal, max_iter - n_iter)
+        n_iter += _iterate(operator, precondition, values, residual, square, goal, max_iter - n_iter)
         residual = right - operator(values)
-        found = size(residual)
+        found = _root(square, residual)
         # Rounding allows no more once a whole round of iterations gained less than half.
         if found > 0.5 * before:
             if n_iter < max_iter:
-                goal = max(goal, 2.0 * epsilon(right) * norm * _norm(values))
+                goal = max(goal, 2.0 * epsilon(right) * norm * _root(_square, values))
             break
     return Solution(values, n_iter, found / scale, found <= goal)
 
@@ -110,7 +111,7 @@ def _iterate(
     precondition: Operator | None,
     values: Array,
     residual: Array,
-    size: Callable[[Array], float],
+    square: Operator,
     goal: float,
     max_iter: int,
 ) -> int:
@@ -118,22 +119,23 @@ def _iterate(
     xp = namespace(residual)
     improved = residual if precondition is None else precondition(residual)
     direction = xp.asarray(improved, copy=True)
-    product = inner(residual, improved)
+    product = inner_there(residual, improved)
     del improved  # arrays as large as the grid are let go as soon as they may
     for n_iter in range(1, max_iter + 1):
         image = operator(direction)
-        curvature = inner(direction, image)
-        if curvature <= 0:  # only by rounding: nothing more can be gained in this direction
-            return n_iter
-        step = product / curvature
+        curvature = inner_there(direction, image)
+        # Negative only by rounding: nothing more can be gained in this direction.
+        gains = curvature > 0
+        step = xp.where(gains, product / xp.where(gains, curvature, xp.ones_like(curvature)), xp.zeros_like(product))
         image *= step
         residual -= image
         del image
         values += step * direction
-        if size(residual) <= goal:
+        # An accelerator is asked once in an iteration.
+        if float(xp.where(gains, square(residual), -xp.ones_like(product))) <= goal**2:
             return n_iter
         improved = residual if precondition is None else precondition(residual)
-        previous, product = product, inner(residual, improved)
+        previous, product = product, inner_there(residual, improved)
         direction *= product / previous
         direction += improved
         del improved
@@ -142,9 +144,18 @@ def _iterate(
 
 def inner(left: Array, right: Array) -> float:
     """Return the sum of products of the entries of two arrays."""
+    return float(inner_there(left, right))
+
+
+def inner_there(left: Array, right: Array) -> Array:
+    """Return the same where the arrays live, of shape ()."""
     xp = namespace(left)
-    return float(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
+    return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
 
 
-def _norm(array: Array) -> float:
-    return math.sqrt(inner(array, array))
+def _square(array: Array) -> Array:
+    return inner_there(array, array)
+
+
+def _root(square: Operator, array: Array) -> float:
+    return math.sqrt(float(square(array)))

@@ -56,26 +56,68 @@ class Cells:
         ``"task"``: its columns.
     rows : array of shape (R,)
         Which rows or columns of the grid these are.
-    positions : array of shape (R, n)
-        Where each cell stands in the raveled grid.
-    labels : array of shape (R, n)
-        NaN where not observed.
+    is_whole : bool
+        Whether every label of the grid is observed.
     """
 
     grid: Table
     average: str
     rows: np.ndarray
-    positions: np.ndarray
-    labels: np.ndarray
+    is_whole: bool
+
+    # What not every metric asks for is made when one does: a grid may be large, and live elsewhere.
+
+    @cached_property
+    def width(self) -> int:
+        """The number n of cells in a row."""
+        m, q = self.grid.values.shape
+        if self.average != "micro":
+            return int(q if self.average == "instance" else m)
+        return int(m * q if self.is_whole else self.positions.shape[1])
+
+    @cached_property
+    def positions(self) -> np.ndarray:
+        """Where each cell stands in the raveled grid, of shape (R, n)."""
+        m, q = self.grid.values.shape
+        if self.average == "instance":
+            return np.asarray(self.rows[:, None] * q + np.arange(q))
+        if self.average == "task":
+            return np.asarray(self.rows[:, None] + q * np.arange(m))
+        return np.arange(m * q)[None, :] if self.is_whole else np.flatnonzero(~np.isnan(self._values))[None, :]
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        return to_numpy(self.grid.values)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The labels (R, n), NaN where not observed."""
+        values = self._values
+        if self.average == "micro":
+            found = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[self.positions]
+        else:
+            found = values if self.average == "instance" else values.T
+            found = found if self.rows.size == found.shape[0] else found[self.rows]
+        return found.astype(np.float64, copy=False)
+
+    def at(self, chosen: np.ndarray) -> np.ndarray:
+        """Return where the cells of a mask (R, n) stand in the raveled grid, row after row."""
+        if self.average == "micro" and self.is_whole:
+            return np.flatnonzero(chosen)
+        return np.asarray(self.positions[chosen])
 
     @cached_property
     def observed(self) -> np.ndarray:
         """Tell which cells count, of shape (R, n)."""
+        if self.are_complete:
+            return np.broadcast_to(np.True_, (self.rows.size, self.width))
         return np.asarray(~np.isnan(self.labels))
 
     @cached_property
     def counts(self) -> np.ndarray:
         """Return the number of observed cells in each row, of shape (R,)."""
+        if self.are_complete:
+            return np.full(self.rows.size, self.width, dtype=np.int64)
         return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
 
     @cached_property
@@ -88,16 +130,16 @@ class Cells:
     @cached_property
     def are_complete(self) -> bool:
         """Whether every cell is observed."""
-        return bool(self.observed.all())
+        return self.is_whole or self.average == "micro" or not bool(np.isnan(self.labels).any())
 
     @property
     def filled(self) -> np.ndarray:
-        """Return the labels (R, n), 0 where they are not observed."""
-        return np.where(self.observed, self.labels, 0)
+        """Return the labels (R, n), 0 where they are not observed; maybe not a copy."""
+        return self.labels if self.are_complete else np.where(self.observed, self.labels, 0)
 
     def keep(self, rows: np.ndarray) -> Cells:
         """Return only the rows where the mask `rows` (R,) is true."""
-        return replace(self, rows=self.rows[rows], positions=self.positions[rows], labels=self.labels[rows])
+        return self if rows.all() else replace(self, rows=self.rows[rows])
 
     def place(self, values: np.ndarray) -> Array:
         """Put values in the library and on the device of the labels."""
@@ -113,14 +155,14 @@ class Cells:
 
     @cached_property
     def _last(self) -> Array:
-        return self.place(np.arange(self.counts.size) * self.labels.shape[1] + self.counts - 1)
+        return self.place(np.arange(self.counts.size) * self.width + self.counts - 1)
 
     def arrange(self, F: Array) -> Array:
         """Return predictions (s, m, q) in rows (s, R, n), NaN where a label is not observed; maybe a view."""
         xp = namespace(F)
         if self.average == "micro":
             flat = xp.reshape(F, (F.shape[0], -1))
-            if flat.shape[1] != self.labels.shape[1]:
+            if flat.shape[1] != self.width:
                 flat = xp.take(flat, self._order, axis=1)
             return xp.reshape(flat, (F.shape[0], 1, -1))
         if self.average == "task":
@@ -188,16 +230,11 @@ def check_tolerance(tolerance: Any) -> float | None:
 def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Cells:
     """Return the observed cells of `Y` in the rows of an average."""
     grid, average = read_labels(Y), as_average(average, setting)
-    values = to_numpy(grid.values)
-    if bool(np.isinf(values).any()):
+    values, xp = grid.values, namespace(grid.values)
+    if bool(xp.any(xp.isinf(values))):
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
-    positions: np.ndarray = np.arange(values.size).reshape(values.shape)
-    if average == "micro":
-        positions = positions[~np.isnan(values)][None, :]
-    elif average == "task":
-        positions = positions.T
-    rows = np.arange(positions.shape[0])
-    return Cells(grid, average, rows, positions, values.reshape(-1)[positions].astype(np.float64))
+    n_rows = {"micro": 1, "instance": values.shape[0], "task": values.shape[1]}[average]
+    return Cells(grid, average, np.arange(n_rows), not bool(xp.any(xp.isnan(values))))
 
 
 def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:

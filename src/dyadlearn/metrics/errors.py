@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,17 @@ __all__ = [
 ]
 
 
-def _check_squares(labels: np.ndarray, values: Array) -> None:
+def _check_squares(cells: Cells) -> None:
     """Refuse labels whose squares are out of the range of the numbers that hold them."""
-    largest, numbers = float(np.abs(labels).max()), namespace(values).finfo(values.dtype)
+    values = cells.grid.values if cells.is_whole else cells.filled
+    xp, dtype = namespace(values), cells.grid.values.dtype
+    numbers = namespace(cells.grid.values).finfo(dtype)
+    largest = max(float(xp.max(values)), -float(xp.min(values)))
     # An error may be twice as large as the labels, and as many are added up.
-    most = float(numbers.max) / (4 * labels.size)
+    most = float(numbers.max) / (4 * cells.rows.size * cells.width)
     if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
         raise ValueError(
-            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {values.dtype}: "
+            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {dtype}: "
             f"divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}."
         )
 
@@ -46,10 +50,19 @@ class Loss(Metric):
         return np.asarray(cells.counts > 0)
 
     def _prepare(self) -> None:
-        cells = self._cells
-        self._labels = cells.place(cells.filled)
-        self._observed = None if cells.are_complete else cells.place(cells.observed)
-        self._divisor = cells.place(cells.counts.astype(np.float64))
+        """Nothing is placed before it is needed: squared errors are often known without predictions."""
+
+    @cached_property
+    def _labels(self) -> Array:
+        return self._cells.place(self._cells.filled)
+
+    @cached_property
+    def _observed(self) -> Array | None:
+        return None if self._cells.are_complete else self._cells.place(self._cells.observed)
+
+    @cached_property
+    def _divisor(self) -> Array:
+        return self._cells.place(self._cells.counts.astype(np.float64))
 
     @abstractmethod
     def _losses(self, gap: Array) -> Array:
@@ -134,7 +147,7 @@ class SquaredLoss(Loss):
 
     def _prepare(self) -> None:
         super()._prepare()
-        _check_squares(self._cells.filled, self._cells.grid.values)
+        _check_squares(self._cells)
 
     def _losses(self, gap: Array) -> Array:
         return gap * gap

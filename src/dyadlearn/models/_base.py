@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, is_sparse, namespace
+from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, is_sparse, namespace
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
@@ -140,7 +140,7 @@ class PairwiseRidge(PairModel, stored=False):
             step, and the model equals `IndependentTaskRidge`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
             Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
-            observed.
+            observed. Beside a sparse `y` a sparse matrix may hold a weight for each of its labels.
 
         Returns
         -------
@@ -272,9 +272,9 @@ class PairwiseRidge(PairModel, stored=False):
         Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
         observed, it is the grid of labels itself, holes filled.
         """
-        problem, closed = self._problem(), self._closed_problem
+        problem, closed = self._gridded("completed_"), self._closed_problem
         xp = namespace(problem.Y)
-        return self._grid.restore(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y))
+        return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
 
     @property
     def n_iter_(self) -> int:
@@ -317,7 +317,8 @@ class PairwiseRidge(PairModel, stored=False):
         array or frame of shape (m, q) or (m,)
             In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
             to take its constant from. Of a model of observed pairs alone a sparse matrix, with a prediction for each
-            of them; `cells` is then a sparse matrix too, or has a fold for each pair in the order of rows and columns.
+            of them; `cells` may then be a sparse matrix too, or have a fold for each pair in the order of rows and
+            columns.
 
         Raises
         ------
@@ -332,7 +333,7 @@ class PairwiseRidge(PairModel, stored=False):
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
         held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
-        return grid.restore(held_out)
+        return grid.restore(self._home(held_out))
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -362,7 +363,7 @@ class PairwiseRidge(PairModel, stored=False):
         lower, upper : arrays or frames of shape (a, b)
             As `predict` returns predictions. Infinite where there are too few residuals for such a coverage, and NaN
             where nothing is predicted. For observed labels of training they lie around the held-out prediction, not
-            around the fitted one, which has seen the label.
+            around the fitted one, which has seen the label; but for those of a model of observed pairs alone.
 
         Examples
         --------
@@ -377,7 +378,7 @@ class PairwiseRidge(PairModel, stored=False):
         True
         """
         lower, upper = interval_tables(self, X, tasks, coverage, setting)
-        return lower.restore(lower.values), upper.restore(upper.values)
+        return lower.restore(self._home(lower.values)), upper.restore(self._home(upper.values))
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
@@ -444,8 +445,9 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         dual = self._expansion().dual
         if dual is None:
+            self._gridded("dual_coef_")
             dual = self._closed_problem.pairing.dual(self._closed_problem.Y)
-        return self._in_form(dual)
+        return self._home(self._in_form(dual))
 
     @property
     def coef_(self) -> Array:
@@ -460,7 +462,7 @@ class PairwiseRidge(PairModel, stored=False):
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        return self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns])
+        return self._home(self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns]))
 
     @property
     def intercept_(self) -> Any:
@@ -474,7 +476,7 @@ class PairwiseRidge(PairModel, stored=False):
         if not self._has_constant:
             return 0.0
         last = self._whole_coefficients()[-1, :]
-        return float(last[-1]) if self._task_side is not None or self._is_vector else last
+        return float(last[-1]) if self._task_side is not None or self._is_vector else self._home(last)
 
     @property
     def instance_coef_(self) -> Array:
@@ -491,7 +493,7 @@ class PairwiseRidge(PairModel, stored=False):
         if not self._has_constant or self._task_side is None:
             raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
         found = self._whole_coefficients()
-        return (found if axis == 0 else found.T)[:-1, -1]
+        return self._home((found if axis == 0 else found.T)[:-1, -1])
 
     @property
     def _has_constant(self) -> bool:
@@ -547,6 +549,15 @@ class PairwiseRidge(PairModel, stored=False):
         problem: Problem = self._fitted_problem
         return problem
 
+    def _gridded(self, name: str) -> Problem:
+        """Return the problem of a grid for an attribute of some name, which a model of pairs alone does not have."""
+        problem = self._problem()
+        try:
+            _ = problem.Y
+        except ValueError as error:
+            raise AttributeError(f"{name} does not exist. {error}") from error
+        return problem
+
     def _spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self.kernel_params, self.repair)
 
@@ -565,6 +576,8 @@ class PairwiseRidge(PairModel, stored=False):
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
+        if self.device is not None and not isinstance(self.device, str):
+            raise TypeError(f'device must be the name of a device such as "cuda", or None, found {self.device!r}.')
         if self.symmetry is not None:
             check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
         given = self._stopping()
@@ -597,5 +610,8 @@ class PairwiseRidge(PairModel, stored=False):
         return table, side.new_rows(self._as_fitted(rows, "tasks"))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
+        # A model with a device that was read from a file computes here.
+        if self.device is not None and is_foreign(self._coefficients) and not is_foreign(rows):
+            rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})
         return cast(rows, self._coefficients.dtype)

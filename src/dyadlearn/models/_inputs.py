@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, float_dtype, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, on_device, to_numpy
 from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
 from dyadlearn._codes import Column
 from dyadlearn._estimates import SideSize
@@ -33,6 +33,7 @@ __all__ = [
     "check_orientation",
     "check_sizes",
     "check_task_columns",
+    "check_weights",
     "checked_filter",
     "checked_tasks",
     "groups_in_order",
@@ -41,7 +42,9 @@ __all__ = [
     "is_fitted",
     "knows_no_tasks",
     "mapped",
+    "moved",
     "positions",
+    "read_weights",
     "unwrap_tasks",
     "working_dtype",
 ]
@@ -249,6 +252,24 @@ def check_fit_memory(
     check_memory(size * steps[step], labels, purpose)
 
 
+def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:
+    """Return arrays by their names on the device that a model has, or as they are where it has none."""
+    if device is None:
+        return list(arrays.values())
+    for name, array in arrays.items():
+        if array is not None and is_foreign(array):
+            raise ValueError(
+                f"device={device!r} is for arrays of numpy, found {name} of another library, which is computed where "
+                "it lives: move it there, and leave device out."
+            )
+        if is_sparse(array):
+            raise TypeError(
+                f"device={device!r} takes dense arrays, found {name} sparse: give it as {name}.toarray(), or leave "
+                "device out."
+            )
+    return [None if array is None else on_device(array, device) for array in arrays.values()]
+
+
 def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
     """Refuse to learn without labels, in the words of scikit-learn."""
     if y is None:
@@ -266,6 +287,15 @@ def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
     """
     if sample_weight is None:
         return None
+    values, shape = read_weights(sample_weight, grid), grid.values.shape
+    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, shape)
+    if (values == 1).all():
+        return None
+    return as_array_of(values.copy(), grid.values, grid.values.dtype)
+
+
+def read_weights(sample_weight: Any, grid: Table) -> np.ndarray:
+    """Return weights as they came, of shape (), (m,), (m, 1) or (m, q), in the order of the labels."""
     values = to_numpy(in_order(sample_weight, grid.row_ids, grid.column_ids, "sample_weight"))
     with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
@@ -275,12 +305,14 @@ def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
             f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
             f"{values.shape}."
         )
+    check_weights(values)
+    return values
+
+
+def check_weights(values: np.ndarray) -> None:
+    """Refuse weights that are none."""
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
-    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, (m, q))
-    if (values == 1).all():
-        return None
-    return as_array_of(values.copy(), grid.values, grid.values.dtype)
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:

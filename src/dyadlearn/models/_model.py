@@ -56,6 +56,9 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     #: Whether it learns its kernels from the labels as well.
     learns_kernels = False
 
+    #: Where arrays of numpy are computed, for models that can be told: None is here.
+    device: str | None = None
+
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
 
@@ -127,7 +130,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
         values = self._expansion().grid(rows, task_rows)
-        values = self._in_form(values) if tasks is None else values
+        values = self._home(self._in_form(values) if tasks is None else values)
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._ids[1] if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
@@ -172,7 +175,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X"),
             positions(second, ids, n_tasks, name),
         )
-        return model.at(rows, task_rows, places)
+        return self._home(model.at(rows, task_rows, places))
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -244,6 +247,10 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     def _in_form(self, values: Array) -> Array:
         """Return an array with one column for each task as one-dimensional labels came, where they did."""
         return namespace(values).reshape(values, (-1,)) if self._is_vector else values
+
+    def _home(self, values: Array) -> Array:
+        """Return what was computed on a device of the model's as arrays of numpy, and anything else as it is."""
+        return values if self.device is None else to_numpy(values)
 
     def _refuse_tasks(self) -> NoReturn:
         raise knows_no_tasks(self, self._tasks_remedy)

@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, is_sparse, to_numpy
 from dyadlearn._checks import check_memory, fits_in_memory
+from dyadlearn._codes import pair_numbers
 from dyadlearn._estimates import SideSize
 from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
-from dyadlearn.models._inputs import fit_numbers, in_range
+from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_weights
 from dyadlearn.observed.pairs import PairLabels, product_cost
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing import Pairing
@@ -82,30 +82,33 @@ def listed_weights(sample_weight: Any, grid: Table) -> Any:
     if sample_weight is None:
         return None
     labels = pair_labels(grid.values, None)
-    m, q = labels.shape
     if is_sparse(sample_weight):
-        given = PairLabels.from_sparse(sample_weight)
-        places = sparse.csr_array((np.arange(1, given.size + 1), (given.rows, given.columns)), shape=given.shape)
-        at = np.asarray(places[labels.rows, labels.columns]).reshape(-1) if given.shape == (m, q) else np.zeros(1)
-        if (at == 0).any():
-            raise ValueError("sample_weight is sparse, and must store a weight wherever Y stores a label.")
-        values = to_numpy(given.values).astype(np.float64)[at - 1]
+        values = _at_places(sample_weight, labels, "sample_weight", "a weight").astype(np.float64)
+        check_weights(values)
     else:
-        values = np.asarray(to_numpy(sample_weight), dtype=np.float64)
-        if values.shape in ((m,), (m, 1)):
-            values = values.reshape(-1)[labels.rows]
-        elif values.shape == ():
-            values = np.full(labels.size, float(values))
-        elif values.shape == (m, q):
+        values = read_weights(sample_weight, grid)
+        if values.ndim == 2 and values.shape[1] > 1:
             values = values[labels.rows, labels.columns]
         else:
-            raise ValueError(
-                f"sample_weight must give a weight for each of {m} instances, or in a sparse matrix for each of "
-                f"{labels.size} labels, found shape {values.shape}."
-            )
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
+            values = np.broadcast_to(values.reshape(-1), labels.shape[:1])[labels.rows]
     return None if (values == 1).all() else labels.to_sparse(values)
+
+
+def _at_places(given: Any, labels: PairLabels, name: str, what: str) -> np.ndarray:
+    """Return what a sparse matrix stores where labels are; it may store more, but no less."""
+    found, (m, q) = PairLabels.from_sparse(given, name), labels.shape
+    if found.shape != labels.shape:
+        raise ValueError(f"{name} is sparse and of shape {found.shape}, but Y is of shape {(m, q)}.")
+    known, wanted = (pair_numbers(each.rows, each.columns, q) for each in (found, labels))
+    at = np.minimum(np.searchsorted(known, wanted), found.size - 1)
+    absent = np.flatnonzero(known[at] != wanted) if found.size else np.arange(labels.size)
+    if absent.size:
+        first = absent[0]
+        raise ValueError(
+            f"{name} is sparse, and must store {what} wherever Y stores a label: it stores none for {absent.size} of "
+            f"{labels.size}, first that of row {labels.rows[first]} and column {labels.columns[first]}."
+        )
+    return np.asarray(found.values[at])
 
 
 def as_grids(listed: Any, weights: Any, like: Array) -> tuple[Array, Array | None]:
@@ -215,8 +218,7 @@ def held_out_pairs(problem: PairProblem, setting: Setting, groups: Any, task_gro
     """Return held-out predictions of the pairs as a sparse matrix; arguments as in `PairwiseRidge.holdout`."""
     labels = problem.labels
     if is_sparse(cells):
-        given = PairLabels.from_sparse(cells)
-        if not (np.array_equal(given.rows, labels.rows) and np.array_equal(given.columns, labels.columns)):
-            raise ValueError("cells is sparse, and must store a fold wherever Y stores a label, and nowhere else.")
-        cells = given.values
+        cells = _at_places(cells, labels, "cells", "a fold")
+    elif getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape:
+        cells = to_numpy(cells)[labels.rows, labels.columns]
     return labels.to_sparse(problem.holdout(setting, groups=groups, task_groups=task_groups, cells=cells))

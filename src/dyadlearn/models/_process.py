@@ -76,7 +76,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(self._problem().Y)
         deviations = namespace(variance).reshape(deviations, predicted.values.shape)
-        return predicted.restore(predicted.values), predicted.restore(deviations)
+        return predicted.restore(predicted.values), predicted.restore(self._home(deviations))
 
     @property
     def scale_(self) -> float:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from dyadlearn._array import Array, copied, dense, is_sparse, namespace, take_block, take_rows
-from dyadlearn._centre import centred, with_ones
+from dyadlearn._centre import centred, means_of, with_ones
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
@@ -224,7 +224,7 @@ def fit_side(table: Table, spec: KernelSpec, name: str, is_tall: bool = False) -
     means = None
     if runs_in_primal(rows, spec):
         if is_free and not is_sparse(rows):
-            means = centred(rows)[1]
+            means = means_of(rows) if is_tall else centred(rows)[1]
         # Dense features are decomposed and let go; sparse ones are kept.
         kept = rows.copy() if is_sparse(rows) else rows
         decompose = tall_spectrum if is_tall else Spectrum.from_features

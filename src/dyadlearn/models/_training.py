@@ -18,6 +18,7 @@ from dyadlearn.models._inputs import (
     check_labels_given,
     check_orientation,
     check_sizes,
+    moved,
     unwrap_tasks,
     working_dtype,
 )
@@ -87,7 +88,10 @@ def read_training(
         task_table = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
         task_rows = check_rows(task_table.values, task_spec, "tasks")
         grid = replace(grid, column_ids=task_table.row_ids)
-    check_same_library({"X": rows, "Y": None if listed else grid.values, "tasks": task_rows})
+    given = {"X": rows, "Y": None if listed else grid.values, "tasks": task_rows}
+    check_same_library(given)
+    rows, values, task_rows = moved(given, model.device)
+    grid = grid if listed else replace(grid, values=values)
     check_sizes(rows, grid.values, task_rows)
     own = as_array_of(np.empty(0, dtype=grid.values.dtype), rows) if listed else grid.values
     dtype = working_dtype((rows, X), (task_rows, tasks), (own, y))
@@ -105,6 +109,7 @@ def read_training(
             or prefers_pairs(kind, grid.values, sides, rows, size, weighted=weighted)
         ):
             check_pairs_memory(grid.values, sides, rows, size)
+            grid = replace(grid, values=grid.values.astype(f"f{size}"))
             return Training(instances, task_table, *without_weightless(grid, weights))
         values, sample_weight = as_grids(grid.values, weights, rows)
         grid = model._checked_grid(replace(grid, values=values), tasks)

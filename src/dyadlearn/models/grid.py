@@ -39,6 +39,9 @@ class IndependentTaskRidge(PairwiseRidge):
         labels that nothing is predicted for once they are left out are not scored; `NoLabelWarning` says which.
     repair : {"clip", "shift", "error"}, default="clip"
         What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    device : str, default=None
+        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
+        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class IndependentTaskRidge(PairwiseRidge):
         filter: SpectralFilter | None = None,
         fit_intercept: bool = True,
         repair: str = "clip",
+        device: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -86,6 +90,7 @@ class IndependentTaskRidge(PairwiseRidge):
         self.filter = filter
         self.fit_intercept = fit_intercept
         self.repair = repair
+        self.device = device
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -134,6 +139,9 @@ class TwoStepRidge(PairwiseRidge):
         transpose, or to minus its transpose. `X` describes the nodes, `tasks` is not given, and there is
         one kernel, one filter and one regularisation (``task_alpha`` equal to ``alpha``). Hold-out then
         takes edges and vertices out of both sides.
+    device : str, default=None
+        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
+        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
 
     Attributes
     ----------
@@ -181,6 +189,7 @@ class TwoStepRidge(PairwiseRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.task_alpha = task_alpha
@@ -195,6 +204,7 @@ class TwoStepRidge(PairwiseRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.symmetry = symmetry
+        self.device = device
 
     _network = Network
 
@@ -276,6 +286,9 @@ class KroneckerRidge(ProcessRidge):
         its transpose. `X` describes the nodes, `tasks` is not given, and the kernel between edges is
         :math:`[k(u,u')k(v,v') \pm k(u,v')k(v,u')]/2`. Hold-out takes edges (A) and vertices (B and C) out of both
         sides; D is refused, and so are groups and folds.
+    device : str, default=None
+        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
+        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
 
     Attributes
     ----------
@@ -325,6 +338,7 @@ class KroneckerRidge(ProcessRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -336,6 +350,7 @@ class KroneckerRidge(ProcessRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.symmetry = symmetry
+        self.device = device
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:

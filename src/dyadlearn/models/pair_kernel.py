@@ -53,6 +53,9 @@ class PairKernelRidge(ProcessRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
         iterations after which they give up with a `ConvergenceWarning`.
+    device : str, default=None
+        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
+        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
 
     Attributes
     ----------
@@ -104,6 +107,7 @@ class PairKernelRidge(ProcessRidge):
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        device: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.product = product
@@ -117,6 +121,7 @@ class PairKernelRidge(ProcessRidge):
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
+        self.device = device
 
     def _shares(self) -> tuple[float, float, float]:
         """Return the shares that the model uses, given or chosen."""

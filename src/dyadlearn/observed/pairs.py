@@ -60,16 +60,21 @@ class PairLabels(Stored):
         return cls(rows, columns, values, shape, weights)
 
     @classmethod
-    def from_sparse(cls, matrix: Any, weights: Any = None) -> Self:
-        """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused."""
+    def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
+        """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused.
+
+        Messages call the matrix by its `name`.
+        """
+        if matrix.ndim != 2:
+            raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
         found = sparse.coo_array(matrix)
-        made = cls.of(found.row, found.col, found.data, found.shape, weights)
+        made = cls.of(found.row, found.col, found.data, found.shape)
         later = _in_order(made.rows, made.columns)
         if not later.all():
             at = int(np.argmin(later))
             raise ValueError(
-                f"Y stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and column "
-                f"{made.columns[at]}: give one label a pair."
+                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and "
+                f"column {made.columns[at]}: give one value a pair."
             )
         return made
 

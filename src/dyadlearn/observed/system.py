@@ -35,7 +35,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from dyadlearn._array import Array, eigh, epsilon, itemsize, largest, namespace, row_blocks, zeros
 from dyadlearn._state import Stored
-from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner
+from dyadlearn.holes.conjugate_gradients import conjugate_gradients, inner, inner_there
 from dyadlearn.holes.operators import GridOperators
 from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, PairProducts, mean_of
 from dyadlearn.spectrum import Spectrum
@@ -164,7 +164,8 @@ class ObservedSystem:
         """
         ridge, scale, y = self.operators.ridge, self.scale, self.labels.values
         shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
-        centred = y - shift
+        # Of labels far from zero their mean is rounded, and what that leaves of it is taken out too.
+        centred = self._centred(y - shift)
         right, diagonal = self._gathered(centred, scale), self._diagonal(scale)
         size = math.sqrt(inner(centred, self._weighted(centred)))
         del centred  # as large as the labels
@@ -172,37 +173,43 @@ class ObservedSystem:
         values = None if start is None else self._turned(start.spectral)
         n_iter, residual, goal = 0, math.inf, tol
 
+        def square(rest: Array) -> Array:
+            """Estimate the squared norm of a residual at the pairs by the preconditioner."""
+            return inner_there(rest, diagonal * rest) / ridge**2
+
         def measured(rest: Array) -> float:
-            """Estimate the norm of a residual at the pairs by the preconditioner."""
-            return math.sqrt(inner(rest, diagonal * rest)) / ridge
+            return math.sqrt(float(square(rest)))
 
         def product(function: Array) -> Array:
             return self._normal(function, scale) + ridge * function
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
+        # A function that is small beside the labels, as under a large ridge, is to have as many digits as they.
+        least = min(size, measured(right))
         for _ in range(_ROUNDS):
             found = conjugate_gradients(
                 product,
                 right,
                 precondition=lambda rest: rest / diagonal,
                 start=values,
-                tol=goal * size / measured(right),
+                tol=goal * least / measured(right),
                 max_iter=max_iter - n_iter,
-                size=measured,
+                square=square,
             )
             n_iter, values, before = n_iter + found.n_iter, found.values, residual
-            rest = self._values(right - product(values), scale)
+            left = right - product(values)
+            rest = self._values(left, scale)
             residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
             if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
                 break
-            goal *= 0.5 * tol / residual
+            goal = min(goal, measured(left) / least) * 0.5 * tol / residual
         # Rounding of one product with the normal equations, as it shows in the parameters of the pairs.
         allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
         mean = shift
         if self.operators.free_mean:
             fitted = self.products.values(values if scale is None else scale * values)
-            mean = mean_of(y - fitted, self.labels.weights)
+            mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
     def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:

@@ -46,6 +46,8 @@ __all__ = ["Expansion", "Folded", "NewRows", "PairExpansion", "Part", "Unfolded"
 
 # Up to this many bytes, everything is computed at once.
 _BLOCK_BYTES = 2**27
+# A grid of so many cells is no burden.
+_FEW_CELLS = 2**20
 
 Finish = Callable[[Array], Array]
 
@@ -290,6 +292,7 @@ class Expansion:
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
+        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
         half = self.values if self._finish is None else self._finish(self.values)
         return half if self.instances is None else self.instances.training(half.T).T
 
@@ -308,9 +311,14 @@ class Expansion:
         """
         middle, (first, second) = self.values, pairs
         if rows is None and tasks is None:
+            if self._spares_grid:
+                known = _known(self.instances, middle), _known(self.tasks, middle)
+                return replace(self, instances=None, tasks=None).at(*known, pairs)
             fitted = self.fitted()
             flat = namespace(fitted).reshape(fitted, (-1,))
             return take_rows(flat, first * fitted.shape[1] + second)
+        if tasks is None and rows is not None and self._spares_grid and rows.size * self.n_tasks > _FEW_CELLS:
+            return replace(self, tasks=None).at(rows, _known(self.tasks, middle), pairs)
         if rows is None:
             return self.transposed.at(tasks, None, (second, first))
         rows, tasks, finish = self._begun(rows, tasks)
@@ -335,6 +343,13 @@ class Expansion:
                     pieces.append(dots_at(half, tasks.at(there) if once is None else once, own, other))
                 places.append(chosen)
         return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+
+    @property
+    def _spares_grid(self) -> bool:
+        """Whether pairs of training are predicted from features of both sides, which a grid is far larger than."""
+        m, q = self.n_instances, self.n_tasks
+        sides = [part for part in (self.instances, self.tasks) if part is not None]
+        return m * q > max(_FEW_CELLS, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
 
     def _begun(self, rows: NewRows, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
         """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""
@@ -383,6 +398,11 @@ class PairExpansion(Expansion):
         return super().to_training if self.is_shared else None
 
     @property
+    def _spares_grid(self) -> bool:
+        """False: rows of training are known by more than their features."""
+        return False
+
+    @property
     def _mean(self) -> float:
         return float(self.values[-1, -1]) if self.has_mean else 0.0
 
@@ -419,6 +439,7 @@ class PairExpansion(Expansion):
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
+        _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
         found = self._finish(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
@@ -445,6 +466,13 @@ class PairExpansion(Expansion):
         if self.is_shared or rows is None or tasks is None:
             return super().at(rows, tasks, pairs)
         return zeros((pairs[0].size,), self.values) + self._mean
+
+
+def _known(part: Part | None, like: Array) -> NewRows:
+    """Return the rows of training as they multiply the coefficients, shape (n, size)."""
+    assert part is not None
+    identity = namespace(like).eye(part.size, dtype=like.dtype, device=like.device)
+    return NewRows(part.training(identity).T, lambda rows: rows, 0)
 
 
 def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, largest, namespace, take_rows, to_numpy
 from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes
 from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
@@ -208,9 +208,11 @@ def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
     if spectrum.is_truncated:
         direct = xp.ones_like(direct)
     denominator = weights + 1.0
-    if not bool(xp.any(direct)):
+    # To ask an accelerator costs more than to do what need not be done.
+    asks = not is_foreign(weights)
+    if asks and not bool(xp.any(direct)):
         weights = 1.0 / denominator
-    elif bool(xp.all(direct)):
+    elif asks and bool(xp.all(direct)):
         weights /= denominator
     else:
         weights = xp.where(direct[None, :], weights, xp.ones_like(weights[:1, :]))
@@ -318,7 +320,7 @@ def leave_out_beside(
     held_out -= product
     top = xp.reshape(_tops(weights), (n, c))
     settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
-    if bool(xp.any(direct > 0)):
+    if is_foreign(direct) or bool(xp.any(direct > 0)):
         diagonal = _less(diagonal, direct[None, :], in_place=is_own)
     if floor:
         tight = to_numpy(xp.min(xp.abs(diagonal), axis=1)) <= floor

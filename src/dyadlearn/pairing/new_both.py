@@ -11,17 +11,30 @@ leave-one-out is a division, and a prediction for j, of which the first term alo
           \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad
           \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i + ct_c + \lambda}.
 
-The loop is over whichever side has fewer rows (or groups), one thread to a task.
+The loop is over whichever side has fewer rows (or groups), one thread to a task. On a processor the tasks without j are
+decomposed anew; arrays of other libraries live where that is slow, and single tasks leave a whole spectrum there by
+`dyadlearn.pairing.without_one`, many at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, epsilon, namespace, svd, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    eigh,
+    epsilon,
+    is_foreign,
+    namespace,
+    svd,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.holes.operators import interpolation_floor
@@ -34,6 +47,7 @@ from dyadlearn.pairing.leaving import (
     leave_out_beside,
     summed,
 )
+from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["new_both", "new_both_numbers", "new_both_of_each"]
@@ -41,6 +55,11 @@ __all__ = ["new_both", "new_both_numbers", "new_both_of_each"]
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.
 _BLOCK_NUMBERS = 2**16
+# An accelerator wants more work at a time.
+_FOREIGN_BLOCK_NUMBERS = 2**24
+
+#: Decomposes the tasks without some, see `_decomposed`.
+_Without = Callable[[np.ndarray, np.ndarray], tuple[Array, Array, Array]]
 
 
 def new_both(
@@ -109,7 +128,6 @@ def new_both_of_each(
     offsets = xp.mean(stack, axis=(1, 2), keepdims=True) if free_mean else zeros((p, 1, 1), stack)
     stack = stack - offsets if free_mean else stack
     Y = stack[0, ...]
-    gram = None if task_spectrum.is_truncated else task_spectrum.matrix(task_spectrum.values)
     rotated = [spectrum.rotate(stack[place, ...]) for place in range(p)]
     below = xp.reshape(stack, (p * m, q))
     rotated_below = rotated[0] if p == 1 else xp.concat(rotated, axis=0)
@@ -118,22 +136,21 @@ def new_both_of_each(
     ones = ones_of(spectrum) if free_mean else None
     held_out = zeros((q, p, n, m), stack)
     grids = range(p)
-    blocks = _alpha_blocks(alphas, max(1, _BLOCK_NUMBERS // (m * q)))
-    width = max(192, _BLOCK_NUMBERS // m)
+    numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(stack) else _BLOCK_NUMBERS
+    blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
+    width = max(192, numbers // m)
     squares = spectrum.vectors**2
     along = None if ones is None else spectrum.vectors * ones.inside
     # Of directions without eigenvalue no task knows anything, but a function of each task's own tells of the mean.
     keeps_null = free_mean and per_task > 0
+    without = _decomposed(task_spectrum, task_members is None, keeps_null)
 
     def leave_out(group: np.ndarray) -> None:
         kept = np.delete(np.arange(q), group)
         if not kept.size:
             return
-        values, vectors, cross = _without(task_spectrum, gram, group, kept, keeps_null)
         # With rows of zeros for the tasks that are out, the labels need not be copied without them.
-        where = np.full(q, kept.size)
-        where[kept] = np.arange(kept.size)
-        vectors = take_rows(xp.concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0), where)
+        values, vectors, cross = without(group, kept)
         predicted = zeros((p, n, m, group.size), Y)
         means = (
             None if ones is None else [_Mean.start(ones, vectors, kept, Y, group.size, n, keeps_null) for _ in grids]
@@ -143,7 +160,10 @@ def new_both_of_each(
             columns = xp.reshape(below @ vectors[:, chunk], (p, m, -1))
             turned = xp.reshape(rotated_below @ vectors[:, chunk], (p, k, -1))
             scales = product * values[chunk] + per_task
-            ending = cross[chunk, :] / (values[chunk, None] + per_task / product) if known else 0.0 * cross[chunk, :]
+            ending = 0.0 * cross[chunk, :]
+            if known:
+                divisor = values[chunk, None] + per_task / product
+                ending = cross[chunk, :] / xp.where(divisor > 0, divisor, xp.ones_like(divisor))
             for block in blocks:
                 noise = per_instance * values[chunk][None, :]
                 ridges = noise + as_array_of([alphas[index] for index in block], Y, Y.dtype)[:, None]
@@ -263,13 +283,57 @@ def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
     return blocks
 
 
-def _without(
+def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool) -> _Without:
+    """Return what decomposes a side of q rows without some of them, given those and the ones that are kept.
+
+    It returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for those that are out, and WᵀG (c, left out).
+    The kernel of any row with null directions is zero. Unless they are to be kept, they are dropped, or their
+    eigenvectors are zeros.
+    """
+    if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
+        return _Downdates(spectrum, keeps_null).without
+    gram = None if spectrum.is_truncated else spectrum.matrix(spectrum.values)
+
+    def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
+        values, vectors, cross = _anew(spectrum, gram, left_out, kept, keeps_null)
+        where = np.full(spectrum.n_rows, kept.size)
+        where[kept] = np.arange(kept.size)
+        padded = namespace(vectors).concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0)
+        return values, take_rows(padded, where), cross
+
+    return without
+
+
+class _Downdates:
+    """A side without each of its rows in turn, made for as many of them at a time as there is room for."""
+
+    def __init__(self, spectrum: Spectrum, keeps_null: bool) -> None:
+        self.spectrum, self.keeps_null = spectrum, keeps_null
+        self.rows = slice(0, 0)
+        self.found: tuple[Array, ...] = ()
+
+    def without(self, left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
+        """Return one of them; they are asked for in their order."""
+        row, q = int(left_out[0]), self.spectrum.n_rows
+        if not self.rows.start <= row < self.rows.stop:
+            self.found = ()  # large
+            self.rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
+            self.found = self._made()
+        values, vectors, cross = (found[row - self.rows.start, ...] for found in self.found)
+        return values, vectors, cross[:, None]
+
+    def _made(self) -> tuple[Array, Array, Array]:
+        xp, spectrum = namespace(self.spectrum.values), self.spectrum
+        values, vectors, cross = without_each(spectrum.values, spectrum.vectors, self.rows)
+        threshold = spectrum.n_rows * epsilon(values) * xp.max(values, axis=1, keepdims=True)
+        seen = xp.astype(values > threshold, values.dtype)
+        return values * seen, vectors if self.keeps_null else vectors * seen[:, None, :], cross * seen
+
+
+def _anew(
     spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray, keeps_null: bool
 ) -> tuple[Array, Array, Array]:
-    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out).
-
-    The kernel of any row with null directions is zero. Unless they are to be kept, they are dropped.
-    """
+    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out)."""
     if gram is None:
         factor = spectrum.vectors * spectrum.values**0.5
         vectors, roots, right = svd(take_rows(factor, kept))
@@ -296,8 +360,12 @@ def new_both_numbers(
     (m, q), (few, many) = Y.shape, sorted(sides, key=lambda side: side.n_rows)
     n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas * n_grids)
     # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
-    columns = many.n_rows * max(192, 2**16 // many.n_rows)
-    thread = 7 * few.n_rows**2 + (13 if free_mean else 8) * columns + 2 * (n_grids - 1) * columns
+    numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(Y) else _BLOCK_NUMBERS
+    columns = min(many.n_rows * max(192, numbers // many.n_rows), max(n_alphas, 1) * m * q)
+    small = 7 * few.n_rows**2
+    if is_foreign(Y):  # it is decomposed for many of its rows at once
+        small += 6 * min(2 * _FOREIGN_BLOCK_NUMBERS, few.n_rows**3)
+    thread = small + (13 if free_mean else 8) * columns + 2 * (n_grids - 1) * columns
     centred = n_grids * m * q + many.n_rows * many.rank if free_mean else 0
     grids = n_grids * m * q * (n_alphas + 1) + (n_grids - 1) * 2 * many.rank * few.n_rows
     return float(grids + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

@@ -17,7 +17,10 @@ These only add terms of one order, so no digits are lost at either end of the re
 Squared error needs no grid point at all: with P the instance and Q the task operator,
 
 .. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
-          - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2.
+          - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2,
+
+and where Q is a hat, as in B, sums over the columns of :math:`\mathbf{PYV}` are all it takes: one product for each
+:math:`\lambda_d`. C is B with the sides exchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, itemsize, namespace, to_numpy, with_diagonal, zeros
+from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, to_numpy, with_diagonal, zeros
 from dyadlearn._checks import check_memory
 from dyadlearn._estimates import landscape_numbers, scoring_numbers
 from dyadlearn.holes.operators import common_floor
@@ -262,48 +265,85 @@ class TwoStepSweep(Sweep):
         return self._squared_errors(settings, per_stack)
 
     def _squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        Y, sides, tasks, rotated = self.Y, self._rows, self._columns, self._rotated
-        xp = namespace(Y)
-        (m, q), total = Y.shape, float(xp.sum(Y * Y))
-        # Where less than this share of the terms is left of their sum, too few digits are: ten of sixteen, three of
-        # seven.
-        doubtful = 1e-6 if epsilon(Y) < 1e-10 else 1e-3
-        result = {setting: np.empty((len(sides), len(tasks))) for setting in settings}
-        operators = {
-            new: xp.stack([_task_operator(side, new, self.task_members) for side in tasks])
-            for new in {setting.new_task for setting in settings}
-        }
-        shape = (len(tasks), q * q)
-        flat = {new: xp.reshape(stack, shape) for new, stack in operators.items()}
-        squares = {new: xp.reshape(stack @ xp.matrix_transpose(stack), shape) for new, stack in operators.items()}
-        sizes = {new: _norms(found) for new, found in squares.items()}
+        found: dict[Setting, np.ndarray] = {}
+        if Setting.C in settings:
+            groups = (self.task_members, self.members)
+            turned = TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+            found[Setting.C] = turned._errors(known=True, both=False, per_stack=per_stack)[0].T
+        known, both = Setting.B in settings, Setting.D in settings
+        if both and known and not self._turns_tasks:  # on labels that lie otherwise
+            found[Setting.D] = self._errors(known=False, both=True, per_stack=per_stack)[1]
+            both = False
+        if known or both:
+            errors = self._errors(known=known, both=both, per_stack=per_stack)
+            found |= {setting: each for setting, each in zip((Setting.B, Setting.D), errors, strict=True) if each.size}
+        return {setting: found[setting] / (self.Y.shape[0] * self.Y.shape[1]) for setting in settings}
+
+    @property
+    def _turns_tasks(self) -> bool:
+        """Whether leaving single tasks out is known in their eigenvectors, without a product."""
+        return self.task_members is None and not self.pairing.columns.spectrum.is_truncated
+
+    def _errors(self, *, known: bool, both: bool, per_stack: int) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return sums of squared errors (n, n_tasks) of new instances in known tasks, and of both new; or nothing.
+
+        With the tasks rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`, hats of theirs are diagonal, and
+        :math:`\tilde{\mathbf{Q}} = \mathbf{V}^\top\mathbf{Q}` has the entries :math:`V_{tj}(f_j-h_t)/e_t`.
+        """
+        xp, tasks, spectrum = namespace(self.Y), self._columns, self.pairing.columns.spectrum
+        turned = known or self._turns_tasks
+        labels = spectrum.rotate(self.Y.T).T if turned else self.Y
+        rotated = self.pairing.rows.spectrum.rotate(labels)
+
+        def product(side: Smoother) -> Array:
+            if self.members is None:
+                return side.leave_one_out(labels, rotated)
+            return leave_out(side, labels, self.members)
+
+        total, outside = xp.sum(labels * labels), 0.0
+        if known:
+            kept = xp.stack([side.shrinkage for side in tasks])
+            if spectrum.is_truncated:  # of what lies there a known task says nothing
+                outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
+        if both:
+            operators = zeros((len(tasks), labels.shape[1], self.Y.shape[1]), self.Y)
+            squares = zeros((len(tasks), labels.shape[1], labels.shape[1]), self.Y)
+            for index, side in enumerate(tasks):
+                operator = _turned_operator(side) if turned else _task_operator(side, True, self.task_members)
+                operators[index, ...], squares[index, ...] = operator, operator @ operator.T
+            sizes = _norms(squares)
+        of_known, of_both = [], []
+        (m, q), start = labels.shape, 0
         step = max(1, 2 * per_stack * m // q)
-        for new_instance in {setting.new_instance for setting in settings}:
-            product = self._left_out if new_instance else self._smoothed
-            for start in range(0, len(sides), step):
-                rows = slice(start, min(start + step, len(sides)))
-                grams, crosses = zeros((rows.stop - start, q * q), Y), zeros((rows.stop - start, q * q), Y)
-                for row, side in enumerate(sides[rows]):
-                    if new_instance:
-                        left = product(side)
-                        gram, cross = left.T @ left, left.T @ Y
-                    else:  # HY is diagonal in the rotated labels, and need not be formed
-                        kept, half = (weights[:, None] * rotated for weights in (side.shrinkage, side.shrinkage**0.5))
-                        gram, cross = kept.T @ kept, half.T @ half
-                    grams[row, :], crosses[row, :] = xp.reshape(gram, (-1,)), xp.reshape(cross, (-1,))
-                for setting in settings:
-                    if setting.new_instance != new_instance:
-                        continue
-                    new = setting.new_task
-                    errors = to_numpy(grams @ squares[new].T) - 2.0 * to_numpy(crosses @ flat[new].T) + total
-                    terms = np.maximum(total, _norms(grams)[:, None] * sizes[new])
-                    for row, column in np.argwhere(errors < doubtful * terms):
-                        # Little but cancellation is left of the closed form: look at the predictions.
-                        left = product(sides[start + int(row)])
-                        operator = operators[new][int(column), ...]
-                        errors[row, column] = float(xp.sum((left @ operator - Y) ** 2))
-                    result[setting][rows, :] = errors / (m * q)
-        return result
+        for start in range(0, len(self._rows), step):
+            rows = self._rows[start : start + step]
+            grams, crosses = (zeros((len(rows) if both else 0, q, last), self.Y) for last in (q, self.Y.shape[1]))
+            for row, side in enumerate(rows):
+                left = product(side)
+                if known:
+                    own, with_labels = xp.sum(left * left, axis=0), xp.sum(left * labels, axis=0)
+                    fitted = kept**2 @ own
+                    of_known.append(xp.stack([fitted - 2.0 * (kept @ with_labels) + total, fitted])[:, None, :])
+                if both:
+                    grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
+                del left
+            if both:
+                errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
+                of_both.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
+        # Where less than this share of the terms is left of their sum, too few digits are, ten of sixteen or three of
+        # seven: the predictions are looked at then.
+        doubtful = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3
+
+        def settled(found: list[Array], setting: Setting) -> np.ndarray:
+            errors, terms = to_numpy(xp.concat(found, axis=1)) if found else np.empty((2, 0, 0))
+            errors = errors + (outside if setting is Setting.B else 0.0)
+            for row, column in np.argwhere(errors < doubtful * np.maximum(float(total), terms)):
+                pairing = self.pairing.at(self.alphas[row], self.task_alphas[column])
+                held_out = pairing.holdout(self.Y, setting, *self._groups(setting))
+                errors[row, column] = float(xp.sum((held_out - self.Y) ** 2))
+            return errors
+
+        return settled(of_known, Setting.B), settled(of_both, Setting.D)
 
 
 def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
@@ -338,6 +378,27 @@ def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
     return xp.matrix_transpose(leave_out(side, identity, members))
 
 
-def _norms(rows: Array) -> np.ndarray:
-    # Products of single rows need no array of squares.
-    return to_numpy(rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5
+def _turned_operator(side: Smoother) -> Array:
+    """Return the same for single tasks, multiplied by their transposed eigenvectors: no product is needed for that."""
+    side = side.scaled()
+    side.check_slack()
+    weights, diagonal = (-side.remainder, -side.slack) if side.prefers_residual else (side.shrinkage, side.leverage)
+    return side.spectrum.vectors.T * ((weights[:, None] - diagonal) / side.slack)
+
+
+def _inner_products(left: Array, right: Array) -> Array:
+    """Return the inner products (n, p) of two stacks of matrices, (n, a, b) and (p, a, b)."""
+    xp = namespace(left)
+    if not is_foreign(left):
+        return xp.reshape(left, (left.shape[0], -1)) @ xp.reshape(right, (right.shape[0], -1)).T
+    # A product of long rows by long columns would keep one part of an accelerator busy, and the others waiting.
+    return xp.sum(xp.permute_dims(left, (1, 0, 2)) @ xp.permute_dims(right, (1, 2, 0)), axis=0)
+
+
+def _norms(stack: Array) -> Array:
+    """Return the norm of each matrix of a stack, (n,)."""
+    xp = namespace(stack)
+    rows = xp.reshape(stack, (stack.shape[0], -1))
+    if is_foreign(stack):
+        return xp.linalg.vector_norm(rows, axis=1)
+    return (rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5  # needs no array of squares

@@ -68,6 +68,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -130,6 +132,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         exhaustive: bool = False,
         budget: float | None = None,
         progress: bool | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -145,6 +148,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.exhaustive = exhaustive
         self.budget = budget
         self.progress = progress
+        self.device = device
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
         # Where there are many, each is put in its place with its tasks: see `_by_task`.

@@ -61,7 +61,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     def _in_kept_form(self, held_out: Array) -> Any:
         """Return held-out predictions in the form that labels came in; of observed pairs as a sparse matrix."""
-        return self._fitted_problem.labels.to_sparse(held_out) if self._is_listed else self._grid.restore(held_out)
+        if self._is_listed:
+            return self._fitted_problem.labels.to_sparse(held_out)
+        return self._grid.restore(self._home(held_out))
 
     @property
     def _searched_setting(self) -> Setting:

@@ -64,6 +64,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -132,6 +134,7 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         exhaustive: bool = False,
         budget: float | None = None,
         progress: bool | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.shares = shares
@@ -151,6 +154,7 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         self.exhaustive = exhaustive
         self.budget = budget
         self.progress = progress
+        self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 

@@ -352,6 +352,8 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -420,6 +422,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.task_alphas = task_alphas
@@ -442,6 +445,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
+        self.device = device
 
     @property
     def task_kernel_params_(self) -> Any:
@@ -489,6 +493,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         Whether to show a progress bar; None shows one on a terminal.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `KroneckerRidge`: edges and vertices are left out of both sides, one at a time.
+    device : str, default=None
+        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
@@ -552,6 +558,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
+        device: str | None = None,
     ) -> None:
         self.alphas = alphas
         self.setting = setting
@@ -571,6 +578,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
+        self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
 

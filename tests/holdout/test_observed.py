@@ -1,0 +1,330 @@
+"""Observed pairs that are held out against models that were really fitted without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.filters import IteratedTikhonov, Tikhonov
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import observed as module
+from dyadlearn.holdout.observed import PairFolds, PairIntervals, PairProblem, pair_folds
+from dyadlearn.observed.pairs import PairLabels
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Spectrum
+from problems import ALL_MODELS, bordered, close, features, spectrum, two_step_pairs
+from sweeps import covering, every, lines, over
+
+KINDS = {"full": ("full", "full"), "thin": ("thin", "primal"), "sparse": ("sparse", "singular")}
+SHAPES = {"tall": (11, 6), "wide": (6, 11), "square": (8, 8)}
+GROUPED = {"A": ("cells",), "B": ("groups",), "C": ("task_groups",), "D": ("groups", "task_groups")}
+
+
+class Given:
+    """A model of observed pairs, with the dense kernels that its twin refits."""
+
+    def __init__(self, model, shape, kinds, *, weighted=False, seed=0, alpha=0.5, task_alpha=0.2):
+        rng = np.random.default_rng([seed, *shape])
+        self.constant, self.model = model.endswith(" + 1"), model.removesuffix(" + 1")
+        self.alphas = (alpha, task_alpha)
+        sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
+        kept = {"kronecker": "feature"}.get(self.model, "free") if self.constant else None
+        spectra = [spectrum(kind, side, constant=kept) for kind, side in zip(kinds, sides, strict=True)]
+        self.kernels = [side @ side.T for side in sides]
+        self.Y = rng.normal(size=shape) + 3.0 * self.constant
+        self.Y[rng.random(shape) < 0.4] = np.nan
+        self.Y[2], self.Y[:, 3] = np.nan, np.nan  # which count in two-step models all the same
+        self.weights = rng.uniform(0.2, 3.0, shape) if weighted else None
+        self.pairing = Kronecker(*spectra, alpha, free_mean=self.constant)
+        if self.model == "two-step":
+            smoothers = (side.smoother(Tikhonov(), ridge) for side, ridge in zip(spectra, self.alphas, strict=True))
+            self.pairing = TwoStep(*smoothers)
+        self.rows, self.columns = np.nonzero(~np.isnan(self.Y))
+        own = None if self.weights is None else self.weights[self.rows, self.columns]
+        labels = PairLabels(self.rows, self.columns, self.Y[self.rows, self.columns], shape, own)
+        self.problem = PairProblem(self.pairing, labels, tol=1e-13)
+        self.groups = {
+            "groups": rng.integers(0, 3, shape[0]),
+            "task_groups": rng.integers(0, 3, shape[1]),
+            "cells": rng.integers(0, 4, self.rows.size),
+        }
+
+    def refitted(self, setting, groups):
+        """Return what models without each fold predict for its pairs, each a dense system of its own."""
+        m, q = self.Y.shape
+        rows = np.asarray(groups.get("groups", np.arange(m)))
+        columns = np.asarray(groups.get("task_groups", np.arange(q)))
+        cells, found = groups.get("cells", np.arange(self.rows.size)), np.full(self.rows.size, np.nan)
+        for pair in range(self.rows.size):
+            out = {
+                "A": cells == cells[pair],
+                "B": rows[self.rows] == rows[self.rows[pair]],
+                "C": columns[self.columns] == columns[self.columns[pair]],
+            }
+            out["D"] = out["B"] | out["C"]
+            stay, kept = ~out[setting], [np.arange(m), np.arange(q)]
+            if setting in "BD":
+                kept[0] = np.flatnonzero(rows != rows[self.rows[pair]])
+            if setting in "CD":
+                kept[1] = np.flatnonzero(columns != columns[self.columns[pair]])
+            found[pair] = self._without(stay, kept, pair)
+        return found
+
+    def _without(self, stay, kept, pair):
+        """Return the prediction for one pair of a model of some pairs, rows and columns."""
+        (K, G), (alpha, _) = self.kernels, self.alphas
+        y = self.Y[self.rows, self.columns][stay]
+        ridge = np.ones(y.size) if self.weights is None else 1.0 / self.weights[self.rows, self.columns][stay]
+        if self.model == "kronecker":
+            K, G = K + self.constant, G + self.constant
+            rows, columns, c = self.rows[stay], self.columns[stay], alpha
+            P = K[np.ix_(rows, rows)] * G[np.ix_(columns, columns)]
+            cross = K[self.rows[pair], rows] * G[self.columns[pair], columns]
+        else:
+            rows, columns = (
+                np.searchsorted(k, at[stay]) for k, at in zip(kept, (self.rows, self.columns), strict=True)
+            )
+            own, c = [kernel[np.ix_(k, k)] for kernel, k in zip((K, G), kept, strict=True)], 1.0
+            P = two_step_pairs(*own, *self.alphas, self.constant)
+            at = rows * kept[1].size + columns
+            # The function on the grid that stays, and from there to a row or a column that left, each by its own ridge.
+            left, right = (
+                self._reaching(kernel, k, ridge_, place)
+                for kernel, k, ridge_, place in zip(
+                    (K, G), kept, self.alphas, (self.rows[pair], self.columns[pair]), strict=True
+                )
+            )
+            cross = np.kron(left, right) @ P[:, at]
+            P = P[np.ix_(at, at)]
+        system = P + c * np.diag(ridge)
+        dual, mean = bordered(system, y) if self.constant else (np.linalg.solve(system, y), 0.0)
+        return cross @ dual + mean
+
+    def _reaching(self, kernel, kept, alpha, place):
+        """Return how a function of the rows that stay, which fits itself, reaches one that may have left."""
+        inside = np.flatnonzero(kept == place)
+        if inside.size:
+            return np.eye(kept.size)[inside[0]]
+        own, row = kernel[np.ix_(kept, kept)], kernel[place, kept]
+        if self.constant:
+            row = row - own.mean(axis=0)
+            own = own - own.mean(axis=0)
+            row, own = row - row.mean(), own - own.mean(axis=1, keepdims=True)
+        # Of a function K c of the side, what K says of another row: its part in the null space of K is none of it.
+        return row @ np.linalg.pinv(own, rcond=1e-10) + self.constant / kept.size
+
+
+@over(
+    covering(
+        model=ALL_MODELS, setting=list("ABCD"), shape=SHAPES, kinds=KINDS, weighted=[False, True], grouped=[True, False]
+    )
+)
+def test_folds_are_those_of_refitting(model, setting, shape, kinds, weighted, grouped):
+    given = Given(model, shape, kinds, weighted=weighted)
+    # One side by groups, or all of what leaves; in D what is not given leaves one at a time.
+    names = GROUPED[setting] if grouped else GROUPED[setting][:1]
+    groups = {name: given.groups[name] for name in names}
+    close(given.problem.holdout(Setting(setting), **groups), given.refitted(setting, groups), 1e-8)
+
+
+@over(every(model=ALL_MODELS, setting=list("ABC"), kinds=KINDS, weighted=[False, True]))
+def test_one_at_a_time_is_refitting(model, setting, kinds, weighted):
+    given = Given(model, (8, 6), kinds, weighted=weighted)
+    if given.model == "two-step" and setting != "A":
+        with pytest.raises(ValueError, match=f"^Setting {setting} of .* has no formula that leaves out one at a time"):
+            given.problem.holdout(Setting(setting))
+        return
+    close(given.problem.holdout(Setting(setting)), given.refitted(setting, {}), 1e-9)
+
+
+@over(every(model=ALL_MODELS, setting=list("ABCD")))
+def test_folds_are_those_of_the_grid_with_holes(model, setting):
+    given = Given(model, (11, 7), KINDS["thin"])
+    groups = {name: given.groups[name] for name in GROUPED[setting]}
+    whole = Problem(given.pairing, given.Y, None, tol=1e-13)
+    named = dict(groups)
+    if setting == "A":
+        named["cells"] = np.zeros(given.Y.shape, dtype=int)
+        named["cells"][given.rows, given.columns] = groups["cells"]
+    expected = holdout(whole, Setting(setting), **named)[given.rows, given.columns]
+    close(given.problem.holdout(Setting(setting), **groups), expected, 1e-8)
+
+
+def test_a_filter_of_another_kind_is_left_out_by_pairs_alone():
+    given = Given("two-step", (9, 7), KINDS["full"])
+    pairing = TwoStep(given.pairing.rows, given.pairing.columns.spectrum.smoother(IteratedTikhonov(2), 0.3))
+    problem = PairProblem(pairing, given.problem.labels, tol=1e-13)
+    whole = Problem(pairing, given.Y, None, tol=1e-13)
+    close(problem.holdout(Setting.A), holdout(whole, Setting.A)[given.rows, given.columns], 1e-8)
+    for setting in "BCD":
+        with pytest.raises(ValueError, match="^Observed pairs are held out by fitting again, which filters other than"):
+            problem.holdout(Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]})
+
+
+# --- folds -------------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_groups_may_be_anything():
+    given = Given("kronecker", (9, 7), KINDS["thin"])
+    numbers = given.groups["groups"]
+    expected = given.problem.holdout(Setting.B, groups=numbers)
+    for groups in (numbers * 100 - 7, [f"g{number}" for number in numbers], numbers.astype(float), list(numbers)):
+        assert_array_equal(given.problem.holdout(Setting.B, groups=groups), expected)
+
+
+def test_every_pair_is_tested_once_and_never_trained_on():
+    given = Given("two-step", (11, 7), KINDS["full"])
+    labels = given.problem.labels
+    for setting in "ABCD":
+        groups = {name: given.groups[name] for name in GROUPED[setting]}
+        folds = pair_folds(labels, Setting(setting), **groups)
+        assert_array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size))
+        for train, test, (rows, columns) in folds:
+            assert not set(train) & set(test)
+            assert_array_equal(train, np.sort(train))
+            assert np.isin(labels.rows[train], rows).all()
+            assert np.isin(labels.columns[train], columns).all()
+            if setting in "BD":  # rows without labels leave with their group
+                assert_array_equal(rows, np.flatnonzero(groups["groups"] != groups["groups"][labels.rows[test[0]]]))
+            else:
+                assert_array_equal(rows, np.arange(11))
+
+
+def test_folds_that_nothing_is_left_of_are_refused():
+    given = Given("kronecker", (9, 7), KINDS["thin"])
+    message = "^A fold leaves no observed label to learn from: use more folds, or smaller groups"
+    with pytest.raises(ValueError, match=message):
+        given.problem.holdout(Setting.B, groups=np.zeros(9))
+    one = PairLabels(np.array([3]), np.array([2]), np.array([1.0]), (9, 7))
+    row = PairLabels(np.array([3, 3]), np.array([2, 4]), np.array([1.0, 2.0]), (9, 7))
+    for labels, setting in ((one, "A"), (row, "B"), (one, "C")):
+        with pytest.raises(ValueError, match=message):
+            PairProblem(given.pairing, labels).holdout(Setting(setting))
+
+
+def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
+    given = Given("kronecker", (9, 7), KINDS["thin"])
+    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda _: 1000)
+    message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: give groups"
+    with pytest.raises(NotEnoughMemoryError, match=message):
+        pair_folds(given.problem.labels, Setting.A)
+
+
+def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
+    given = Given("kronecker", (9, 7), KINDS["thin"])
+    monkeypatch.setattr(module, "MOST_UNKNOWNS", 3)
+    for setting, name in (("A", "cells="), ("B", "groups="), ("C", "task_groups="), ("D", "groups= and task_groups=")):
+        with pytest.raises(ValueError, match=f"^Setting {setting} of .*: give folds by {name}, say of five"):
+            given.problem.holdout(Setting(setting))
+
+
+@over(
+    covering(
+        model=ALL_MODELS,
+        setting=list("ABCD"),
+        splitter={"five": None, "three": 3},
+    )
+)
+def test_splitters_of_tables_make_folds(model, setting, splitter):
+    given = Given(model, (12, 11), KINDS["thin"])
+    folds = PairFolds.cut(given.problem, Setting(setting), splitter)
+    found, labels = folds.held_out(), given.problem.labels
+    tested = np.unique(np.concatenate([fold.test for fold in folds.folds]))
+    assert_array_equal(np.flatnonzero(~np.isnan(found)), tested)
+    last = folds.folds[-1]
+    # As a model of the training pairs alone, rows that leave gone.
+    groups = {}
+    if setting in "BD":
+        groups["groups"] = np.isin(np.arange(12), labels.rows[last.test]).astype(int)
+    if setting in "CD":
+        groups["task_groups"] = np.isin(np.arange(11), labels.columns[last.test]).astype(int)
+    if setting == "A":
+        groups["cells"] = np.isin(np.arange(labels.size), last.train, invert=True).astype(int)
+    close(found[last.test], given.problem.holdout(Setting(setting), **groups)[last.test], 1e-8)
+
+
+def test_one_fold_after_another_starts_where_it_was():
+    for model in ALL_MODELS:
+        given = Given(model, (11, 7), KINDS["full"])
+        problem = PairProblem(given.pairing, given.problem.labels, tol=1e-10)
+        for setting in "AB":
+            folds = PairFolds.cut(problem, Setting(setting), 3)
+            folds.held_out()
+            cold = [start.n_iter for start in folds.starts]
+            assert folds.converged
+            again = folds.held_out()
+            assert all(start.n_iter <= 1 for start in folds.starts)
+            other = given.pairing.at(0.6)
+            fresh = PairFolds.cut(PairProblem(other, given.problem.labels, tol=1e-10), Setting(setting), 3).held_out()
+            close(folds.held_out(other), fresh, 1e-8)
+            assert max(cold) > 1
+            assert np.abs(again - fresh).max() > 1e-4
+            loose = PairFolds.cut(problem, Setting(setting), 3)
+            loose.held_out(tol=1e-2)
+            assert max(start.n_iter for start in loose.starts) < max(cold)
+
+
+def test_folds_that_stop_short_are_told():
+    given = Given("kronecker", (11, 7), KINDS["full"], alpha=1e-3)
+    problem = PairProblem(given.pairing, given.problem.labels, tol=1e-10, max_iter=2)
+    folds = PairFolds.cut(problem, Setting.A, 3)
+    folds.held_out()
+    assert not folds.converged
+    message = (
+        "^Leaving out 3 of 3 folds of observed pairs: conjugate gradients stopped after 2 iterations at a relative"
+    )
+    with pytest.warns(ConvergenceWarning, match=message):
+        problem.holdout(Setting.A, cells=np.arange(given.rows.size) % 3)
+    with pytest.warns(ConvergenceWarning, match="^Leaving out 5 of 5 folds"):
+        PairIntervals(problem).reach(Setting.A, 0.9)
+
+
+# --- intervals -----------------------------------------------------------------------------------------------------
+
+
+def test_reaches_are_residuals_of_folds():
+    given = Given("kronecker + 1", (12, 11), KINDS["thin"])
+    intervals = PairIntervals(given.problem)
+    for setting in Setting:
+        errors = np.abs(given.problem.labels.values - PairFolds.cut(given.problem, setting).held_out())
+        rank = int(np.ceil((errors.size + 1) * 0.8))
+        assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
+    assert intervals.reach(Setting.A, 0.9999) == np.inf
+
+
+# --- other libraries -----------------------------------------------------------------------------------------------
+
+
+@over(
+    lines(
+        "setting model", ("A", "two-step"), ("B", "two-step"), ("D", "two-step"), ("A", "kronecker"), ("C", "kronecker")
+    )
+)
+def test_every_library_computes_the_same(library, setting, model):
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(9, 3)), rng.normal(size=(8, 2)), rng.normal(size=40) + 2.0
+    rows, columns = np.divmod(np.sort(rng.choice(72, 40, replace=False)), 8)
+    groups = {"groups": np.arange(9) % 3, "task_groups": np.arange(8) % 2, "cells": np.arange(40) % 3}
+
+    def found(put):
+        kind = "free" if model == "two-step" else "feature"
+        sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
+        pairing = Kronecker(*sides, 0.5, free_mean=True)
+        if model == "two-step":
+            pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
+        problem = PairProblem(pairing, PairLabels(rows, columns, put(Y), (9, 8)), tol=1e-9)
+        return problem.holdout(Setting(setting), **{name: groups[name] for name in GROUPED[setting]})
+
+    values = found(library.asarray)
+    assert type(values) is type(library.asarray(Y))
+    close(library.to_numpy(values), found(np.asarray), 1e3 * library.rtol)
+
+
+def test_no_grid_can_be_had():
+    problem = Given("kronecker", (9, 7), KINDS["thin"]).problem
+    with pytest.raises(ValueError, match="^This model was fitted on .* observed pairs, and not on the grid of 9 × 7"):
+        _ = problem.Y

@@ -1,0 +1,148 @@
+"""Models that compute arrays of numpy on a device: the same answers, of numpy."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import dyadlearn._array as array_module
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    landscape,
+    load,
+    save,
+)
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed: its arrays are not tested")
+
+rng = np.random.default_rng(0)
+X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 9))
+HOLES = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
+GRIDS = {"alphas": [0.1, 1.0, 10.0], "progress": False}
+
+MODELS = [
+    (IndependentTaskRidge, {}),
+    (TwoStepRidge, {"task_alpha": 0.1}),
+    (KroneckerRidge, {"kernel": "rbf", "task_kernel": "rbf"}),
+    (PairKernelRidge, {"product": 0.5, "per_task": 0.5}),
+    (IndependentTaskRidgeCV, GRIDS),
+    (TwoStepRidgeCV, {**GRIDS, "task_alphas": [0.1, 1.0, 10.0], "setting": "D"}),
+    (KroneckerRidgeCV, {**GRIDS, "setting": "A"}),
+    (PairKernelRidgeCV, GRIDS),
+]
+
+
+def answers(model):
+    """Return all that a fitted model is asked."""
+    knows_tasks = not isinstance(model, IndependentTaskRidge)
+    tasks = {"tasks": T[:4]} if knows_tasks else {}
+    found = {
+        "predict": model.predict(X[:5], **tasks),
+        "training": model.predict(),
+        "pairs": model.predict_pairs(X[:5], tasks.get("tasks"), [(0, 1), (3, 2)]),
+        "holdout": model.holdout("B"),
+        "completed": model.completed_,
+        "dual": model.dual_coef_,
+        "intercept": model.intercept_,
+        "score": model.score(X, Y),
+    }
+    found["lower"], found["upper"] = model.predict_interval(X[:5])
+    if knows_tasks:
+        found["main effects"] = model.task_coef_
+    if model.searches:
+        found["kept"] = model.holdout_
+    return found
+
+
+@needs_torch
+@pytest.mark.parametrize(("kind", "options"), MODELS)
+@pytest.mark.parametrize("labels", [Y, HOLES], ids=["complete", "holes"])
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_answers_are_those_of_numpy(kind, options, labels):
+    tasks = {} if issubclass(kind, IndependentTaskRidge) else {"tasks": T}
+    here = kind(**options).fit(X, labels, **tasks)
+    there = kind(**options, device="cpu").fit(X, labels, **tasks)
+    assert array_module.library(there._coefficients) == "torch"
+    for (name, expected), found in zip(answers(here).items(), answers(there).values(), strict=True):
+        assert isinstance(found, (float, np.ndarray)), name
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
+    for letter, scores in landscape(there, [0.1, 1.0], [1.0], "B").items():
+        assert_allclose(scores, landscape(here, [0.1, 1.0], [1.0], "B")[letter], rtol=1e-5)
+
+
+@needs_torch
+def test_frames_come_back_as_frames():
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame(part, index=[f"i{row}" for row in range(len(part))]) for part in (X, Y)]
+    model = TwoStepRidge(device="cpu").fit(*frames)
+    for found in (model.predict(frames[0]), model.holdout("B")):
+        assert list(found.index) == list(frames[0].index)
+        assert isinstance(found.to_numpy(), np.ndarray)
+
+
+@needs_torch
+def test_deviations_come_back_too():
+    here, there = (
+        KroneckerRidge(kernel="rbf", task_kernel="rbf", device=name).fit(X, Y, tasks=T) for name in (None, "cpu")
+    )
+    for found, expected in zip(there.predict(X, T, True), here.predict(X, T, True), strict=True):
+        assert isinstance(found, np.ndarray)
+        assert_allclose(found, expected, rtol=1e-8)
+
+
+@needs_torch
+def test_a_file_opens_where_there_is_no_device(tmp_path, monkeypatch):
+    model = KroneckerRidge(kernel="rbf", task_kernel="rbf", device="cpu").fit(X, Y, tasks=T)
+    save(model, tmp_path / "model.dyad")
+    expected = model.predict(X, T)
+    monkeypatch.setattr(array_module, "find_spec", lambda name: None)
+    opened = load(tmp_path / "model.dyad")
+    assert opened.device == "cpu"
+    assert array_module.library(opened._coefficients) == "numpy"
+    assert_allclose(opened.predict(X, T), expected, rtol=1e-10)
+    assert_allclose(opened.set_alpha(2.0).holdout("D"), model.set_alpha(2.0).holdout("D"), rtol=1e-8)
+    with pytest.raises(ImportError, match="device='cpu' needs torch or cupy, neither of which is installed"):
+        opened.fit(X, Y, tasks=T)
+
+
+@needs_torch
+def test_what_cannot_be_moved_is_refused():
+    import torch
+
+    model = IndependentTaskRidge(device="cpu")
+    with pytest.raises(ValueError, match="device='cpu' is for arrays of numpy, found X of another library"):
+        model.fit(torch.asarray(X), torch.asarray(Y))
+    with pytest.raises(TypeError, match="takes dense arrays, found X sparse"):
+        model.fit(sparse.csr_array(X), Y)
+    for device in ("nonsense", *([] if torch.cuda.is_available() else ["cuda"])):
+        with pytest.raises(ValueError, match=f"torch cannot compute on device='{device}' here: "):
+            IndependentTaskRidge(device=device).fit(X, Y)
+
+
+def test_a_device_is_a_name():
+    with pytest.raises(TypeError, match='name of a device such as "cuda", or None, found 3'):
+        IndependentTaskRidge(device=3).fit(X, Y)
+
+
+def test_without_libraries(monkeypatch):
+    monkeypatch.setattr(array_module, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="device='cuda' needs torch or cupy, neither of which is installed"):
+        IndependentTaskRidge(device="cuda").fit(X, Y)
+    IndependentTaskRidge().fit(X, Y)
+
+
+def test_cupy_without_torch_takes_devices_of_cuda(monkeypatch):
+    monkeypatch.setattr(array_module, "find_spec", lambda name: name == "cupy" or None)
+    monkeypatch.setattr(array_module, "_on_cupy", lambda values, device: (values, device))
+    assert array_module.on_device(X, "cuda:1")[1] == "cuda:1"
