@@ -159,7 +159,7 @@ def fit_pairs(model: Any, X: Any, pairs: Any, y: Any, tasks: Any, *, sample_weig
     >>> grid[tuple(pairs.T)] = y
     >>> np.testing.assert_allclose(model.predict(X), KroneckerRidge().fit(X, grid, tasks=T).predict(X), atol=1e-6)
     """
-    if not getattr(model, "_takes_pairs", False):
+    if not getattr(model, "_takes_pairs", False) or model.searches:
         raise TypeError(
             f"{type(model).__name__} is not fitted on blocks of observed pairs: give a KroneckerRidge, TwoStepRidge or "
             "PairKernelRidge."

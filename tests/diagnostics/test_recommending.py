@@ -441,7 +441,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
         for form in forms:
             assert recommend(fitted, **{side: [subject]}, k=1, known=form).ids != asked.ids
     if alone:
-        with pytest.raises(ValueError, match="fitted on observed pairs alone, and there is no grid of"):
+        with pytest.raises(ValueError, match="observed pairs, and not on the grid of"):
             top_pairs(fitted)
         with pytest.raises(ValueError, match="has not kept the features of its instances: give those by X="):
             recommend(fitted.model_, instance=0)

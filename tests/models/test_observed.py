@@ -16,13 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
-    KroneckerRidgeCV,
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    evaluate,
     explain,
-    landscape,
     load,
     permutation_test,
     recommend,
@@ -328,7 +325,7 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
     monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
     labels = sparse.csr_array(np.where(np.isnan(Y), 0.0, Y))
-    for model in (PairKernelRidge(), IndependentTaskRidge(), KroneckerRidgeCV([0.1, 1.0, 10.0]), TwoStepRidge()):
+    for model in (PairKernelRidge(), IndependentTaskRidge(), TwoStepRidge()):
         tasks = None if model.__class__ in (IndependentTaskRidge, TwoStepRidge) else T
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -507,7 +504,7 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
 
 def test_what_takes_a_grid_says_so(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    asked = (evaluate, top_pairs, screen, lambda given: landscape(given, [1.0]), lambda given: explain(given, 0, 0))
+    asked = (top_pairs, screen, lambda given: explain(given, 0, 0))
     for ask in (*asked, lambda given: permutation_test(given, "A")):
         with pytest.raises(
             ValueError, match=f"^This model was fitted on {ROWS.size} observed pairs, and not on the grid"

@@ -7,6 +7,7 @@ guesses.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._array import is_sparse
 from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_side
@@ -22,7 +24,9 @@ from dyadlearn.cli.files import Files
 from dyadlearn.cli.options import LabelOptions, Reading, SeveralReading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
-from dyadlearn.labels import to_grid
+from dyadlearn.labels import averaged_pairs
+from dyadlearn.models._observed import is_large
+from dyadlearn.observed.pairs import PairLabels
 
 __all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
 
@@ -34,15 +38,30 @@ _WHOLE = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True)
 class Dyads:
-    """Labels (m, q) with NaN where not observed and with their ids, and the two sides in the same order."""
+    """Labels (m, q) with their ids, and the two sides in the same order.
+
+    What is not observed is NaN, and in a sparse matrix not stored.
+    """
 
     labels: Table
     instances: Entities
     tasks: Entities | None
 
+    @property
+    def observed(self) -> np.ndarray:
+        """The labels that are observed, one after the other."""
+        values = self.labels.values
+        return np.asarray(values.data if is_sparse(values) else values[~np.isnan(values)])
+
 
 def read_dyads(
-    labels: Path, instances: Files, tasks: Files | None, options: Reading | SeveralReading, terminal: Terminal
+    labels: Path,
+    instances: Files,
+    tasks: Files | None,
+    options: Reading | SeveralReading,
+    terminal: Terminal,
+    *,
+    may_list: bool = True,
 ) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
@@ -54,12 +73,15 @@ def read_dyads(
     options : Reading or SeveralReading
     terminal : Terminal
         Told what was left out, dropped or averaged.
+    may_list : bool, default=True
+        As in `read_labels`.
     """
     first = _opened(instances, options.instances_smiles, "--instances-smiles")
     second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles")
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
-    grid = read_labels(labels, options, terminal, _known_ids(first if options.transpose else second))
+    task_ids = _known_ids(first if options.transpose else second)
+    grid = read_labels(labels, options, terminal, task_ids, may_list=may_list)
     for source in first.values():
         _check_headings(labels, grid.row_ids, source)
     for source in second.values():
@@ -92,7 +114,9 @@ def _known_ids(sources: Mapping[str, Source]) -> Ids | None:
     return next((source.ids for source in sources.values() if source.ids is not None), None)
 
 
-def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None) -> Table:
+def read_labels(
+    path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None, *, may_list: bool = False
+) -> Table:
     """Read labels as a grid; what became of the rows of a long table is said.
 
     Parameters
@@ -102,6 +126,8 @@ def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Id
     terminal : Terminal
     tasks : Ids or None
         What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
+    may_list : bool, default=False
+        Whether a long table whose grid would be large is left as it is, its pairs in a sparse matrix.
     """
     if options.format not in (None, "grid", "long"):
         raise ValueError(f"--format is grid or long, found {options.format!r}.")
@@ -121,22 +147,22 @@ def read_labels(path: Path, options: LabelOptions, terminal: Terminal, tasks: Id
                 f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
                 "and a value in each line, add --format long."
             )
-        grid = _from_long(cells, options, terminal) if is_long else cells.table()
+        grid = _from_long(cells, options, terminal, may_list) if is_long else cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
-    if np.isnan(grid.values).all():
+    if not is_sparse(grid.values) and np.isnan(grid.values).all():
         raise DataFileError(f"{path} holds no label.")
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal) -> Table:
+def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal, may_list: bool) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
-    pairs = list(zip(*(cells.labels(place) for place in places[:2]), strict=True))
+    first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
     if np.isnan(labels).all():
         raise DataFileError(f"{cells.path} holds no label.")
-    found = to_grid(pairs, labels)
+    found = averaged_pairs(first, second, labels)
     if found.n_dropped:
         terminal.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
     if found.n_repeated:
@@ -144,7 +170,13 @@ def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal) -> Table
             f"{found.n_repeated} pairs stand in {cells.path} more than once and were averaged; "
             f"{found.n_contradicting} of them with different values."
         )
-    values = found.grid if options.fill is None else np.where(np.isnan(found.grid), options.fill, found.grid)
+    shape = (len(found.instances), len(found.tasks))
+    values: Any
+    if may_list and options.fill is None and is_large(shape) and len(found.values) < math.prod(shape):
+        values = PairLabels(found.rows, found.columns, found.values, shape).to_sparse()
+    else:
+        grid = found.to_grid().grid
+        values = grid if options.fill is None else np.where(np.isnan(grid), options.fill, grid)
     rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
     return Table(values, rows, columns)
 

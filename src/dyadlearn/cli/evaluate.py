@@ -19,6 +19,7 @@ from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.baselines import baseline_scores, best_baseline
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
+from dyadlearn.selection.observed import prepared_score
 from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
@@ -180,7 +181,7 @@ def _scored(
         with terminal.working(f"Setting {setting.value}: hold-out"):
             found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
-        prepared = {judge.name: judge.prepare(labels, setting=setting, tie_tolerance=None) for judge in judges}
+        prepared = {judge.name: prepared_score(problem, judge, setting, labels) for judge in judges}
         means = {name: baseline_scores(problem, setting, found.units, judge) for name, judge in prepared.items()}
         rows.append(
             {

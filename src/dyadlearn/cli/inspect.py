@@ -60,7 +60,16 @@ def _words(names: SideNames) -> dict[str, str]:
 def _figures(found: Loaded) -> dict[str, Any]:
     estimator = found.model
     figures: dict[str, Any] = {"model": type(estimator).__name__}
-    if not estimator.grows:
+    if not estimator.grows and estimator._problem().is_listed:
+        labels = estimator._problem().labels
+        figures |= {
+            "fitted_on": f"{labels.size:,} observed pairs alone, without a grid",
+            "instances": labels.shape[0],
+            "tasks": labels.shape[1],
+            "observed": labels.size,
+            "mean_label": float(labels.values.mean()),
+        }
+    elif not estimator.grows:
         grid = grid_of_model(estimator)
         figures |= {
             "instances": grid.values.shape[0],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from dyadlearn import LearnedKernelRidge
@@ -133,13 +132,14 @@ def _figures(model: LearnedKernelRidge, data: dyads.Dyads, weights: Weights) -> 
         "baselines": model.baselines_,
         "instances": m,
         "tasks": q,
-        "observed": int(np.count_nonzero(~np.isnan(data.labels.values))),
+        "observed": data.observed.size,
     }
 
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads, weights: Weights, names: SideNames) -> Any:
     """Return what was learned, for people."""
-    (m, q), share = data.labels.values.shape, 100 * figures["observed"] / data.labels.values.size
+    m, q = data.labels.values.shape
+    share = 100 * figures["observed"] / (m * q)
     rows = [
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {share:.4g} % observed"),
         (names.instances, data.instances.recipe.in_words),

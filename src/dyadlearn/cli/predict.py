@@ -22,6 +22,7 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels.descriptions import Descriptions
+from dyadlearn.models._observed import is_large
 from dyadlearn.settings import Setting
 
 __all__ = ["predict"]
@@ -112,8 +113,12 @@ def predict(
             else:
                 write_grid(output, blocks, rows, columns, "instance" if found.sides is None else found.names.instance)
         else:
-            grids = _columns(found, X, T, {word: np.concatenate(list(blocks))}, interval, terminal)
-            table = _listed(grids, rows, columns, pairs)
+            plain = interval is None and not probability
+            if pairs is not None and plain and is_large((len(rows), len(columns))):  # the others are not predicted
+                table = _asked(found, X, T, rows, columns, pairs)
+            else:
+                grids = _columns(found, X, T, {word: np.concatenate(list(blocks))}, interval, terminal)
+                table = _listed(grids, rows, columns, pairs)
             done = f"{len(table[word])} {words}"
             table = table if found.sides is None else found.headed(table)
             if in_full:
@@ -214,9 +219,34 @@ def _columns(
         return grids
     own = _by_own_ids(found, X, T)
     lower, upper = found.model.predict_interval(*own, coverage=interval)
-    if Setting.A in settings_of(found.model, *own):
+    if Setting.A in settings_of(found.model, *own) and not found.model._problem().is_listed:
         terminal.note("bounds of pairs with a known label are around what is predicted without it, not the prediction.")
     return {**grids, "lower": _grid(lower), "upper": _grid(upper)}
+
+
+def _places(rows: Ids, columns: Ids, pairs: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return where instances and tasks of the pairs in a file stand."""
+    cells = read_cells(pairs)
+    if len(cells.headings) < 2:
+        found = shown(cells.headings)
+        raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {found}.")
+    first = rows.positions(cells.labels(0), "the instances")
+    return first, columns.positions(cells.labels(1), "the tasks")
+
+
+def _asked(found: Loaded, X: _Side, T: _Side, rows: Ids, columns: Ids, pairs: Path) -> dict[str, list[Any]]:
+    """Return predictions of the pairs in a file, and of no others, as a long table."""
+    places, own = _places(rows, columns, pairs), _by_own_ids(found, X, T)
+    wanted = []
+    for place, side, known in zip(places, own, found.own_ids, strict=True):
+        ids = known if side is None else side.row_ids
+        wanted.append(place.tolist() if ids is None else [ids.labels[at] for at in place])
+    values = found.model.predict_pairs(*own, list(zip(*wanted, strict=True)))
+    return {
+        "instance": [rows.labels[place] for place in places[0]],
+        "task": [columns.labels[place] for place in places[1]],
+        "prediction": to_numpy(values).tolist(),
+    }
 
 
 def _listed(grids: dict[str, np.ndarray], rows: Ids, columns: Ids, pairs: Path | None) -> dict[str, list[Any]]:
@@ -224,13 +254,7 @@ def _listed(grids: dict[str, np.ndarray], rows: Ids, columns: Ids, pairs: Path |
     if pairs is None:
         first, second = (place.ravel() for place in np.indices((len(rows), len(columns))))
     else:
-        cells = read_cells(pairs)
-        if len(cells.headings) < 2:
-            found = shown(cells.headings)
-            raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {found}.")
-        wanted = [cells.labels(place) for place in (0, 1)]
-        first = rows.positions(wanted[0], "the instances")
-        second = columns.positions(wanted[1], "the tasks")
+        first, second = _places(rows, columns, pairs)
     return {
         "instance": [rows.labels[place] for place in first],
         "task": [columns.labels[place] for place in second],

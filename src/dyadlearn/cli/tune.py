@@ -85,17 +85,17 @@ def tune(
         grid = alphas_of(alphas, "--alphas")
         task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
         files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
-        data = dyads.read_dyads(labels, *files, how, terminal)
+        data = dyads.read_dyads(labels, *files, how, terminal, may_list=model != "online")
         if model == "online":
             check_online(data)
-            if data.tasks is not None and np.isnan(data.labels.values).any():
+            if data.tasks is not None and data.observed.size < math.prod(data.labels.values.shape):
                 terminal.note(
                     "Some labels are missing. The online model learns every task from the labels it has; its "
                     "regularisation is the best of the two-step model, which also lets tasks lend each other labels."
                 )
         elif keep_labels:
             raise ValueError("--keep-labels is for --model online: other models keep their labels anyway.")
-        scoring = scoring or usual_scoring(data.labels.values)
+        scoring = scoring or usual_scoring(data.observed)
         search = searched(
             data,
             model if model != "online" or tasks is not None else "independent",
@@ -154,14 +154,14 @@ def _figures(search: Any, data: dyads.Dyads, model: str, scoring: str) -> dict[s
         "stopped": search.stopped_,
         "instances": m,
         "tasks": q,
-        "observed": int(np.count_nonzero(~np.isnan(data.labels.values))),
+        "observed": data.observed.size,
     }
 
 
 def _summary(figures: dict[str, Any], data: dyads.Dyads, names: SideNames) -> Any:
     """Return what was found, for people."""
     (m, q), means = data.labels.values.shape, figures["baselines"]
-    share = 100 * figures["observed"] / data.labels.values.size
+    share = 100 * figures["observed"] / (m * q)
     task_side = "none" if data.tasks is None else data.tasks.recipe.in_words
     rows = [
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {share:.4g} % observed"),

@@ -12,7 +12,7 @@ from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
 from dyadlearn._tables import write_rows
-from dyadlearn.diagnostics.fitted import is_network, known_settings, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import ids_of, is_network, known_settings, labelled_model
 from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
 from dyadlearn.diagnostics.reliability import Reliability, reliability
 from dyadlearn.holdout import Units
@@ -336,9 +336,9 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
 
 def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
-    known, fitted = labels_of(model), labelled_model(model)
+    (instance_ids, task_ids), fitted = ids_of(model), labelled_model(model)
     found: list[np.ndarray | None] = []
-    for given, read, ids in ((X, fitted._instance_rows, known.row_ids), (tasks, fitted._task_rows, known.column_ids)):
+    for given, read, ids in ((X, fitted._instance_rows, instance_ids), (tasks, fitted._task_rows, task_ids)):
         table, rows = (None, None) if given is None else read(given)
         if table is None or rows is None:
             found.append(None)

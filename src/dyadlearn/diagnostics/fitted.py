@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import is_sparse, to_numpy
+from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table
 from dyadlearn.models._base import PairwiseRidge
@@ -77,7 +77,7 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
     grid = found._grid
     # Of observed pairs alone there is no grid, and the problem says so.
-    values = found._problem().Y if is_sparse(grid.values) else grid.values
+    values = found._problem().Y if found._is_listed else grid.values
     return replace(grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 

@@ -6,14 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._estimates import pairs_numbers
-from dyadlearn.holdout.folds import Folds, as_splitter, each_fold, fold_groups, observed_share, split_folds
+from dyadlearn.holdout.folds import (
+    Folds,
+    as_splitter,
+    each_fold,
+    fold_groups,
+    folds_in_words,
+    observed_share,
+    split_folds,
+)
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Units
@@ -156,7 +164,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or PairProblem
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         What is left out together; not looked at in settings that leave none out.
@@ -165,8 +173,11 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
 
     Returns
     -------
-    Plan
+    Plan or PairPlan
     """
+    if problem.is_listed:
+        found: Plan = cast(Any, problem).plan(setting, groups, task_groups, cv)
+        return found
     given = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
     alone = all(labels is None for labels in given)
     if problem.is_complete and cv is None:
@@ -176,8 +187,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     if cv is None and alone and _has_shortcut(problem, setting):
         return Plan(problem, setting, "exact leave-one-out")
     splitter = as_splitter(cv, setting)
-    count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-    return Plan(problem, setting, f"{count} folds, solved again", *given, splitter)
+    return Plan(problem, setting, folds_in_words(splitter, setting), *given, splitter)
 
 
 def _has_shortcut(problem: Problem, setting: Setting) -> bool:

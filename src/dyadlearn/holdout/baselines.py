@@ -37,13 +37,13 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["BASELINES", "baselines"]
+__all__ = ["BASELINES", "WIDEST", "baselines"]
 
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 
-# Weights that differ by more than this leave too few digits to tell effects apart.
-_WIDEST = 1e8
+#: Weights that differ by more than this leave too few digits to tell effects apart.
+WIDEST = 1e8
 
 # How many grids means take at most, and least squares of labels that are missing or weighted.
 _MEAN_GRIDS, _FIT_GRIDS = 9.0, 20.0
@@ -137,7 +137,7 @@ class _Grid:
     @cached_property
     def tells_effects(self) -> bool:
         """Whether weights are alike enough for effects to be told apart."""
-        return float(self.W.max()) <= _WIDEST * float(np.min(self.W, where=self.W > 0, initial=np.inf))
+        return float(self.W.max()) <= WIDEST * float(np.min(self.W, where=self.W > 0, initial=np.inf))
 
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:

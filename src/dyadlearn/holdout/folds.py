@@ -79,6 +79,16 @@ class Folds:
         """Whether every fold was solved to its tolerance when it was last left out."""
         return all(start is None or start.solution.converged for start in self.starts)
 
+    @property
+    def n_folds(self) -> int:
+        """How many there are."""
+        return len(self.parts)
+
+    def n_tested(self, numbers: Iterable[int]) -> int:
+        """Return how many labels some of the folds predict."""
+        observed = ~np.isnan(to_numpy(self.problem.Y))
+        return sum(int(np.count_nonzero(self.parts[number][2] & observed)) for number in numbers)
+
     @cached_property
     def scouts(self) -> list[int]:
         """The first fold and those after it that test none of the same instances and tasks: a few where both are cut.
@@ -157,11 +167,19 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
                 "a network leaves out one edge or node at a time, without cv."
             )
         return cv
+    if isinstance(cv, GivenFolds):
+        return cv
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
     return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
+
+
+def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
+    """Return how many folds are solved again, in words so few that a table of scores fits a terminal."""
+    count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
+    return f"{count} folds, solved again"
 
 
 def split_folds(

@@ -34,8 +34,8 @@ def scored_labels(
 
     Parameters
     ----------
-    problem : Problem
-    held_out : array of shape (m, q)
+    problem : Problem or PairProblem
+    held_out : array of shape (m, q), or (n,) of observed pairs
     setting : Setting
         For messages.
     quiet : bool, default=False
@@ -45,7 +45,7 @@ def scored_labels(
 
     Returns
     -------
-    array of shape (m, q)
+    array of the same shape
         NaN where not observed, or not predicted for want of another label of the task.
 
     Raises
@@ -55,7 +55,7 @@ def scored_labels(
     """
     lone = _lone(problem, held_out)
     if not lone.any():
-        return problem.Y
+        return problem.targets
     if np.array_equal(lone, ~np.isnan(to_numpy(problem.Y))):
         raise ValueError(
             f"Setting {setting.value} leaves out all labels of every task, of which none is left to take its constant "
@@ -93,7 +93,7 @@ def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
 def _lone(problem: Problem, held_out: Array) -> np.ndarray:
     """Tell which observed labels (m, q) are not predicted for want of another label of their task."""
     if not problem.pairing.has_task_constants:
-        return np.zeros(tuple(problem.Y.shape), dtype=bool)
+        return np.zeros(tuple(problem.targets.shape), dtype=bool)
     return np.asarray(np.isnan(to_numpy(held_out)) & ~np.isnan(to_numpy(problem.Y)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from dyadlearn._array import Array, namespace
 from dyadlearn.holes.complete import Completion
@@ -34,11 +35,19 @@ class Problem:
     tol: float = 1e-8
     max_iter: int = 1000
 
+    #: Whether labels are those of some pairs, and there is no grid: see `dyadlearn.holdout.observed.PairProblem`.
+    is_listed: ClassVar[bool] = False
+
     @cached_property
     def is_complete(self) -> bool:
         """Whether every cell is observed and weighs the same, so that the closed forms apply."""
         xp = namespace(self.Y)
         return self.weights is None and not bool(xp.any(xp.isnan(self.Y)))
+
+    @property
+    def targets(self) -> Array:
+        """What held-out predictions are compared with: the labels (m, q), NaN where not observed."""
+        return self.Y
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Problem:
         """Return the same problem under another regularisation."""

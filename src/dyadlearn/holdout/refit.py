@@ -184,6 +184,7 @@ def verify_holdout(
     """
     if isinstance(n_cells, bool) or not isinstance(n_cells, int | np.integer) or n_cells < 1:
         raise ValueError(f"n_cells must be a whole number of at least 1, found {n_cells!r}.")
+    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem: Problem = model._problem()
     if not problem.is_complete:
         raise ValueError(

@@ -15,6 +15,7 @@ from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_c
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
+from dyadlearn.holdout.units import Units
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["GivenFolds", "SettingKFold"]
@@ -194,6 +195,41 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         for train, test in self._masks(cells, instance_units, task_units):
             yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
 
+    def units(self, shape: tuple[int, int], n_pairs: int, *, groups: Any = None, task_groups: Any = None) -> Units:
+        """Return what leaves together of a grid of which only some pairs are listed.
+
+        Folds of instances and of tasks are those of `split_grid`, and no grid is formed.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            Rows m and columns q of the grid.
+        n_pairs : int
+            The number n of pairs that are listed, each once; in setting A they are dealt out in their order.
+        groups, task_groups : as in `split_grid`
+
+        Returns
+        -------
+        Units
+            In setting A `cells` has a number for each of the n pairs.
+
+        Examples
+        --------
+        >>> from dyadlearn.selection import SettingKFold
+        >>> SettingKFold("B", 2, shuffle=False).units((5, 100_000_000), 20).instances
+        array([0, 0, 0, 1, 1])
+        """
+        self._check_groups(groups, task_groups)
+        setting, random = Setting(self.setting), check_random_state(self.random_state)
+        if setting is Setting.A:
+            return Units(cells=self._deal(np.arange(n_pairs), "distinct pairs", random))
+        instances = tasks = None
+        if setting.new_instance:
+            instances = self._deal(_grid_units(groups, shape[0], "groups"), _INSTANCES, random)
+        if setting.new_task:
+            tasks = self._deal(_grid_units(task_groups, shape[1], "task_groups"), _TASKS, random)
+        return Units(instances, tasks)
+
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
         """Return the number of splits.
 
@@ -339,6 +375,22 @@ class GivenFolds:
         self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield masks as `SettingKFold.split_grid` does."""
+        self._check(n_instances, groups, task_groups)
+        for _, test in self.splits:
+            tests = np.zeros((n_instances, n_tasks), dtype=bool)
+            tests[test] = True
+            yield ~tests, tests
+
+    def units(self, shape: tuple[int, int], n_pairs: int, *, groups: Any = None, task_groups: Any = None) -> Units:
+        """Return what leaves together as `SettingKFold.units` does."""
+        self._check(shape[0], groups, task_groups)
+        fold = np.zeros(shape[0], dtype=np.intp)
+        for number, (_, test) in enumerate(self.splits):
+            fold[test] = number
+        return Units(fold)
+
+    def _check(self, n_instances: int, groups: Any, task_groups: Any) -> None:
+        """Refuse groups beside the folds, and folds that do not test every instance once."""
         if groups is not None or task_groups is not None:
             raise ValueError("cv gives the folds of the instances: leave groups out.")
         everything = np.arange(n_instances)
@@ -347,10 +399,6 @@ class GivenFolds:
             raise ValueError(
                 f"cv must test each of the {n_instances} instances in one fold, and train on it in all others."
             )
-        for _, test in self.splits:
-            tests = np.zeros((n_instances, n_tasks), dtype=bool)
-            tests[test] = True
-            yield ~tests, tests
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:

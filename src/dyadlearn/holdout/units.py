@@ -22,7 +22,7 @@ class Units(Stored):
     ----------
     instances, tasks : integer arrays of shape (m,) and (q,), or None
         In the settings that leave them out.
-    cells : integer array of shape (m, q) or None
+    cells : integer array of shape (m, q), of observed pairs (n,), or None
         In setting A.
     """
 
@@ -54,7 +54,7 @@ class Units(Stored):
             return cls(cells=cells)
         return cls(rows if setting.new_instance else None, columns if setting.new_task else None)
 
-    def fit(self, shape: tuple[int, ...]) -> bool:
-        """Tell whether these are units of a grid (m, q)."""
-        wanted = ((self.instances, shape[:1]), (self.tasks, shape[1:]), (self.cells, shape))
+    def fit(self, shape: tuple[int, ...], cells: tuple[int, ...] | None = None) -> bool:
+        """Tell whether these are units of a grid (m, q), with cells of the same shape or of another."""
+        wanted = ((self.instances, shape[:1]), (self.tasks, shape[1:]), (self.cells, shape if cells is None else cells))
         return all(each is None or (each.dtype.kind in "iu" and each.shape == size) for each, size in wanted)

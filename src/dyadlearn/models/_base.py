@@ -383,7 +383,12 @@ class PairwiseRidge(PairModel, stored=False):
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
         if self._residuals is None and self._is_listed:
-            self._residuals = PairIntervals(self._fitted_problem)
+
+            def own(setting: Setting) -> Array | None:
+                found = self._kept_holdout(setting)
+                return None if found is None else found[0]
+
+            self._residuals = PairIntervals(self._fitted_problem, own)
         if self._residuals is None:
 
             def kept(setting: Setting) -> tuple[Array, Units] | None:

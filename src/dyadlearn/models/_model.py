@@ -29,6 +29,7 @@ from dyadlearn.models._inputs import (
     knows_no_tasks,
     positions,
 )
+from dyadlearn.models._observed import is_listed, listed_determination, listed_labels, pair_labels
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting
@@ -185,6 +186,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         y : array, frame or series of shape (a, b)
             True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
             NaN do not count, and neither do tasks of fewer than two labels, nor those that have no predictions.
+            In a sparse matrix what is not stored does not count.
         sample_weight : array of shape (a,), default=None
             Weights of the instances.
 
@@ -192,6 +194,12 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         -------
         float
         """
+        if is_listed(y):
+            if sample_weight is not None:
+                raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+            labels = pair_labels(listed_labels(y).values, None)
+            at = np.stack([labels.rows, labels.columns], axis=1)
+            return listed_determination(labels, to_numpy(self.predict_pairs(X, tasks, at)))
         return determination(self._predicted(X, tasks), y, sample_weight)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:

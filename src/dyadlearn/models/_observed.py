@@ -17,7 +17,7 @@ from dyadlearn._codes import pair_numbers
 from dyadlearn._estimates import SideSize
 from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
-from dyadlearn.models._inputs import check_weights, fit_numbers, read_weights
+from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_weights
 from dyadlearn.observed.pairs import PairLabels, product_cost
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing import Pairing
@@ -28,7 +28,9 @@ __all__ = [
     "as_grids",
     "check_pairs_memory",
     "held_out_pairs",
+    "is_large",
     "is_listed",
+    "listed_determination",
     "listed_labels",
     "listed_weights",
     "pair_labels",
@@ -41,15 +43,22 @@ __all__ = [
 _SMALL_GRID = 2**20
 
 
+def is_large(shape: tuple[int, int]) -> bool:
+    """Tell whether a grid is so large that it is formed only where that is cheaper."""
+    return math.prod(shape) > _SMALL_GRID
+
+
 def is_listed(y: Any) -> bool:
-    """Tell whether labels come as those of some pairs: in a sparse matrix, or as `PairLabels`."""
-    return is_sparse(y) or isinstance(y, PairLabels)
+    """Tell whether labels come as those of some pairs: in a sparse matrix, in a table of one, or as `PairLabels`."""
+    return is_sparse(y.values if isinstance(y, Table) else y) or isinstance(y, PairLabels)
 
 
 def listed_labels(y: Any) -> Table:
     """Return labels of some pairs as a table whose values are a sparse matrix, NaN left out."""
     if isinstance(y, PairLabels):
         return Table(y.to_sparse())
+    if isinstance(y, Table):  # of a reader of long tables, which has left out what is none
+        return replace(y, values=PairLabels.from_sparse(y.values).to_sparse())
     labels = PairLabels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
@@ -155,7 +164,7 @@ def prefers_pairs(
     if not pairing.takes_pairs or len(sides) < 2:
         return False
     (m, q), n = labels.shape, labels.nnz
-    if m * q <= _SMALL_GRID:
+    if not is_large((m, q)):
         return False
     need = fit_numbers(pairing, (m, q), sides, observed=n / (m * q), weighted=weighted)
     if not fits_in_memory(size * max(need.values()), like):
@@ -188,6 +197,21 @@ def solved_pairs(
             stacklevel=4,
         )
     return found
+
+
+def listed_determination(labels: PairLabels, predicted: np.ndarray) -> float:
+    """Return the coefficient of determination R² of predictions (n,), averaged over tasks whose labels differ."""
+    at, q = labels.columns, labels.shape[1]
+    y, predicted = in_range(to_numpy(labels.values).astype(np.float64), predicted)
+    count = np.maximum(np.bincount(at, minlength=q), 1)
+    first = np.zeros(q)
+    first[at] = y
+    differs = np.bincount(at, y != first[at], minlength=q) > 0
+    if not differs.any():
+        raise ValueError("R² is undefined here: it needs two observed labels that differ, and no column of Y has that.")
+    spread = np.bincount(at, (y - (np.bincount(at, y, minlength=q) / count)[at]) ** 2, minlength=q)
+    errors = np.bincount(at, (y - predicted) ** 2, minlength=q)
+    return float(np.mean(1.0 - errors[differs] / spread[differs]))
 
 
 def held_out_pairs(problem: PairProblem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Any:

@@ -50,7 +50,8 @@ _SIDES = ("X", "tasks")
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
 
-    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it.
+    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it. Where
+    such a grid would not fit or would cost more, Kronecker and two-step ridge are fitted on the pairs alone.
     Rows :math:`r` that repeat a pair are averaged with their weights, and pairs without a row are not observed:
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}

@@ -9,19 +9,20 @@ from typing import Any
 
 from dyadlearn._array import Array
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.holdout import Problem, Units
+from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.pair_baselines import pair_baselines
 from dyadlearn.settings import Setting
 
 __all__ = ["baseline_scores", "best_baseline", "scored_means"]
 
 
-def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
+def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
     """Score what simple means predict for the labels of a problem, held out as its model is.
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or PairProblem
         Of which the labels, their weights and whether they are those of a network are looked at.
     setting : Setting
     units : Units
@@ -37,6 +38,8 @@ def baseline_scores(problem: Problem, setting: Setting, units: Units, score: Cal
     """
     sign = problem.pairing.symmetry
     try:
+        if problem.is_listed:
+            return scored_means(pair_baselines(problem.labels, setting, units), score)
         predictions = baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign)
     except NotEnoughMemoryError:  # the score of the model is there all the same
         return dict.fromkeys(BASELINES, float("nan"))

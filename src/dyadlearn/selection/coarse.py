@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,9 @@ from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem
 from dyadlearn.holdout.lone import scored_labels
-from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.metrics import PreparedScorer
 from dyadlearn.metrics.choice import as_good, best_point
+from dyadlearn.selection.observed import prepared_score
 
 __all__ = [
     "ROUGH_ITER",
@@ -197,7 +198,7 @@ class Scores:
         self.how, self.scoring, self.quiet = how, scoring, quiet
         self.refusal: LeverageError | None = None
         # Labels that have no score are refused before anything is left out.
-        self._of_all = scorer(scoring).prepare(how.problem.Y, setting=how.setting, tie_tolerance=None)
+        self._of_all = prepared_score(how.problem, scoring, how.setting)
         self._prepared: dict[bool, PreparedScorer] = {}
 
     def at(self, alpha: float, task_alpha: float, tol: float, check: Callable[[], None], **folds: Any) -> float:
@@ -227,12 +228,12 @@ class Scores:
             return float("nan")
         if some not in self._prepared:  # labels that are predicted are the same for all regularisations
             if some:
-                labels = _where_predicted(how.problem.Y, held_out)
+                labels = _where_predicted(how.problem.targets, held_out)
             else:
                 labels = scored_labels(how.problem, held_out, how.setting, quiet=self.quiet, stacklevel=6)
             prepared = self._of_all
-            if labels is not how.problem.Y:
-                prepared = scorer(self.scoring).prepare(labels, setting=how.setting, tie_tolerance=None)
+            if labels is not how.problem.targets:
+                prepared = prepared_score(how.problem, self.scoring, how.setting, labels)
             self._prepared[some] = prepared
         return float(self._prepared[some](held_out))
 
@@ -372,16 +373,13 @@ class _Walk:
         self.known, self.looked = np.full(self.shape, np.nan), np.zeros(self.shape, dtype=bool)
         self.fine, self.n_rough = np.zeros(self.shape, dtype=bool), 0
         scouts = self.folds.scouts
-        tested = sum(np.count_nonzero(test & ~np.isnan(to_numpy(how.problem.Y))) for test in self._tests(scouts))
-        self.scouts = scouts if len(scouts) < len(self.folds.parts) and tested >= _ENOUGH_LABELS else None
+        is_enough = len(scouts) < self.folds.n_folds and self.folds.n_tested(scouts) >= _ENOUGH_LABELS
+        self.scouts = scouts if is_enough else None
         self.scouted = self.known if self.scouts is None else np.full(self.shape, np.nan)
         self.was_scouted = self.looked if self.scouts is None else np.zeros(self.shape, dtype=bool)
         # Where the last solutions stand, and the best ones, from which the next one may start.
         self.last: Point | None = None
         self.kept: tuple[Point, list[Any]] | None = None
-
-    def _tests(self, numbers: Iterable[int]) -> Iterator[np.ndarray]:
-        return (self.folds.parts[number][2] for number in numbers)
 
     def go(self) -> None:
         """Scout, climb and finish."""

@@ -97,7 +97,7 @@ def expected_time(how: Plan, middle: Problem, shape: tuple[int, int], coarse: bo
     if how.folds is None:
         return SearchTime(n_points=n_grid, n_grid=n_grid)
     folds = how.folds
-    n_folds = len(folds.parts)
+    n_folds = folds.n_folds
     first, solve = _seconds(folds, middle), _seconds(folds, middle)
     # Sides that are cut are decomposed once for each part, of which the first solve has seen one of each.
     n_parts = len(folds.scouts) - 1 if folds.apart else 0

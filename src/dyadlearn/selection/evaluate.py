@@ -17,6 +17,7 @@ from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.baselines import baseline_scores
+from dyadlearn.selection.observed import prepared_score
 from dyadlearn.selection.permuting import null_mean
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import side_names
@@ -77,7 +78,8 @@ def evaluate(
         None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
         values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
         function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
-        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C.
+        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A model of
+        observed pairs alone is scored over all of them, in every setting.
     cv : int, default=None
         Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
         five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
@@ -133,7 +135,7 @@ def evaluate(
     for setting in wanted:
         found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
-        prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+        prepared = prepared_score(problem, judge, setting, labels)
         scores.append(float(prepared(found.predictions)))
         repeated = n_permutations if found.is_fixed else 0
         nulls.append(null_mean(problem, setting, found.units, prepared, repeated))
@@ -202,4 +204,4 @@ def planned_holdout(model: Any, how: Plan) -> HeldOut:
 def scoring_of(model: Any, scoring: Any = None) -> Any:
     """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
     own = getattr(model, "scoring", None) if scoring is None else scoring
-    return usual_scoring(model._problem().Y) if own is None else own
+    return usual_scoring(model._problem().targets) if own is None else own

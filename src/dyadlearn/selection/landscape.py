@@ -151,7 +151,7 @@ def scored(
     for setting in settings:
         used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
         pairing.check_request(setting, *used, None)
-        if cv is None:  # folds are counted as they are made
+        if cv is None and not problem.is_listed:  # folds are counted as they are made
             known = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
             check_enough_left(problem.Y, setting, *used, **known)
     for filter in pairing.filters:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, is_sparse, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
@@ -170,6 +170,11 @@ def nested_score(
     reader = clone(search)
     data = reader._read(X, y, tasks, None)
     grid, Y = data.grid, data.grid.values
+    if is_sparse(Y):
+        raise ValueError(
+            f"nested_score cuts a grid, and one of {Y.shape[0]} × {Y.shape[1]} with {Y.nnz} labels is not formed: "
+            "cross-validate a PairRegressor of the search with SettingKFold, which cuts the pairs."
+        )
     groups, task_groups = groups_in_order(grid, groups, task_groups)
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")

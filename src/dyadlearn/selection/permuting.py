@@ -145,10 +145,10 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
     """
     is_closed = problem.is_complete and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
     is_closed = is_closed and not problem.pairing.uses_labels
-    permuted = what_is_new(problem, setting)
-    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if not n_permutations or not is_closed or problem.pairing.decomposes(setting):
         return math.nan
+    permuted = what_is_new(problem, setting)
+    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
     draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))

@@ -75,6 +75,8 @@ class Relearning(KeptHoldout, stored=False):
     searches = True
     learns_kernels = True
     takes_descriptions = True
+    # Kernels are learned from a grid.
+    _takes_pairs = False
 
     stages: Any
     cv: Any

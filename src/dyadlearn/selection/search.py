@@ -230,7 +230,7 @@ class Search(KeptHoldout, stored=False):
         how = plan(self._problem(), setting, *left_out) if how is None or planned != place[0] else how
         held_out = how.held_out(self._problem())
         scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
-        self.holdout_, self.holdout_method_ = self._grid.restore(self._home(held_out)), how.words
+        self.holdout_, self.holdout_method_ = self._in_kept_form(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
@@ -370,7 +370,7 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         Where it looked.
     stopped_ : {"budget", "interrupt"} or None
         What ended the search before its end.
-    holdout_ : array or frame of shape (m, q)
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.
@@ -510,7 +510,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         Where it looked.
     stopped_ : {"budget", "interrupt"} or None
         What ended the search before its end.
-    holdout_ : array or frame of shape (m, q)
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best value.
     holdout_method_ : str
         How they were made: exactly, or by folds that were solved again.

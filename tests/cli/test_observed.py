@@ -1,0 +1,176 @@
+"""The commands on long tables whose grid is never formed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load
+from dyadlearn.labels import LongPairs
+from dyadlearn.models import _observed
+from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
+from sweeps import over
+
+__all__ = ["listed"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+USERS, ITEMS = [f"u{place}" for place in range(M)], [f"i{place}" for place in range(Q)]
+
+
+@pytest.fixture
+def files(listed, tmp_path, put, monkeypatch):
+    """Write both sides and a long table, and let nobody make a grid of it."""
+    put(tmp_path / "users.csv", USERS, ["a", "b", "c"], X)
+    put(tmp_path / "items.csv", ITEMS, ["d", "e", "f", "g"], T)
+    lines = [
+        f"{USERS[row]},{ITEMS[column]},{value!r}"
+        for row, column, value in zip(ROWS, COLUMNS, VALUES.tolist(), strict=True)
+    ]
+    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,stars", *lines]) + "\n", encoding="utf-8")
+
+    def refuse(self):
+        raise AssertionError("a grid is formed")
+
+    monkeypatch.setattr(LongPairs, "to_grid", refuse)
+    return tmp_path
+
+
+def sides(files):
+    return ("--instances", files / "users.csv", "--tasks", files / "items.csv")
+
+
+def tuned(run, files, kind, *more):
+    words = ("tune", files / "ratings.csv", *sides(files), "--model", kind, "--setting", "D", "--cv", 2)
+    ran = run(*words, "--alphas", "0.1,10", "-o", files / "model.dyad", "--force", "--json", *more)
+    assert ran.code == 0, ran.err
+    return ran
+
+
+@over([{"kind": "kronecker"}, {"kind": "two-step"}])
+def test_tune_chooses_as_the_library_does(files, run, kind):
+    ran = tuned(run, files, kind)
+    twin = KroneckerRidgeCV([0.1, 10.0], setting="D", cv=2)
+    if kind == "two-step":
+        twin = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting="D", cv=2)
+    # The row and the column without labels are in no pair, and so not in the model.
+    known = np.unique(ROWS), np.unique(COLUMNS)
+    twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], tasks=T[known[1]])
+    found = load(files / "model.dyad")
+    assert found._is_listed
+    assert twin._is_listed
+    assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
+    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
+    assert ran.json["holdout"] == "2×2 folds, solved again"
+    # Ids are in the order of the table, folds are dealt in the order of ids: these are the same here for the rows only.
+    order = found._grid.column_ids.positions([ITEMS[place] for place in known[1]], "")
+    assert found._grid.row_ids.labels == tuple(USERS[place] for place in known[0])
+    assert_allclose(found.predict(X[:4])[:, order], twin.predict(X[:4]), rtol=1e-6)
+
+
+def test_a_model_in_a_file_predicts_and_is_evaluated(files, run, get):
+    tuned(run, files, "kronecker")
+    model = load(files / "model.dyad")
+    wanted = [(USERS[place], ITEMS[place % Q]) for place in range(6)]
+    (files / "wanted.csv").write_text("user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8")
+    expected = model.predict_pairs(X, T, [(place, place % Q) for place in range(6)])
+    for shown in (["--pairs", files / "wanted.csv"], ["--long"], []):
+        ran = run("predict", files / "model.dyad", *sides(files), *shown, "-o", files / "out.csv", "--force")
+        assert ran.code == 0, ran.err
+        lines = get(files / "out.csv")
+        found = {(line[0], line[1]): float(line[2]) for line in lines[1:]} if shown else {}
+        if not shown:
+            found = {
+                (line[0], item): float(v) for line in lines[1:] for item, v in zip(lines[0][1:], line[1:], strict=True)
+            }
+        assert len(found) == (6 if "--pairs" in shown else M * Q)
+        assert_allclose([found[pair] for pair in wanted], expected)
+    bounds = run("predict", files / "model.dyad", *sides(files), "--interval", "0.8", "--json")
+    assert bounds.code == 0, bounds.err
+    assert len(bounds.json["predictions"]["lower"]) == M * Q
+    # A side that is left out is that of training.
+    ran = run("predict", files / "model.dyad", *sides(files)[:2], "--pairs", files / "wanted.csv", "--json")
+    assert_allclose(ran.json["predictions"]["prediction"], expected)
+    ran = run("evaluate", files / "model.dyad", "--scoring", "r2", "--settings", "AD", "--json")
+    assert ran.code == 0, ran.err
+    table = evaluate(model, "AD", scoring="r2")
+    assert_allclose([row["scores"]["r2"] for row in ran.json["settings"]], table["r2"])
+    assert_allclose([row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"])
+
+
+@over([{"kind": "kronecker", "cls": KroneckerRidge}, {"kind": "two-step", "cls": TwoStepRidge}])
+def test_evaluate_reads_a_long_table(files, run, kind, cls):
+    words = (
+        "evaluate",
+        files / "ratings.csv",
+        *sides(files),
+        "--model",
+        kind,
+        "--settings",
+        "B",
+        "--alpha",
+        2,
+        "--json",
+    )
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    known = np.unique(ROWS), np.unique(COLUMNS)
+    twin = cls(2.0).fit(X[known[0]], Y[np.ix_(*known)], tasks=T[known[1]])
+    units = SettingKFold("B", 5, random_state=0).units((M - 1, Q - 1), ROWS.size)
+    F = twin.holdout("B", groups=units.instances)[~np.isnan(Y[np.ix_(*known)])]
+    score = ran.json["settings"][0]["scores"]["neg_mean_squared_error"]
+    assert_allclose(score, -np.mean((F - VALUES) ** 2), rtol=1e-5)
+
+
+def test_inspect_says_what_the_model_is(files, run):
+    tuned(run, files, "two-step")
+    ran = run("inspect", files / "model.dyad", "--json")
+    assert ran.json["fitted_on"] == f"{ROWS.size:,} observed pairs alone, without a grid"
+    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
+    assert_allclose(ran.json["mean_label"], VALUES.mean())
+    assert "observed pairs alone" in run("inspect", files / "model.dyad").out
+
+
+def test_what_takes_a_grid_says_so(files, run):
+    tuned(run, files, "kronecker")
+    model, other = files / "model.dyad", files / "other.dyad"
+    other.write_bytes(model.read_bytes())
+    for words in (
+        ("screen", model),
+        ("recommend", model, "--for", "u0"),
+        ("explain", model, "--instance", "u0", "--task", "i1"),
+        ("permute", model, "--setting", "B"),
+        ("compare", model, other, "--setting", "B"),
+        ("report", model, "-o", files / "page.html"),
+        ("predict", model, *sides(files), "--probability"),
+    ):
+        ran = run(*words)
+        assert ran.code == 2, (words, ran.out, ran.err)
+        said = " ".join(ran.err.split())
+        assert "was fitted on" in said, said
+        assert "observed pairs" in said, said
+    assert not (files / "page.html").exists()
+
+
+def test_a_table_may_name_the_task_first(files, run):
+    """Its pairs are read column by column then, and kept row by row all the same."""
+    tuned(run, files, "kronecker")
+    model = load(files / "model.dyad")
+    words = ("tune", files / "ratings.csv", "--columns", "item,user,stars", "--transpose", *sides(files))
+    more = ("--model", "kronecker", "--setting", "D", "--cv", 2, "--alphas", model.alpha_, "-o", files / "other.dyad")
+    ran = run(*words, *more)
+    assert ran.code == 0, ran.err
+    other = load(files / "other.dyad")
+    assert other._is_listed
+    asked = [(USERS[1], ITEMS[2]), (USERS[9], ITEMS[0])]
+    assert_allclose(other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6)
+
+
+def test_an_online_model_takes_the_grid(files, run, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    words = ("tune", files / "ratings.csv", *sides(files), "--model", "online", "--alphas", "0.1,10", "--cv", 2)
+    ran = run(*words, "-o", files / "other.dyad")
+    assert ran.code == 0, ran.err
+    assert load(files / "other.dyad").n_seen_ == M - 1

@@ -1,0 +1,36 @@
+"""Labels of some pairs of a small grid, as a grid with holes and as a list, and a way to take the list for large."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dyadlearn.models import _observed
+
+RNG = np.random.default_rng(61)
+M, Q = 21, 16
+X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 4))
+FULL = X @ RNG.normal(size=(3, 4)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
+Y = np.where(RNG.random((M, Q)) < 0.5, np.nan, FULL)
+# A row and a column without labels: in two-step models they count all the same.
+Y[4], Y[:, 7] = np.nan, np.nan
+ROWS, COLUMNS = np.nonzero(~np.isnan(Y))
+VALUES = Y[ROWS, COLUMNS]
+WEIGHTS = RNG.random((M, Q)) * 3.0 + 0.1
+
+
+def stored(values: np.ndarray) -> sparse.csr_array:
+    """Return values (n,) of the observed pairs as a sparse matrix."""
+    return sparse.csr_array((values, (ROWS, COLUMNS)), shape=(M, Q))
+
+
+SPARSE, SPARSE_WEIGHTS = stored(VALUES), stored(WEIGHTS[ROWS, COLUMNS])
+BINARY = stored((FULL[ROWS, COLUMNS] > 5.0).astype(float))
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take pairs alone whatever the size of the grid."""
+    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)

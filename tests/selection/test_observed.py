@@ -1,0 +1,381 @@
+"""Searches, scores and simple means on observed pairs alone, against the same on a grid with holes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
+
+import dyadlearn
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+    landscape,
+)
+from dyadlearn.exceptions import ModelFileError
+from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.pair_baselines import pair_baselines
+from dyadlearn.holdout.units import Units
+from dyadlearn.metrics import scorer_names
+from dyadlearn.observed.pairs import PairLabels
+from dyadlearn.selection.observed import pair_score
+from dyadlearn.settings import Setting
+from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
+from sweeps import covering, lines, over
+
+__all__ = ["listed"]
+
+GROUPS, TASK_GROUPS = np.arange(M) % 7, np.arange(Q) % 6
+ALPHAS = [1e-2, 3.0]
+SEARCHES = {
+    "kronecker": (KroneckerRidge(tol=1e-12), {}),
+    "kronecker, no intercept": (KroneckerRidge(tol=1e-12, fit_intercept=False), {}),
+    "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [0.1, 10.0]}),
+    "two-step, kernel": (TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"), {"task_alphas": [0.1, 10.0]}),
+}
+
+
+def searched(model, given, **options):
+    """Return the search of a model, with its parameters, fitted on the pairs."""
+    kind = KroneckerRidgeCV if type(model) is KroneckerRidge else TwoStepRidgeCV
+    own = {name: value for name, value in model.get_params().items() if name not in ("alpha", "task_alpha")}
+    fitting = {name: options.pop(name) for name in ("groups", "task_groups", "sample_weight") if name in options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
+        search = kind(ALPHAS, **own, **given, **options).fit(X, SPARSE, tasks=T, **fitting)
+    assert search._is_listed
+    return search
+
+
+def left_out(search, model, setting, weighted):
+    """Return what the same folds give on the grid with holes, at the pairs."""
+    fitted = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
+    units = search._units
+    if setting == "A":
+        cells = np.zeros((M, Q), dtype=int)
+        cells[ROWS, COLUMNS] = units.cells
+        return fitted.holdout("A", cells=cells)[ROWS, COLUMNS]
+    return fitted.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
+
+
+@over(covering(search=SEARCHES, setting="ABCD", weighted=[False, True], grouped=[False, True]))
+def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting, weighted, grouped):
+    model, given = search
+    options = {"sample_weight": SPARSE_WEIGHTS} if weighted else {}
+    if grouped and setting in "BD":
+        options["groups"] = GROUPS
+    if grouped and setting in "CD":
+        options["task_groups"] = TASK_GROUPS
+    found = searched(model, given, setting=setting, cv=2, **options)
+    expected = np.empty(found.landscape_.shape)
+    for place in np.ndindex(*expected.shape):
+        at = {"alpha": ALPHAS[place[0]]}
+        at |= {"task_alpha": given["task_alphas"][place[1]]} if len(place) > 1 else {}
+        F = left_out(found, clone(model).set_params(**at), setting, weighted)
+        expected[place] = -np.mean((F - VALUES) ** 2)
+        if place == np.unravel_index(np.argmax(found.landscape_), expected.shape):
+            assert found._alphas == at
+            assert_allclose(found.holdout_.data, F, rtol=1e-6, atol=1e-6)
+    assert_allclose(found.landscape_, expected, rtol=1e-4)
+    assert found.best_score_ == found.landscape_.max()
+    assert found.holdout_.shape == (M, Q)
+    assert_array_equal(found.holdout_.indices, SPARSE.indices)
+    assert found.holdout_method_ == ("2×2" if setting == "D" else "2") + " folds, solved again"
+    for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
+        if grouped and side is not None:
+            assert all(len(set(side[groups == group])) == 1 for group in set(groups))
+
+
+@over(lines("cv setting", (None, "B"), (4, "C"), (SettingKFold("D", 2, random_state=3), "D")))
+def test_folds_are_those_that_a_search_cuts_on_a_grid(listed, cv, setting):
+    # Scores differ, being averaged over instances or tasks there: with one value to choose both choose that.
+    pairs = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, SPARSE, tasks=T)
+    grid = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, Y, tasks=T)
+    assert_allclose(pairs.holdout_.data, grid.holdout_[ROWS, COLUMNS], rtol=1e-7, atol=1e-8)
+    assert pairs.holdout_method_ == grid.holdout_method_
+
+
+def test_given_folds_of_instances_are_left_out(listed):
+    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
+    search = searched(KroneckerRidge(tol=1e-12), {}, setting="B", cv=cv)
+    fold = np.zeros(M, dtype=int)
+    for number, (_, test) in enumerate(cv):
+        fold[test] = number
+    assert_array_equal(search._units.instances, fold)
+    with pytest.raises(ValueError, match="in one fold, and train on it in all others"):
+        searched(KroneckerRidge(), {}, setting="B", cv=cv[:2])
+
+
+def test_kernels_are_searched_too(listed):
+    given = {"kernel_grid": [{"gamma": 1e-3}, {"gamma": 0.3}], "setting": "A"}
+    search = searched(KroneckerRidge(kernel="rbf", tol=1e-10), {}, **given)
+    alone = searched(KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A")
+    assert search.landscape_.shape == (2, 1, 2)
+    assert_allclose(search.landscape_[1, 0], alone.landscape_, rtol=1e-4)
+    assert search.kernel_params_ == {"gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]}
+
+
+def test_a_search_is_kept_in_a_file(listed, tmp_path):
+    for setting in "AD":
+        search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting=setting)
+        dyadlearn.save(search, tmp_path / "model.dyad")
+        again = dyadlearn.load(tmp_path / "model.dyad")
+        assert_array_equal(again.holdout_.toarray(), search.holdout_.toarray())
+        assert_array_equal(again.landscape_, search.landscape_)
+        assert again.baselines_ == search.baselines_
+        assert_array_equal(again.predict(X[:3]), search.predict(X[:3]))
+    # Predictions of other pairs than those that are observed are no hold-out of this model.
+    search.holdout_ = search.holdout_[::-1]
+    dyadlearn.save(search, tmp_path / "other.dyad")
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        dyadlearn.load(tmp_path / "other.dyad")
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_two_vectors():
+    rng = np.random.default_rng(3)
+    y, F = rng.normal(size=40), rng.normal(size=40)
+    assert_allclose(pair_score("neg_mean_absolute_error", y)(F), -mean_absolute_error(y, F))
+    assert_allclose(pair_score("r2", y)(F), r2_score(y, F))
+    assert_allclose(pair_score("pearson", y)(F), np.corrcoef(y, F)[0, 1])
+    assert_allclose(pair_score("roc_auc", (y > 0).astype(float))(F), roc_auc_score(y > 0, F))
+
+
+def test_scores_of_grids_are_refused():
+    y = np.array([0.0, 1.0, 0.0, 1.0])
+    refused = []
+    for name in scorer_names():
+        try:
+            pair_score(name.replace("_at_k", "_at_2"), y)
+        except ValueError as error:
+            assert "is a score of grids" in str(error)  # noqa: PT017
+            refused.append(name)
+    assert refused == ["ic_index"]
+    with pytest.raises(ValueError, match="what make_scorer of scikit-learn makes of your function"):
+        pair_score(lambda Y, F: 0.0, y)
+
+
+# --- simple means --------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(8)
+FOLDS = RNG.integers(0, 3, M), RNG.integers(0, 3, Q), RNG.integers(0, 4, (M, Q))
+# Two parts that no label connects, so that effects are not told apart between them.
+APART = np.where(np.add.outer(np.arange(M) < 9, np.arange(Q) < 6) % 2 == 1, np.nan, Y)
+WIDE = np.where(RNG.random((M, Q)) < 0.2, 1e-10, 1.0)
+
+
+@over(
+    covering(
+        setting="ABCD",
+        labels={"some": Y, "apart": APART, "turned": Y[:9]},
+        weights={"none": None, "some": WEIGHTS, "wide": WIDE},
+        strength=3,
+    )
+)
+def test_means_are_those_of_the_grid(setting, labels, weights):
+    m, q = labels.shape
+    setting = Setting(setting)
+    weights = None if weights is None else weights[:m]
+    rows, columns = np.nonzero(~np.isnan(labels))
+    pairs = PairLabels(
+        rows, columns, labels[rows, columns], (m, q), None if weights is None else weights[rows, columns]
+    )
+    codes = FOLDS[0][:m], FOLDS[1], FOLDS[2][:m]
+    sides = codes[0] if setting.new_instance else None, codes[1] if setting.new_task else None
+    is_cells = setting is Setting.A
+    found = pair_baselines(pairs, setting, Units(*sides, codes[2][rows, columns] if is_cells else None))
+    expected = baselines(labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights)
+    for name in BASELINES:
+        assert_allclose(found[name], expected[name][rows, columns], rtol=1e-8, err_msg=name)
+
+
+# --- evaluate ------------------------------------------------------------------------------------
+
+
+def test_evaluate_scores_folds_beside_means(listed):
+    for model in (KroneckerRidge(0.5, tol=1e-10), TwoStepRidge(0.5, 2.0, tol=1e-10)):
+        fitted = clone(model).fit(X, SPARSE, tasks=T)
+        grid = clone(model).fit(X, Y, tasks=T)
+        table = evaluate(fitted)
+        assert list(table["setting"]) == list("ABCD")
+        assert list(table["method"]) == [*["5 folds, solved again"] * 3, "5×5 folds, solved again"]
+        assert np.isnan(table["null"]).all()
+        for place, setting in enumerate("BCD", start=1):
+            units = SettingKFold(setting, 5, random_state=0).units((M, Q), ROWS.size)
+            F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
+            assert_allclose(table["neg_mean_squared_error"][place], -np.mean((F - VALUES) ** 2), rtol=1e-7)
+            means = baselines(Y, setting, units)
+            for name in BASELINES:
+                assert_allclose(table[name][place], -np.mean((means[name][ROWS, COLUMNS] - VALUES) ** 2), rtol=1e-7)
+        assert (table["neg_mean_squared_error"] > table["additive"]).all()
+
+
+def test_evaluate_takes_what_a_search_holds(listed):
+    search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting="D", cv=2)
+    table = evaluate(search, "D")
+    assert_allclose(table["neg_mean_squared_error"][0], -np.mean((search.holdout_.data - VALUES) ** 2))
+    assert table["method"][0] == "2×2 folds, solved again"
+    assert_allclose([table[name][0] for name in BASELINES], [search.baselines_[name] for name in BASELINES])
+    assert evaluate(search, "D", cv=3)["method"][0] == "3×3 folds, solved again"
+
+
+def test_two_values_are_scored_by_their_ranks(listed):
+    model = KroneckerRidge(0.5).fit(X, BINARY, tasks=T)
+    table = evaluate(model, "AB")
+    units = SettingKFold("B", 5, random_state=0).units((M, Q), ROWS.size)
+    F = model.holdout("B", groups=units.instances).data
+    assert_allclose(table["roc_auc"][1], roc_auc_score(BINARY.data, F))
+    assert_allclose(table["grand_mean"][0], 0.5, atol=0.5)
+
+
+def test_a_landscape_is_that_of_the_search(listed):
+    search = searched(KroneckerRidge(), {}, setting="D")
+    plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
+    assert_allclose(landscape(plain, ALPHAS, settings="D")["D"], search.landscape_, rtol=1e-6)
+
+
+# --- scikit-learn --------------------------------------------------------------------------------
+
+PAIRS = np.stack([ROWS, COLUMNS], axis=1)
+
+
+def test_scikit_learn_cuts_pairs_without_a_grid(listed):
+    model = PairRegressor(KroneckerRidge(0.5, tol=1e-11), instances=X, tasks=T)
+    for setting in "ABCD":
+        cv = SettingKFold(setting, 3, random_state=1)
+        F = cross_val_predict(model, PAIRS, VALUES, cv=cv)
+        expected = np.empty_like(F)
+        for train, test in cv.split(PAIRS):
+            # Only entities of the training pairs are in the model, so that grids are of those.
+            rows, columns = np.unique(ROWS[train]), np.unique(COLUMNS[train])
+            hidden = np.full((M, Q), np.nan)
+            hidden[ROWS[train], COLUMNS[train]] = VALUES[train]
+            fitted = KroneckerRidge(0.5, tol=1e-11).fit(X[rows], hidden[np.ix_(rows, columns)], tasks=T[columns])
+            expected[test] = fitted.predict(X, T)[ROWS[test], COLUMNS[test]]
+        assert_allclose(F, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_search_of_scikit_learn_agrees_with_ours(listed):
+    cv = SettingKFold("B", 3, random_state=1)
+    model = PairRegressor(KroneckerRidge(tol=1e-10), instances=X, tasks=T)
+    theirs = GridSearchCV(model, {"model__alpha": ALPHAS}, cv=cv, scoring="neg_mean_squared_error").fit(PAIRS, VALUES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
+        ours = PairRegressor(KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T).fit(PAIRS, VALUES)
+    assert ours.model_._is_listed
+    assert ours.model_.landscape_.shape == (2,)
+    # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of these values.
+    assert_array_equal(np.argsort(ours.model_.landscape_), np.argsort(theirs.cv_results_["mean_test_score"]))
+
+
+def test_nothing_grows_with_the_grid():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    m, q, n = 40_000, 30_000, 4_000
+    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
+    pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
+    y = np.sum(X[pairs[:, 0]] * T[pairs[:, 1]], axis=1) + rng.normal(size=len(pairs))
+    model = PairRegressor(KroneckerRidgeCV([0.1, 1.0, 1e3], setting="D", cv=2), instances=X, tasks=T)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
+        model.fit(pairs, y)
+    table = evaluate(model, "AB", cv=2)
+    F = cross_val_predict(PairRegressor(KroneckerRidge(), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.model_._is_listed
+    assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
+    assert table["neg_mean_squared_error"].max() > table["additive"].max()
+    assert np.corrcoef(F, y)[0, 1] > 0.5
+
+
+# --- likes without dislikes ----------------------------------------------------------------------
+
+
+def test_drawn_zeros_stand_for_all_of_them(listed):
+    """With every zero drawn the model is that of the grid, and with more of them it comes nearer."""
+    rng = np.random.default_rng(5)
+    counts = rng.poisson(np.exp(X[:, :1] @ T[:, :1].T - 1.5))
+    taken, others = np.flatnonzero(counts), np.flatnonzero(counts.ravel() == 0)
+    exact = KroneckerRidge(3.0, tol=1e-11).fit(
+        X, (counts > 0).astype(float), tasks=T, sample_weight=np.where(counts > 0, 1 + 2 * counts, 0.5)
+    )
+
+    def distance(n_zeros):
+        at = np.concatenate([taken, rng.choice(others, n_zeros, replace=False)])
+        rows, columns = np.divmod(at, Q)
+        labels = np.repeat([1.0, 0.0], [taken.size, n_zeros])
+        weights = np.where(labels == 1, 1 + 2 * counts.ravel()[at], 0.5 * others.size / n_zeros)
+        given = [sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)]
+        found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
+        assert found._is_listed
+        return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
+
+    assert distance(others.size) < 1e-7
+    few, more = (np.mean([distance(n_zeros) for _ in range(6)]) for n_zeros in (20, 120))
+    assert 0 < more < 0.6 * few
+    with pytest.raises(ValueError, match="nothing to tell apart"):
+        KroneckerRidge().fit(X, sparse.csr_array((counts > 0).astype(float)), tasks=T)
+
+
+def test_arrays_of_another_library_stay_in_it(listed):
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed: its arrays are not tested")
+    given = {"sample_weight": SPARSE_WEIGHTS}
+    for kind, more in ((KroneckerRidgeCV, {"setting": "B"}), (TwoStepRidgeCV, {"task_alphas": [1.0], "setting": "D"})):
+        search = kind([0.5], cv=2, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
+        twin = kind([0.5], cv=2, **more).fit(X, SPARSE, tasks=T, **given)
+        assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
+        assert_allclose(evaluate(search, "AC")["additive"], evaluate(twin, "AC")["additive"])
+        assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
+
+
+def test_many_values_are_searched_from_coarse_to_fine(listed):
+    alphas = np.logspace(-4, 4, 13)
+    for setting in "AD":
+        found = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10).fit(X, SPARSE, tasks=T)
+        every = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
+        assert found.looked_at_.sum() < 13
+        assert every.looked_at_.all()
+        assert found.alpha_ == every.alpha_
+        assert_allclose(found.best_score_, every.best_score_, rtol=1e-4)
+        assert_allclose(found.holdout_.data, every.holdout_.data, rtol=1e-6, atol=1e-6)
+    told = KroneckerRidgeCV(alphas, setting="D", cv=3).expected_time(X, SPARSE, tasks=T)
+    assert (told.n_folds, told.n_grid) == (9, 13)
+
+
+def test_folds_that_stop_short_are_told(listed):
+    problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T)._problem()
+    with pytest.warns(ConvergenceWarning, match="Leaving out 3 of 3 folds of observed pairs: .* stopped after 1 iter"):
+        replace(problem, max_iter=1).plan(Setting.B, cv=3).held_out()
+
+
+def test_folds_on_the_diagonal_scout(listed):
+    problem = KroneckerRidge().fit(X, SPARSE, tasks=T)._problem()
+    how = problem.plan(Setting.D, cv=3)
+    scouts = how.folds.scouts
+    tested = [how.folds.folds[number].test for number in scouts]
+    for unit, at in ((how.units.instances, ROWS), (how.units.tasks, COLUMNS)):
+        assert sorted({int(code) for test in tested for code in unit[at[test]]}) == [0, 1, 2]
+        assert all(len(set(unit[at[test]])) == 1 for test in tested)
+    some = how.folds.held_out(numbers=scouts)
+    assert_array_equal(np.flatnonzero(~np.isnan(some)), np.sort(np.concatenate(tested)))
+    assert how.folds.n_tested(scouts) == np.count_nonzero(~np.isnan(some))
+    assert_allclose(some[tested[1]], how.held_out()[tested[1]], rtol=1e-6, atol=1e-7)
+    assert problem.plan(Setting.B, cv=3).folds.scouts == [0, 1, 2]
