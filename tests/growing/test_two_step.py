@@ -120,6 +120,6 @@ def test_squared_error(with_tasks, wrap, perfect, level):
     seen = collect(X, Y, T if with_tasks else None, constant=level is not None)
     model = OnlineRidge.start(seen, alpha, alpha)
     F = model.rows(X) @ model.coefficients @ (model.statistics.task_rows if with_tasks else T).T
-    rtol = 1e-6 if perfect else 1e-10 if level and wrap is np.asarray else 1e-12
+    rtol = 1e-5 if perfect else 1e-10 if level and wrap is np.asarray else 1e-12
     if not level or wrap is np.asarray:  # labels of such a level are not sparse
         assert_allclose(model.squared_error(wrap(X), wrap(Y)), np.sum((F - Y) ** 2), rtol=rtol)

@@ -304,7 +304,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
 )
 def test_filters(shape, filter, letters, scoring, side):
     problem = make_problem("two_step", SHAPES[shape], **{side: filter})
-    grids = [0.3, 1.0, 4.0], [0.01, 1.0]
+    grids = [0.5, 1.0, 4.0], [0.01, 1.0]
     compare(problem, *(grids if side == "filter" else grids[::-1]), letters, scoring)
 
 

@@ -540,7 +540,7 @@ class PairKernel(PairOperators):
         eigenvectors = sum(side.n_rows * side.rank for side in sides)
         deflation = small_system(4.0, grid, rotated) + 0.5 * eigenvectors + observed * grid
         share = 0.5 * rotated / grid
-        return float(vectors + operators + (1.2 + 6.3 * observed) * grid + 4.5 * rotated + share * deflation)
+        return float(vectors + operators + (1.2 + 5.4 * observed) * grid + 4.5 * rotated + share * deflation)
 
     def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
         """Return the peak of solving for the cells that are left out."""
