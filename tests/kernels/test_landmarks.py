@@ -92,7 +92,7 @@ def test_pivots_are_drawn_with_the_odds_of_what_is_left(monkeypatch):
         left = np.diag(K) - K[first] ** 2 / K[first, first]
         left[first] = 0.0
         odds[first] = K[first, first] / np.trace(K) * left / left.sum()
-    for block, n_draws, seed in ((1, 1000, 0), (16, 3000, 1)):
+    for block, n_draws, seed in ((1, 600, 0), (16, 1200, 1)):
         monkeypatch.setattr(room, "_BLOCK", block)
         rng, counts = np.random.default_rng(seed), np.zeros((4, 4))
         for _ in range(n_draws):

@@ -47,14 +47,12 @@ CHOICES = [
     (two_step, {"setting": "A", "alphas": POWERS[1:8]}, False),
     (two_step, {"setting": "B", "alphas": POWERS[1:8]}, True),
     (two_step, {"setting": "C", "alphas": POWERS[1:8]}, False),
-    (two_step, {"setting": "D", "alphas": POWERS[1:8]}, False),
     (two_step, {"setting": "D", "alphas": POWERS[1:8]}, True),
     (two_step, {"setting": "B", "alphas": POWERS[1:8], "scoring": "concordance_index"}, False),
     (kronecker, {"setting": "A"}, True),
     (kronecker, {"setting": "B"}, False),
     (kronecker, {"setting": "C"}, True),
     (kronecker, {"setting": "D"}, False),
-    (kronecker, {"setting": "D"}, True),
 ]
 
 
