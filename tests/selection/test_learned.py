@@ -618,7 +618,7 @@ def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
     assert_allclose([member.exponent for member in found.members], [1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("cv", [None, np.int64(3)])
+@pytest.mark.parametrize("cv", [pytest.param(None, marks=pytest.mark.slow), np.int64(3)])
 def test_kernels_are_learned_again_with_any_number_of_folds(cv):
     X, Y, T = _problem(10, 7)
     model = LearnedKernelRidge(setting="D", cv=cv, **FAST).fit(X, Y, tasks=T)
