@@ -20,6 +20,7 @@ from dyadlearn import (
     KroneckerRidge,
     KroneckerRidgeCV,
     OnlineTwoStepRidge,
+    PairKernelRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
@@ -427,6 +428,12 @@ def test_bad_tables_of_pairs_are_refused(threads, data, table):
         with pytest.raises(error, match=match):
             distributed.fit_pairs(model, X, parts[0], parts[1], T, sample_weight=parts[2])
 
+    for other in (PairKernelRidge(), IndependentTaskRidge(), KroneckerRidge(symmetry="symmetric"), KroneckerRidgeCV()):
+        refused("is not fitted on blocks of observed pairs: give a KroneckerRidge or TwoStepRidge", TypeError, other)
+    refused("Blocks of observed pairs need tasks, found None", T=None)
+    refused(
+        "device='cuda' is for arrays in memory, and workers compute with numpy", model=KroneckerRidge(device="cuda")
+    )
     refused("pairs must be a dask array, found list", TypeError, places=places.tolist())
     refused(r"pairs must be of shape \(300, 2\), found \(300, 1\)", places=places[:, :1])
     refused(r"y must be of shape \(300,\), found \(299,\)", y=y[1:])
@@ -437,10 +444,8 @@ def test_bad_tables_of_pairs_are_refused(threads, data, table):
     refused(r"pair\(s\) more than once", places=np.vstack([places[:-1], places[:1]]))
     refused("NaN for a label, or no weight", y=np.where(np.arange(300) == 7, np.nan, y))
     refused("NaN for a label, or no weight", w=0 * w)
-    refused("KroneckerRidgeCV is not fitted on blocks of observed pairs", TypeError, model=KroneckerRidgeCV())
     refused("OnlineTwoStepRidge is not fitted on blocks", TypeError, model=OnlineTwoStepRidge())
     refused("determine no model without regularisation", model=KroneckerRidge(0.0))
-    refused("need a model of two sides, and no network", model=IndependentTaskRidge())
     strict = pytest.importorskip("array_api_strict")
     refused("X is an array of array_api_strict, and workers compute with numpy", TypeError, X=strict.asarray(X))
     assert vars(model) == before

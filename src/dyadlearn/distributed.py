@@ -125,7 +125,7 @@ def fit_pairs(model: Any, X: Any, pairs: Any, y: Any, tasks: Any, *, sample_weig
 
     Parameters
     ----------
-    model : KroneckerRidge, TwoStepRidge or PairKernelRidge
+    model : KroneckerRidge or TwoStepRidge
         With a regularisation above zero.
     X : array, sparse matrix or frame of shape (m, p)
         The instances, in memory.
@@ -159,17 +159,13 @@ def fit_pairs(model: Any, X: Any, pairs: Any, y: Any, tasks: Any, *, sample_weig
     >>> grid[tuple(pairs.T)] = y
     >>> np.testing.assert_allclose(model.predict(X), KroneckerRidge().fit(X, grid, tasks=T).predict(X), atol=1e-6)
     """
-    if not getattr(model, "_takes_pairs", False) or model.searches:
-        raise TypeError(
-            f"{type(model).__name__} is not fitted on blocks of observed pairs: give a KroneckerRidge, TwoStepRidge or "
-            "PairKernelRidge."
-        )
+    _check_takes_pairs(model)
+    if tasks is None:
+        raise ValueError("Blocks of observed pairs need tasks, found None: give their features, or their kernel.")
     table = _pair_table(pairs, y, sample_weight)
     places, labels, weights = _pair_labels(table, X, tasks)
     with all_or_nothing(model):
         data = read_training(model, X, labels, tasks, weights, by_pairs=True)
-        if not is_sparse(data.grid.values):
-            raise ValueError("Blocks of observed pairs need a model of two sides, and no network: give tasks=.")
         model._keep_labels(data)
         [[(model._side, model._task_side)]] = model._decomposed(data, [model._spec()], [model._task_spec()])
         problem = model._posed()
@@ -352,6 +348,20 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
 def _check_online(model: Any) -> None:
     if not getattr(model, "grows", False):
         raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
+
+
+def _check_takes_pairs(model: Any) -> None:
+    """Refuse what is not solved for observed pairs alone, before a grid is formed of them."""
+    takes_pairs = getattr(model, "_takes_pairs", False) and model._learns_from_tasks and not model.searches
+    if not takes_pairs or not model._pairing_type(True).takes_pairs:
+        raise TypeError(
+            f"{type(model).__name__} is not fitted on blocks of observed pairs: give a KroneckerRidge or TwoStepRidge "
+            "of two sides."
+        )
+    if model.device is not None:
+        raise ValueError(
+            f"device={model.device!r} is for arrays in memory, and workers compute with numpy: leave device out."
+        )
 
 
 def _check_array(array: Any, name: str) -> None:

@@ -161,6 +161,29 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
             load(path)
 
 
+def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path):
+    monkeypatch.setattr("dyadlearn.models._training.prefers_pairs", lambda *_, **__: True)
+    monkeypatch.setattr("dyadlearn.pairing.observed.prefers_pairs", lambda *_: True)
+    pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
+    weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
+    for labels, given, name, shape in (
+        (np.where(Y > 0, Y, np.nan), None, "completion.solution.values", [1, 2]),
+        (pairs, None, "observed.spectral", [2, 1]),
+        (pairs, weights, "weights.data", [1]),
+    ):
+        model = TwoStepRidge().fit(X, labels, tasks=T, sample_weight=given)
+        forgery = Forgery(saved(model, tmp_path))
+        path.write_bytes(forgery.content())
+        np.testing.assert_array_equal(load(path).set_alpha(2.0).predict(), model.set_alpha(2.0).predict())
+        forgery.put(name, "F64", shape, bytes(8 * int(np.prod(shape))))
+        if name == "weights.data":
+            forgery.put("weights.indices", "I32", [1], bytes(4))
+            forgery.put("weights.indptr", "I32", [6], np.array([0, 1, 1, 1, 1, 1], dtype="<i4").tobytes())
+        path.write_bytes(forgery.content())
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            load(path)
+
+
 def test_a_file_larger_than_the_memory_is_told_before_it_is_read(tmp_path):
     forgery, path, size = Forgery(saved(TwoStepRidge().fit(X, Y), tmp_path)), tmp_path / "forged.dyad", 2**42
     forgery.tables["more"] = {"dtype": "U8", "shape": [size], "data_offsets": [len(forgery.body)] * 2}

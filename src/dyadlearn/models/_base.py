@@ -245,7 +245,21 @@ class PairwiseRidge(PairModel, stored=False):
             and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == Y.dtype for array in arrays)
+            and self._pairs_fit()
         )
+
+    def _pairs_fit(self) -> bool:
+        """Tell whether weights of listed labels, and what a solver of pairs starts from, fit the labels and sides."""
+        completion, weights, starts = self._completion, self._weights, []
+        if self._observed is not None:
+            starts.append(self._observed.spectral)
+        if completion is not None and completion.form == "pairs":
+            starts.append(completion.solution.values)
+        if weights is not None and is_sparse(weights) != self._is_listed:
+            return False
+        alike = weights is None or not self._is_listed or weights.nnz == self._grid.values.nnz
+        ranks = [side.spectrum.values.shape[0] for side in self._sides()]
+        return alike and all(is_shaped(start, *ranks) for start in starts)
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
         """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""

@@ -1,0 +1,147 @@
+"""Grids that are completed by way of their observed pairs, against dense systems and the completion of the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import KroneckerRidge, TwoStepRidge
+from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
+from dyadlearn.holes.complete import complete
+from dyadlearn.pairing import observed
+
+RNG = np.random.default_rng(0)
+M, Q = 19, 13
+X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
+WHOLE = X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
+UNEVEN = RNG.random((M, Q)) < np.linspace(0.2, 0.9, Q)
+WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
+
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+MODELS = [
+    KroneckerRidge(0.7),
+    KroneckerRidge(0.7, fit_intercept=False),
+    KroneckerRidge(1e-3, **RBF),
+    KroneckerRidge(1e4),
+    TwoStepRidge(0.7, 0.3),
+    TwoStepRidge(0.7, 0.3, fit_intercept=False, **RBF),
+    TwoStepRidge(1e-3, 1e3),
+    TwoStepRidge(0.7, 0.3, filter=IteratedTikhonov(2), task_filter=IteratedTikhonov(3)),
+]
+
+
+def holes(share=None, seed=1):
+    observed = UNEVEN if share is None else np.random.default_rng(seed).random((M, Q)) < share
+    return np.where(observed, WHOLE, np.nan)
+
+
+def working(model, dtype=np.float64):
+    """Return the operators of a model on the complete grid."""
+    fitted = model.fit(X.astype(dtype), WHOLE.astype(dtype), tasks=T.astype(dtype))
+    return fitted._problem().pairing._working()
+
+
+def fitted_densely(operators, Y, weights):
+    """Solve for the parameters of the observed cells, and a free mean, as one dense system."""
+    left, right = (side.vectors for side in operators.grid_spectra)
+    directions = np.einsum("ik,jl->ijkl", left, right).reshape(Y.size, -1)
+    kernel = directions * operators.kernel_values.reshape(-1) @ directions.T
+    at = np.flatnonzero(~np.isnan(Y))
+    own = np.ones(at.size) if weights is None else weights.reshape(-1)[at]
+    system = kernel[np.ix_(at, at)] + operators.ridge * np.diag(1.0 / own)
+    y = Y.reshape(-1)[at]
+    if not operators.free_mean:
+        return (kernel[:, at] @ np.linalg.solve(system, y)).reshape(Y.shape)
+    ones = np.ones((at.size, 1))
+    found = np.linalg.solve(np.block([[system, ones], [ones.T, np.zeros((1, 1))]]), np.append(y, 0.0))
+    return (kernel[:, at] @ found[:-1] + found[-1]).reshape(Y.shape)
+
+
+@pytest.fixture(params=["grid", "listed"])
+def products(request, monkeypatch):
+    """Make products with the whole grid, or at its observed pairs, the cheaper ones."""
+    costs = (0, 1) if request.param == "grid" else (1, 0)
+    monkeypatch.setattr(observed, "_costs", lambda *_: costs)
+
+
+@pytest.mark.usefixtures("products")
+def test_completed_grids_are_those_of_dense_systems():
+    for number, model in enumerate(MODELS):
+        operators = working(model)
+        for Y, weights in ((holes(), None), (holes(), WEIGHTS), (holes(0.9), None), (holes(0.2), WEIGHTS)):
+            found = observed.complete_by_pairs(operators, Y, weights, None, 1e-10, 2000)
+            assert found.form == "pairs"
+            assert found.solution.converged
+            message = f"model {number}, {'weighted' if weights is not None else 'even'}"
+            # The closed form on the completed grid is the model of the observed cells.
+            dense = fitted_densely(operators, Y, weights)
+            assert_allclose(operators.hat(found.labels), dense, rtol=1e-7, atol=1e-7, err_msg=message)
+            if weights is None:
+                assert_allclose(found.labels, np.where(np.isnan(Y), dense, Y), rtol=1e-7, atol=1e-7, err_msg=message)
+
+
+@pytest.mark.usefixtures("products")
+def test_single_precision_stays_and_is_as_good_as_it_can_be():
+    for model in (MODELS[0], MODELS[4]):
+        operators, Y, weights = working(model, np.float32), holes().astype(np.float32), WEIGHTS.astype(np.float32)
+        found = observed.complete_by_pairs(operators, Y, weights, None, 1e-8, 1000)
+        assert found.labels.dtype == np.float32
+        assert_allclose(operators.hat(found.labels), fitted_densely(working(model), holes(), WEIGHTS), atol=2e-4)
+
+
+@pytest.mark.usefixtures("products")
+def test_starts_of_any_form_lead_to_the_same():
+    Y = holes()
+    for model, other in ((MODELS[0], KroneckerRidge(7.0)), (MODELS[4], TwoStepRidge(3.0, 2.0))):
+        operators, before = working(model), working(other)
+        cold = observed.complete_by_pairs(operators, Y, WEIGHTS, None, 1e-12, 2000)
+        starts = [
+            observed.complete_by_pairs(before, Y, WEIGHTS, None, 1e-12, 2000),
+            complete(before, Y, WEIGHTS, form="observed", tol=1e-12),
+            complete(before, Y, form="missing", tol=1e-12),
+        ]
+        for start in starts:
+            warm = observed.complete_by_pairs(operators, Y, WEIGHTS, start, 1e-12, 2000)
+            assert_allclose(warm.labels, cold.labels, rtol=1e-8, atol=1e-8)
+            # And the other way round.
+            turned = complete(operators, Y, WEIGHTS, start=cold, tol=1e-12)
+            assert_allclose(operators.hat(turned.labels), operators.hat(cold.labels), rtol=1e-7, atol=1e-7)
+        again = observed.complete_by_pairs(operators, Y, WEIGHTS, cold, 1e-10, 2000)
+        assert again.solution.n_iter == 0
+
+
+def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
+    product, two_step, Y = working(KroneckerRidge()), working(TwoStepRidge()), holes()
+    assert not observed.prefers_pairs(product, Y, None)  # a small grid
+    monkeypatch.setattr(observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(observed, "_costs", lambda *_: (0, 0))
+    for operators in (product, two_step):
+        assert observed.prefers_pairs(operators, Y, None)
+        assert observed.prefers_pairs(operators, WHOLE, WEIGHTS)
+        assert not observed.prefers_pairs(operators, WHOLE, None)
+        assert not observed.prefers_pairs(operators, np.full((M, Q), np.nan), None)
+    interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
+    network = KroneckerRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing._working()
+    assert not observed.prefers_pairs(working(interpolating), Y, None)
+    assert not observed.prefers_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
+    with monkeypatch.context() as patched:
+        patched.setattr(observed, "fits_in_memory", lambda *_: False)
+        assert not observed.prefers_pairs(product, Y, None)
+    monkeypatch.setattr(observed, "_costs", lambda *_: (10**12, 10**12))
+    assert not observed.prefers_pairs(product, Y, None)
+
+
+def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
+    rng = np.random.default_rng(2)
+    rows, columns = rng.normal(size=(300, 4)), rng.normal(size=(230, 3))
+    Y = rows @ rng.normal(size=(4, 3)) @ columns.T + rng.normal(size=(300, 230))
+    Y[rng.random(Y.shape) < 0.5] = np.nan
+    weights = rng.uniform(0.0, 2.0, size=Y.shape) * (rng.random(Y.shape) < 0.9)
+    for model in (KroneckerRidge(2.0, tol=1e-10), TwoStepRidge(2.0, 1.0, tol=1e-10)):
+        for given in (None, weights):
+            model.fit(rows, Y, tasks=columns, sample_weight=given)
+            assert model._completion.form == "pairs"
+            problem = model._problem()
+            slow = complete(problem.pairing._working(), problem.Y, problem.weights, tol=1e-10)
+            assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)
