@@ -32,5 +32,5 @@ BINARY = stored((FULL[ROWS, COLUMNS] > 5.0).astype(float))
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)

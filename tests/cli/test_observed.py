@@ -169,7 +169,7 @@ def test_a_table_may_name_the_task_first(files, run):
 
 def test_an_online_model_takes_the_grid(files, run, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
     words = ("tune", files / "ratings.csv", *sides(files), "--model", "online", "--alphas", "0.1,10", "--cv", 2)
     ran = run(*words, "-o", files / "other.dyad")
     assert ran.code == 0, ran.err

@@ -65,7 +65,7 @@ MODELS = {
 @pytest.fixture
 def listed(monkeypatch):
     """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
 
 
@@ -322,7 +322,7 @@ def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, sha
 
 
 def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
-    monkeypatch.setattr(_observed, "_SMALL_GRID", 0)
+    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
     labels = sparse.csr_array(np.where(np.isnan(Y), 0.0, Y))
     for model in (PairKernelRidge(), IndependentTaskRidge(), TwoStepRidge()):
@@ -403,7 +403,7 @@ def test_intervals_hold_what_they_say():
     whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
     labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_observed, "_SMALL_GRID", 0)
+        patch.setattr(_observed, "SMALL_GRID", 0)
         patch.setattr(_observed, "fits_in_memory", lambda *_: False)
         found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
     for setting in "ABCD":

@@ -69,7 +69,7 @@ def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, folded):
     given = [NewRows(each, lambda block: block, 0) for each in (rows, task_rows)]
     expected = (ridge(X, X, 0.3) @ Y @ ridge(T, T, 0.1).T)[pairs]
     for spares in (False, True):
-        monkeypatch.setattr(expansion, "_FEW_CELLS", -1 if spares else 10**9)
+        monkeypatch.setattr(expansion, "SMALL_GRID", -1 if spares else 10**9)
         if spares:  # as where features are fewer
             monkeypatch.setattr(
                 expansion.Expansion, "_spares_grid", property(lambda self: None not in (self.instances, self.tasks))
@@ -80,7 +80,7 @@ def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, folded):
 
 
 def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
-    monkeypatch.setattr(expansion, "_FEW_CELLS", 0)
+    monkeypatch.setattr(expansion, "SMALL_GRID", 0)
     for m, q, d, spares in ((9, 7, 1, True), (9, 7, 4, False), (9, 7, 9, False)):
         sides = [rng.normal(size=(n, d)) for n in (m, q)]
         spectra = [
@@ -88,6 +88,6 @@ def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
         ]
         model = TwoStep(*(each.smoother(Tikhonov(), 0.3) for each in spectra))
         assert model.expansion(model.coefficients(Y))._spares_grid is spares
-    monkeypatch.setattr(expansion, "_FEW_CELLS", 63)
+    monkeypatch.setattr(expansion, "SMALL_GRID", 63)
     narrow = [Spectrum.from_features(side[:, :1]).smoother(Tikhonov(), 0.3) for side in (X, T)]
     assert not TwoStep(*narrow).expansion(TwoStep(*narrow).coefficients(Y))._spares_grid

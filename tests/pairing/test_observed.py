@@ -113,23 +113,23 @@ def test_starts_of_any_form_lead_to_the_same():
 
 def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     product, two_step, Y = working(KroneckerRidge()), working(TwoStepRidge()), holes()
-    assert not observed.prefers_pairs(product, Y, None)  # a small grid
-    monkeypatch.setattr(observed, "_SMALL_GRID", 0)
+    assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid
+    monkeypatch.setattr(observed, "_LITTLE_WORK", 0)
     monkeypatch.setattr(observed, "_costs", lambda *_: (0, 0))
     for operators in (product, two_step):
-        assert observed.prefers_pairs(operators, Y, None)
-        assert observed.prefers_pairs(operators, WHOLE, WEIGHTS)
-        assert not observed.prefers_pairs(operators, WHOLE, None)
-        assert not observed.prefers_pairs(operators, np.full((M, Q), np.nan), None)
+        assert observed.is_quicker_by_pairs(operators, Y, None)
+        assert observed.is_quicker_by_pairs(operators, WHOLE, WEIGHTS)
+        assert not observed.is_quicker_by_pairs(operators, WHOLE, None)
+        assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
     network = KroneckerRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing._working()
-    assert not observed.prefers_pairs(working(interpolating), Y, None)
-    assert not observed.prefers_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
+    assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
+    assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
         patched.setattr(observed, "fits_in_memory", lambda *_: False)
-        assert not observed.prefers_pairs(product, Y, None)
+        assert not observed.is_quicker_by_pairs(product, Y, None)
     monkeypatch.setattr(observed, "_costs", lambda *_: (10**12, 10**12))
-    assert not observed.prefers_pairs(product, Y, None)
+    assert not observed.is_quicker_by_pairs(product, Y, None)
 
 
 def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():

@@ -21,6 +21,7 @@ from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_
 from dyadlearn.observed.pairs import PairLabels, product_cost
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing import Pairing
+from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
 from dyadlearn.vectrick import gather_cost
 
@@ -39,13 +40,13 @@ __all__ = [
     "without_weightless",
 ]
 
-# A grid of so many cells is no burden, and has formulas that pairs alone have not.
-_SMALL_GRID = 2**20
-
 
 def is_large(shape: tuple[int, int]) -> bool:
-    """Tell whether a grid is so large that it is formed only where that is cheaper."""
-    return math.prod(shape) > _SMALL_GRID
+    """Tell whether a grid is so large that it is formed only where that is cheaper.
+
+    A small one has formulas that pairs alone have not.
+    """
+    return math.prod(shape) > SMALL_GRID
 
 
 def is_listed(y: Any) -> bool:

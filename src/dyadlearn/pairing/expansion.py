@@ -42,12 +42,12 @@ from dyadlearn._estimates import predict_numbers
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 
-__all__ = ["Expansion", "Folded", "NewRows", "PairExpansion", "Part", "Unfolded"]
+__all__ = ["SMALL_GRID", "Expansion", "Folded", "NewRows", "PairExpansion", "Part", "Unfolded"]
 
 # Up to this many bytes, everything is computed at once.
 _BLOCK_BYTES = 2**27
-# A grid of so many cells is no burden.
-_FEW_CELLS = 2**20
+#: A grid of so many cells is no burden.
+SMALL_GRID = 2**20
 
 Finish = Callable[[Array], Array]
 
@@ -317,7 +317,7 @@ class Expansion:
             fitted = self.fitted()
             flat = namespace(fitted).reshape(fitted, (-1,))
             return take_rows(flat, first * fitted.shape[1] + second)
-        if tasks is None and rows is not None and self._spares_grid and rows.size * self.n_tasks > _FEW_CELLS:
+        if tasks is None and rows is not None and self._spares_grid and rows.size * self.n_tasks > SMALL_GRID:
             return replace(self, tasks=None).at(rows, _known(self.tasks, middle), pairs)
         if rows is None:
             return self.transposed.at(tasks, None, (second, first))
@@ -349,7 +349,7 @@ class Expansion:
         """Whether pairs of training are predicted from features of both sides, which a grid is far larger than."""
         m, q = self.n_instances, self.n_tasks
         sides = [part for part in (self.instances, self.tasks) if part is not None]
-        return m * q > max(_FEW_CELLS, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
+        return m * q > max(SMALL_GRID, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
 
     def _begun(self, rows: NewRows, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
         """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""

@@ -17,10 +17,10 @@ from dyadlearn.vectrick import gather_cost, sandwich
 if TYPE_CHECKING:
     from dyadlearn.pairing.base import Coupled
 
-__all__ = ["complete_by_cost", "complete_by_pairs", "prefers_pairs"]
+__all__ = ["complete_by_cost", "complete_by_pairs", "is_quicker_by_pairs"]
 
 # Smaller grids are no work by any way.
-_SMALL_GRID = 2**16
+_LITTLE_WORK = 2**16
 # Rotated features of a product kernel make the system of the pairs so well conditioned that it takes a third of the
 # products or less, each of which may cost as many times as much; other kernels gain nothing.
 _FEWER = 3
@@ -30,15 +30,15 @@ def complete_by_cost(
     pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
 ) -> Completion:
     """Complete a grid on the whole of it, or by way of its observed pairs; arguments as in `Pairing.complete`."""
-    if prefers_pairs(pairing, Y, weights):
+    if is_quicker_by_pairs(pairing, Y, weights):
         return complete_by_pairs(pairing, Y, weights, start, tol, max_iter)
     return complete(pairing, Y, weights, start=start, tol=tol, max_iter=max_iter)
 
 
-def prefers_pairs(pairing: Coupled, Y: Array, weights: Array | None) -> bool:
+def is_quicker_by_pairs(pairing: Coupled, Y: Array, weights: Array | None) -> bool:
     """Tell whether a grid of labels is to be completed by way of its observed pairs."""
     m, q = Y.shape
-    if not pairing.takes_pairs or m * q < _SMALL_GRID or pairing.ridge <= 0 or pairing.floor > 0:
+    if not pairing.takes_pairs or m * q < _LITTLE_WORK or pairing.ridge <= 0 or pairing.floor > 0:
         return False
     rows, columns = (int(side.values.shape[0]) for side in pairing.grid_spectra)
     xp = namespace(Y)
