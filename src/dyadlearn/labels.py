@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import compress
 from typing import Any
 
@@ -148,8 +148,27 @@ def fisher_relabel(Y: Any) -> Array:
     return grid.restore(relabelled)
 
 
-@dataclass(frozen=True, eq=False)
-class LongPairs:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class _Counted:
+    """The ids of a long table and what became of its rows; attributes as in `LongGrid`."""
+
+    instances: tuple[Hashable, ...]
+    tasks: tuple[Hashable, ...]
+    n_rows: int
+    n_missing_ids: int
+    n_missing_values: int
+    n_weightless: int
+    n_repeated: int
+    n_contradicting: int
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that had no part in it."""
+        return self.n_missing_ids + self.n_missing_values + self.n_weightless
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LongPairs(_Counted):
     """The pairs of a long table, each once, and what became of its rows.
 
     Attributes
@@ -166,19 +185,6 @@ class LongPairs:
     columns: np.ndarray
     values: np.ndarray
     weights: np.ndarray
-    instances: tuple[Hashable, ...]
-    tasks: tuple[Hashable, ...]
-    n_rows: int
-    n_missing_ids: int
-    n_missing_values: int
-    n_weightless: int
-    n_repeated: int
-    n_contradicting: int
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that had no part in the pairs."""
-        return self.n_missing_ids + self.n_missing_values + self.n_weightless
 
     def to_grid(self) -> LongGrid:
         """Return the grid of these pairs, as arrays."""
@@ -186,23 +192,12 @@ class LongPairs:
         check_memory(4 * 8 * m * q, self.values, f"A grid of {m} × {q}")
         grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
         grid[self.rows, self.columns], weights[self.rows, self.columns] = self.values, self.weights
-        return LongGrid(
-            grid=grid,
-            weights=weights,
-            instances=self.instances,
-            tasks=self.tasks,
-            n_rows=self.n_rows,
-            n_missing_ids=self.n_missing_ids,
-            n_missing_values=self.n_missing_values,
-            n_weightless=self.n_weightless,
-            n_repeated=self.n_repeated,
-            n_contradicting=self.n_contradicting,
-            n_observed=len(self.values),
-        )
+        counts = {field.name: getattr(self, field.name) for field in fields(_Counted)}
+        return LongGrid(grid=grid, weights=weights, n_observed=len(self.values), **counts)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LongGrid:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LongGrid(_Counted):
     """The grid that a long table makes, and what became of its rows.
 
     Attributes
@@ -227,20 +222,7 @@ class LongGrid:
 
     grid: Any
     weights: Any
-    instances: tuple[Hashable, ...]
-    tasks: tuple[Hashable, ...]
-    n_rows: int
-    n_missing_ids: int
-    n_missing_values: int
-    n_weightless: int
-    n_repeated: int
-    n_contradicting: int
     n_observed: int
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that had no part in the grid."""
-        return self.n_missing_ids + self.n_missing_values + self.n_weightless
 
     def __repr__(self) -> str:
         m, q = len(self.instances), len(self.tasks)
