@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
 from dyadlearn._estimates import SideSize
-from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
+from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
@@ -180,16 +180,13 @@ class Pairing(ABC):
         Warns
         -----
         PrecisionWarning
-            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding.
+            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding; or if it is
+            above 0, and single precision rounds the kernels by a noticeable part of it.
         """
-        for word, name, alpha, size, spectrum in self._regularised():
-            finfo = namespace(spectrum.values).finfo(spectrum.values.dtype)
-            least = size * float(finfo.smallest_normal) / float(finfo.eps)
-            if 0 < alpha < least:
-                raise ValueError(
-                    f"{name} = {alpha:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least "
-                    f"{least:.1g}."
-                )
+        ridges = {name: (alpha, size, spectrum.values) for _, name, alpha, size, spectrum in self._regularised()}
+        for name, ridge in ridges.items():
+            check_ridge(name, *ridge)
+        for word, name, alpha, _, spectrum in self._regularised():
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 warnings.warn(
                     f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
