@@ -127,7 +127,7 @@ def _is_rounding(part: Array, level: Array) -> Array | None:
     return none if is_foreign(part) or bool(xp.any(none)) else None
 
 
-def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
+def check_ridge(name: str, ridge: float, size: float, least: float, like: Array) -> None:
     """Refuse a ridge that vanishes beside eigenvalues, and warn of one that single precision knows little of.
 
     Parameters
@@ -135,24 +135,24 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
     name : str
         What messages call it.
     ridge : float
-    size : float
-        The largest eigenvalue.
+    size, least : float
+        The largest eigenvalue, and the smallest that is not taken for zero.
     like : array
         Of the precision of the eigenvalues.
     """
     finfo = namespace(like).finfo(like.dtype)
-    least = size * float(finfo.smallest_normal) / float(finfo.eps)
-    if 0 < ridge < least:
+    visible = size * float(finfo.smallest_normal) / float(finfo.eps)
+    if 0 < ridge < visible:
         raise ValueError(
-            f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {least:.1g}."
+            f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {visible:.1g}."
         )
-    # In double precision only ridges of next to nothing come so near to rounding.
-    rounding = float(finfo.eps) * size
-    if finfo.bits < 64 and 0 < ridge * _ROUNDED < rounding:
+    # What is divided by is at least this. In double precision only ridges of next to nothing come so near to rounding.
+    divisor, rounding = ridge + least, float(finfo.eps) * size
+    if finfo.bits < 64 and ridge > 0 and divisor * _ROUNDED < rounding:
         warnings.warn(
-            f"Single precision rounds eigenvalues of up to {size:.3g} by {100 * rounding / ridge:.1g} % of "
-            f"{name} = {ridge:g}, and answers are off by more. Give features and labels in float64, or use at least "
-            f"{rounding / _ROUNDED:.1g}.",
+            f"Single precision rounds eigenvalues of up to {size:.3g} by {rounding:.1g}, which is much beside "
+            f"{name} = {ridge:g}: answers are off by {100 * rounding / divisor:.0f} % or more. Give features and "
+            f"labels in float64, or use at least {rounding / _ROUNDED:.1g}.",
             PrecisionWarning,
             stacklevel=4,
         )

@@ -183,10 +183,12 @@ class Pairing(ABC):
             If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding; or if it is
             above 0, and single precision rounds the kernels by a noticeable part of it.
         """
-        ridges = {name: (alpha, size, spectrum.values) for _, name, alpha, size, spectrum in self._regularised()}
-        for name, ridge in ridges.items():
+        # One for both sides is told once.
+        for name, ridge in {
+            name: (*ridge, spectrum.values) for _, name, *ridge, spectrum in self._regularised()
+        }.items():
             check_ridge(name, *ridge)
-        for word, name, alpha, _, spectrum in self._regularised():
+        for word, name, alpha, *_, spectrum in self._regularised():
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 warnings.warn(
                     f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
@@ -195,10 +197,11 @@ class Pairing(ABC):
                     stacklevel=3,
                 )
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
-        """Yield for each side its word, its regularisation, what that stands beside, and its spectrum."""
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, float, Spectrum]]:
+        """Yield for each side its word, its regularisation, the most and the least it stands beside, its spectrum."""
         for word, (name, alpha), spectrum in zip(("instance", "task"), self.alphas.items(), self.spectra, strict=False):
-            yield word, name, alpha, largest(spectrum.values), spectrum
+            size = largest(spectrum.values)
+            yield word, name, alpha, size, size * spectrum.least_share, spectrum
 
     # --- complete labels ----------------------------------------------------------------------------
 
