@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,8 @@ def to_onnx(
     formula = fitted._formula()
     wanted = _wanted(tasks, formula)
     by_pairs = _by_pairs(model, pairs, wanted)
+    if wanted == "training" and task_feature_map is not None:
+        raise ValueError('task_feature_map is for tasks that come in: leave it out, or ask for tasks="new".')
     graph = Graph(_dtype(dtype, formula))
     if wanted == "training":
         predictions, shape = _for_training_tasks(graph, fitted, formula, [feature_map, before])
@@ -116,8 +119,6 @@ def to_onnx(
         predictions = _for_new_tasks(graph, formula, maps, by_pairs)
         shape = ["n"] if by_pairs else ["n", "q"]
     graph.output(predictions, "predictions", shape)
-    if wanted == "training" and task_feature_map is not None:
-        raise ValueError('task_feature_map is for tasks that come in: leave it out, or ask for tasks="new".')
 
     from dyadlearn import __version__
 
@@ -160,9 +161,7 @@ def _wanted(tasks: str | None, formula: Formula) -> str:
         return "training" if formula.tasks is None else "new"
     check_choice(tasks, "tasks", ("new", "training"))
     if tasks == "new" and formula.tasks is None:
-        raise ValueError(
-            'The model knows nothing of new tasks: leave tasks out, or fit it with features of the tasks.'
-        )
+        raise ValueError("The model knows nothing of new tasks: leave tasks out, or fit it with features of the tasks.")
     return tasks
 
 
@@ -191,9 +190,7 @@ def _dtype(dtype: str | None, formula: Formula) -> str:
 # Products ------------------------------------------------------------------------------------------
 
 
-def _for_training_tasks(
-    graph: Graph, model: Any, formula: Formula, maps: list[Any]
-) -> tuple[str, list[str | int]]:
+def _for_training_tasks(graph: Graph, model: Any, formula: Formula, maps: list[Any]) -> tuple[str, list[str | int]]:
     weights, offset = formula.training_factor
     found = _factor(graph, "X", "n", formula.instances, maps, weights)
     if offset:
@@ -228,24 +225,21 @@ def _factor(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any]
     weights : array of shape (d or m, p), with a constant one row more, or None
     """
     if isinstance(steps.kernel, str) and steps.kernel == "precomputed":
-        raise ValueError(
-            f"The kernel of the {_SIDES[name]} was computed beforehand, and a graph takes features: fit the model on "
-            "features with a kernel by its name, or on those of dyadlearn.Landmarks."
-        )
+        raise _computed(_SIDES[name])
     rows = _inputs(graph, name, size, steps, [*maps, steps.feature_map])
     for centre in steps.centres:
         rows = {"": graph.node("Sub", rows[""], to_numpy(centre)[None, :])}
     if steps.kernel is None:
         return _times(graph, rows[""], weights, steps.has_constant)
     training = to_numpy(dense(steps.features))
-    weights = np.eye(len(training) + steps.has_constant) if weights is None else to_numpy(weights)
     if steps.kernel_means is not None:
-        weights = _of_uncentred(weights, to_numpy(steps.kernel_means))
-    if isinstance(steps.kernel, str) and steps.kernel == "linear":
-        # Weights of features take one product where dual coefficients take two.
-        own = training.T @ weights[: len(training), :]
-        return _times(graph, rows[""], np.concatenate([own, weights[len(training) :, :]]), steps.has_constant)
-    return _times(graph, block(graph, steps.kernel, steps.params, rows, training), weights, steps.has_constant)
+        assert weights is not None  # a side with a free constant is either in the primal or multiplied by some
+        weights = _of_uncentred(to_numpy(weights), to_numpy(steps.kernel_means))
+    if not (isinstance(steps.kernel, str) and steps.kernel == "linear" and weights is not None):
+        return _times(graph, block(graph, steps.kernel, steps.params, rows, training), weights, steps.has_constant)
+    # Weights of features take one product where dual coefficients take two.
+    own, rest = np.split(to_numpy(weights), [len(training)])
+    return _times(graph, rows[""], np.concatenate([training.T @ own, rest]), steps.has_constant)
 
 
 def _of_uncentred(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -271,47 +265,71 @@ def _times(graph: Graph, rows: str, weights: Array | None, has_constant: bool) -
 
 def _inputs(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any]) -> Mapping[str, str]:
     """Add the inputs of a side and what makes features of them, and return their names by what they describe."""
-    several = [each for given in maps for each in _flat(given)]
+    given = [each for transformer in maps for each in _flat(transformer)]
     if "" not in steps.widths:
-        if several:
+        if given:
             raise ValueError(f"The {_SIDES[name]} have several descriptions, and no feature map is for all of them.")
         return {each: graph.input(f"{name}.{each}", size, width) for each, width in steps.widths.items()}
-    width = steps.widths[""]
-    if several:
-        check_is_fitted(several[0])
-        width = several[0].n_features_in_ if hasattr(several[0], "n_features_in_") else width
+    for each in given:
+        check_is_fitted(each)
+    width = getattr(given[0], "n_features_in_", None) if given else steps.widths[""]
+    if width is None:  # of things that are no vectors
+        raise _without_form(given[0], _SIDES[name])
     rows = graph.input(name, size, int(width))
-    for each in several:
-        rows = _mapped(graph, rows, each, name)
+    for each in given:
+        rows = _mapped(each, graph, rows, _SIDES[name])
     return {"": rows}
 
 
 def _flat(given: Any) -> list[Any]:
-    """Return the transformers of which one is made, in order."""
+    """Return the transformers that a pipeline consists of, in order."""
     if given is None or (isinstance(given, str) and given == "passthrough"):
         return []
     return [each for _, step in given.steps for each in _flat(step)] if isinstance(given, Pipeline) else [given]
 
 
-def _mapped(graph: Graph, rows: str, transformer: Any, name: str) -> str:
+def _without_form(transformer: Any, side: str) -> ValueError:
+    return ValueError(
+        f"The features of the {side} are made by {type(transformer).__name__}, which has no form in a graph: make them "
+        "before, and fit the model on them, or use dyadlearn.Landmarks of features with a kernel by its name."
+    )
+
+
+@singledispatch
+def _mapped(transformer: Any, graph: Graph, rows: str, side: str) -> str:
     """Add what a transformer makes of rows."""
-    check_is_fitted(transformer)
-    if isinstance(transformer, Landmarks) and transformer.components_ is not None and transformer.components_.ndim == 2:
-        training, factor = to_numpy(dense(transformer.components_)), transformer._factor
-        found = block(graph, transformer.kernel, transformer.kernel_params, {"": rows}, training)
-        inverse = solve_lower(factor, np.eye(len(training), dtype=factor.dtype))
-        return graph.node("MatMul", found, to_numpy(inverse).T)
-    if isinstance(transformer, CanonicalProjection):
-        found = graph.node("MatMul", rows, transformer._seen.directions[0])
-        found = graph.node("Sub", found, transformer._seen.centre[None, :])
-        return _times(graph, found, None, transformer.intercept)
-    if isinstance(transformer, StandardScaler):
-        if transformer.with_mean:
-            rows = graph.node("Sub", rows, transformer.mean_[None, :])
-        return graph.scaled(rows, 1.0 / transformer.scale_) if transformer.with_std else rows
-    raise ValueError(
-        f"The features of the {_SIDES[name]} are made by {type(transformer).__name__}, which has no form in a graph: "
-        "make them before, and fit the model on them, or use dyadlearn.Landmarks with a kernel by its name."
+    raise _without_form(transformer, side)
+
+
+@_mapped.register
+def _(transformer: Landmarks, graph: Graph, rows: str, side: str) -> str:
+    if transformer.components_ is None:
+        raise _computed(side)
+    training, factor = to_numpy(dense(transformer.components_)), transformer._factor
+    found = block(graph, transformer.kernel, transformer.kernel_params, {"": rows}, training)
+    # Graphs know no triangular systems.
+    inverse = solve_lower(factor, np.eye(len(training), dtype=factor.dtype))
+    return graph.node("MatMul", found, to_numpy(inverse).T)
+
+
+@_mapped.register
+def _(transformer: CanonicalProjection, graph: Graph, rows: str, side: str) -> str:
+    found = graph.node("MatMul", rows, transformer._seen.directions[0])
+    found = graph.node("Sub", found, transformer._seen.centre[None, :])
+    return _times(graph, found, None, transformer.intercept)
+
+
+@_mapped.register
+def _(transformer: StandardScaler, graph: Graph, rows: str, side: str) -> str:
+    if transformer.with_mean:
+        rows = graph.node("Sub", rows, transformer.mean_[None, :])
+    return graph.scaled(rows, 1.0 / transformer.scale_) if transformer.with_std else rows
+
+
+def _computed(side: str) -> ValueError:
+    return ValueError(
+        f"The kernel of the {side} was computed beforehand, and a graph takes features: fit the model on features with "
+        "a kernel by its name, or on those of dyadlearn.Landmarks."
     )
 
 
@@ -319,8 +337,10 @@ def _mapped(graph: Graph, rows: str, transformer: Any, name: str) -> str:
 
 
 def _doc(model: Any, wanted: str, by_pairs: bool) -> str:
-    what = "for each instance of X with each task of training" if wanted == "training" else (
-        "for row i of X with row i of tasks" if by_pairs else "for each instance of X with each of tasks"
+    what = (
+        "for each instance of X with each task of training"
+        if wanted == "training"
+        else ("for row i of X with row i of tasks" if by_pairs else "for each instance of X with each of tasks")
     )
     return f"{type(model).__name__} of dyadlearn: predictions {what}, from features in the order of training."
 
