@@ -14,6 +14,7 @@ from dyadlearn.cli import (
     demo,
     evaluate,
     explain,
+    export,
     inspect,
     learn,
     permute,
@@ -68,6 +69,7 @@ for _command in (
     explain.explain,
     inspect.inspect,
     inspect.report,
+    export.export,
 ):
     app.command()(_command)
 app.add_typer(datasets.app, name="datasets")
