@@ -75,7 +75,7 @@ def test_molecules_and_sequences(tables, run):
     assert "n_bits=64" in ran.err
     from dyadlearn.kernels.chemistry import fingerprints
 
-    bits = fingerprints(smiles, radius=1, n_bits=64)[0].toarray()
+    bits = fingerprints(smiles, radius=1, n_bits=64)[0].toarray().astype(float)
     assert_allclose(
         predicted(target, X=tables.X, tasks=bits), load(path).predict(tables.X, tasks=bits), rtol=1e-10, atol=1e-12
     )
