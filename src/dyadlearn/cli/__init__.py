@@ -9,6 +9,7 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import (
+    card,
     compare,
     datasets,
     demo,
@@ -69,6 +70,7 @@ for _command in (
     explain.explain,
     inspect.inspect,
     inspect.report,
+    card.card,
     export.export,
 ):
     app.command()(_command)
