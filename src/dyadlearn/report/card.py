@@ -173,13 +173,13 @@ class Card:
     @property
     def text(self) -> str:
         """The card itself."""
-        names = told_apart(self.names)
+        both = " and ".join(dict.fromkeys(self.names.both))
         lead = (
-            f"This model predicts the label of a pair of a {names.instance} and a {names.task}. It was made with "
-            "dyadlearn, which fits ridge regressions with a kernel on each side."
+            f"This model predicts labels of pairs of {both}. It was made with dyadlearn, which fits ridge regressions "
+            "with a kernel on each side."
         )
         sections = [
-            ("What it was fitted on", table(["", ""], list(self.facts.items()))),
+            ("What it was fitted on", table(["", ""], list(self.facts.items()), left=2)),
             ("Scores", self._scores()),
             ("Kernels", self._kernels()),
             ("Use and limits", self._limits()),
@@ -268,7 +268,7 @@ class Card:
         if weights.shares is not None:
             lines.append(f"The kernel between pairs is {weights.shares_in_words(names)}.")
         rows = [[word, name, words] for word, side in weights.named(names).items() for name, _, words in side.lines]
-        return f"{plain(' '.join(lines))}\n\n{table(['side', 'description', 'weighs'], rows)}"
+        return f"{plain(' '.join(lines))}\n\n{table(['side', 'description', 'weighs'], rows, left=3)}"
 
     def _limits(self) -> str:
         known = known_settings_of(self._fitted)

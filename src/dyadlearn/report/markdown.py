@@ -44,9 +44,9 @@ def bullets(texts: Sequence[str]) -> str:
     return "\n".join(f"- {plain(text)}" for text in texts)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return texts as a table; the first column is on the left, and so is all where there are but two."""
-    ends = ["---", *(["---" if len(head) == 2 else "--:"] * (len(head) - 1))]
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return texts as a table whose first columns, `left` of them, stand on the left, and all others on the right."""
+    ends = ["---" if place < left else "--:" for place in range(len(head))]
     lines = [list(map(plain, head)), ends, *(list(map(plain, row)) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -65,8 +65,12 @@ def _kernel(given: Any) -> str:
     if given.is_precomputed:
         return "a kernel as given"
     name = given.kernel if isinstance(given.kernel, str) else getattr(given.kernel, "__name__", repr(given.kernel))
-    options = ", ".join(f"{key}={value}" for key, value in (given.params or {}).items())
+    options = ", ".join(f"{key}={_option(value)}" for key, value in (given.params or {}).items())
     return f"features, {name}{f' ({options})' if options else ''} kernel"
+
+
+def _option(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def known_settings_of(model: Any) -> list[Setting]:

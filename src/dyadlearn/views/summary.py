@@ -144,7 +144,7 @@ def summary_of(
     sides : (str, str) or None
         What one instance and one task are called.
     scores_only : bool
-        Whether to leave out what is more than scores: landscapes, contradicting labels and likeliest pairs.
+        Whether to leave out what is more than scores: landscapes, spectra, contradicting labels and likeliest pairs.
     **asked
         Of `Evaluation`.
 
@@ -166,7 +166,7 @@ def summary_of(
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    spectra = spectra_of_model(fitted)
+    spectra = {} if scores_only else spectra_of_model(fitted)
     names, labels = grid.names, None if scores_only else labels_of(model)
     return Summary(
         title=title or f"{type(fitted).__name__}: {grid.size}",
