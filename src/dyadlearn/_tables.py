@@ -185,6 +185,30 @@ class Table(Stored):
             and (q == 1 or not self.is_vector)
         )
 
+    def __repr__(self) -> str:
+        shape = " × ".join(f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False))
+        kind = getattr(self.values, "dtype", self.kind)
+        ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
+        return f"Table of {shape} ({kind}){ids}"
+
+    @property
+    def ids(self) -> tuple[Hashable, ...] | None:
+        """The ids of the rows, in their order; None where they have none."""
+        return None if self.row_ids is None else self.row_ids.labels
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """Return the table as a data frame with its ids.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "pyarrow"}, default=None
+            The library of the frame; None takes the one that it came in, else pandas or polars, whichever is there.
+        """
+        library = frame_library(kind or self.kind)
+        if library is None:
+            raise ImportError("A data frame needs its library: install pandas or polars.")
+        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, library)
+
     @property
     def transposed(self) -> Table:
         """The same with rows and columns exchanged."""
