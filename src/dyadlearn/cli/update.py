@@ -132,7 +132,8 @@ def _new_side(
     """
     if path is None or recipe is None:
         return None
-    side = new_entities(path, recipe.members[""], None, terminal)  # an online model has one file a side
+    asked = None if wanted is None else wanted.labels
+    side = new_entities(path, recipe.members[""], None, terminal, asked=asked)  # an online model has one file a side
     if wanted is None or side.row_ids is None:
         return side
     lacking = side.row_ids.lacking(wanted.labels)

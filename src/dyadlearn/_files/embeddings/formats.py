@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     if row_ids is not None and ending not in ARRAYS:
         raise ValueError(f"{path} has its ids in its first column: leave row_ids out.")
     found = FeatureFile.of_table(path, table)
-    if found.ids is not None:
-        return found
-    return FeatureFile(path, found.n, ids_beside(path, row_ids, found.n), found.columns, found.rows)
+    return found if found.ids is not None else replace(found, ids=ids_beside(path, row_ids, found.n))
 
 
 def _is_whole(path: Path, ending: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ __all__ = [
     "FeatureFile",
     "allocated",
     "blocks_of",
+    "check_features",
     "check_numbers",
     "check_there",
     "gather",
@@ -57,6 +58,8 @@ class FeatureFile:
         What the features are called.
     rows : callable
         Takes an integer array of shape (k,) and returns those rows (k, d), in this order, reading no others.
+    is_whole : bool, default=False
+        Whether the file had to be read as a whole anyway.
     """
 
     path: Path
@@ -64,12 +67,13 @@ class FeatureFile:
     ids: Ids | None
     columns: Ids | None
     rows: Callable[[np.ndarray], Any]
+    is_whole: bool = False
 
     @classmethod
     def of_table(cls, path: Path, table: Table) -> FeatureFile:
         """Return a file that had to be read as a whole."""
         n = int(table.values.shape[0])
-        return cls(path, n, table.row_ids, table.column_ids, lambda places: table.take(places).values)
+        return cls(path, n, table.row_ids, table.column_ids, lambda places: table.take(places).values, is_whole=True)
 
     def places(self, wanted: Sequence[Hashable], of: str) -> np.ndarray:
         """Return where some ids stand, compared as text; those that do not are counted, and a few of them named.
@@ -99,18 +103,32 @@ class FeatureFile:
             "the order of its rows, or name them by row_ids=."
         )
 
-    def read(self, places: np.ndarray | None = None) -> Table:
-        """Return some rows with their ids, in this order; None for all. Features that are no numbers are refused."""
+    def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
+        """Return the file as if it had no rows but those of some ids, in this order; `of` is as in `places`."""
+        own = self.places(wanted, of)
+        assert self.ids is not None
+        return replace(self, n=len(own), ids=self.ids.take(own), rows=lambda places: self.rows(own[places]))
+
+    def take(self, places: np.ndarray | None = None) -> Table:
+        """Return some rows with their ids, in this order, as they are; None for all."""
         values = self.rows(np.arange(self.n) if places is None else places)
         ids = self.ids if self.ids is None or places is None else self.ids.take(places)
-        table = Table(values, ids, self.columns)
-        check_whole(table, self.path)
-        data = values.data if is_sparse(values) else values
-        if not np.isfinite(data).all():
-            row = None if is_sparse(values) else int(np.argwhere(np.isinf(values))[0][0])
-            where = "" if row is None else f", row {row + 1 if ids is None else repr(ids.labels[row])}"
-            raise DataFileError(f"{self.path}{where}: infinity is no value.")
+        return Table(values, ids, self.columns)
+
+    def read(self, places: np.ndarray | None = None) -> Table:
+        """Return some rows with their ids, in this order; None for all. Missing and infinite values are refused."""
+        table = self.take(places)
+        check_features(table, self.path)
         return table
+
+
+def check_features(table: Table, path: Path) -> None:
+    """Refuse features that are missing or infinite, naming the first row that has one."""
+    check_whole(table, path)
+    if is_sparse(table.values) or np.isfinite(table.values).all():
+        return
+    row, ids = int(np.argwhere(np.isinf(table.values))[0][0]), table.row_ids
+    raise DataFileError(f"{path}, row {row + 1 if ids is None else repr(ids.labels[row])}: infinity is no value.")
 
 
 def check_there(path: Path) -> None:
