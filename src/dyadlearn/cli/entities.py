@@ -31,6 +31,7 @@ __all__ = [
     "n_entities",
     "new_entities",
     "new_side",
+    "open_new",
     "open_source",
     "take_rows",
     "training_entities",
@@ -374,8 +375,10 @@ def new_side(
             f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
         )
     columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
-    sources = {name: _open_new(path, wanted[name], columns.get(name)) for name, path in files.paths.items()}
-    if asked is None:
+    sources = {name: open_new(path, wanted[name], columns.get(name)) for name, path in files.paths.items()}
+    if all(source.file.is_whole for source in sources.values()):
+        asked = None  # nothing is saved by leaving somebody out
+    elif asked is None:
         known = (source.ids for source in sources.values() if source.file.is_whole)
         asked = next((found.labels for found in known if found is not None), None)
     tables = {name: new_entities(source, wanted[name], ids, terminal, asked=asked) for name, source in sources.items()}
@@ -413,7 +416,7 @@ def take_rows(side: Table | Descriptions, rows: np.ndarray) -> Table | Descripti
     return Descriptions({name: table.take(rows) for name, table in side.tables.items()})
 
 
-def _open_new(path: Path, recipe: Recipe, smiles: str | None) -> Source:
+def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
     """Open a file of new instances or tasks, in which molecules may be called otherwise than in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
@@ -424,7 +427,7 @@ def _open_new(path: Path, recipe: Recipe, smiles: str | None) -> Source:
 
 
 def new_entities(
-    given: Path | Source,
+    source: Source,
     recipe: Recipe,
     ids: Ids | None,
     terminal: Terminal,
@@ -435,21 +438,20 @@ def new_entities(
 
     Parameters
     ----------
-    given : Path or Source
+    source : Source
     recipe : Recipe
         Of the side.
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
     terminal : Terminal
     asked : sequence of ids or None
-        Who is asked for: of a file that can be read in part, those of them that are there. None asks for all.
+        Who is asked for, of whom those that are there are read. None asks for all.
 
     Returns
     -------
     Table
         With the ids of its rows; its columns are those of the model, in their order.
     """
-    source = given if isinstance(given, Source) else _open_new(given, recipe, None)
     path, table = source.path, source.table(_asked_places(source, asked))
     if source.kind != "table":
         return replace(table, values=_of_new(table, recipe, terminal))
@@ -464,8 +466,8 @@ def new_entities(
 
 
 def _asked_places(source: Source, asked: Sequence[Hashable] | None) -> np.ndarray | None:
-    """Return where those that are asked for stand in a file that can be read in part; None where all are read."""
-    if asked is None or source.ids is None or source.file.is_whole:
+    """Return where those that are asked for stand, as far as they are there; None stands for all."""
+    if asked is None or source.ids is None:
         return None
     there = set(source.ids.labels)
     found = [label for label in dict.fromkeys(asked) if label in there]
