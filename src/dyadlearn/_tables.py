@@ -25,6 +25,7 @@ __all__ = [
     "free_name",
     "in_order",
     "is_whole",
+    "library_of",
     "lies_on_its_side",
     "make_ids",
     "near_miss",
@@ -210,6 +211,11 @@ class Table(Stored):
         return write_table(np.asarray(self.values), self.row_ids, self.column_ids, library)
 
     @property
+    def is_native(self) -> bool:
+        """Whether the values are a frame themselves, with names that scikit-learn looks at."""
+        return hasattr(self.values, "columns")
+
+    @property
     def transposed(self) -> Table:
         """The same with rows and columns exchanged."""
         return replace(self, values=self.values.T, row_ids=self.column_ids, column_ids=self.row_ids)
@@ -307,6 +313,12 @@ def read_table(table: Any, name: str) -> Table:
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
     return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
+
+
+def library_of(given: Any) -> str | None:
+    """Return the library that a frame, a series or an index is of; None for what is of none of them."""
+    library = type(given).__module__.partition(".")[0]
+    return library if library in _FRAMES else None
 
 
 def is_whole(values: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from dyadlearn._files.embeddings.formats import ENDINGS, open_features
 from dyadlearn._files.embeddings.opened import listed
 from dyadlearn._files.tables import suffix_of
-from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn._tables import Ids, Table, library_of, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
 __all__ = ["Table", "read_features"]
@@ -49,7 +49,7 @@ def read_features(
     ids : sequence of ids, index or series, default=None
         Whose features are wanted, in this order, such as ``labels.index``. They are compared as text, so that 7 finds
         "7". No more of the file is read than the blocks that hold these rows, or the arrays that have these names. None
-        reads all.
+        reads all. Where they come from a data frame, predictions for them are frames of the same library.
     key : str, default=None
         Which part of the file has the features, where it has several: a data set, group or array as ``group/data``, or
         a column of vectors.
@@ -97,8 +97,9 @@ def read_features(
     >>> from dyadlearn import IndependentTaskRidge
     >>> import pandas as pd
     >>> labels = pd.DataFrame({"binds": [1.0, 0.0]}, index=["P1", "P3"])
-    >>> IndependentTaskRidge().fit(X, labels).predict(read_features(path, ["P2"])).shape
-    (1, 1)
+    >>> model = IndependentTaskRidge().fit(X, labels)
+    >>> model.predict(read_features(path, pd.Index(["P2"]))).index.tolist()
+    ['P2']
     >>> folder.cleanup()
     """
     place = Path(path)
@@ -113,7 +114,7 @@ def read_features(
     if ids is None:
         return file.read()
     wanted = _wanted(ids)
-    return replace(file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted)
+    return replace(file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted, kind=library_of(ids))
 
 
 def _wanted(ids: Any) -> Ids:
