@@ -1,4 +1,4 @@
-"""From files to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
+"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
-from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
+from dyadlearn._files.tables import as_number, check_whole, id_text, is_blank, load_table, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.cli.files import Files
@@ -20,6 +20,7 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
+from dyadlearn.kernels.taxonomy import taxonomy_kernel
 
 __all__ = [
     "Entities",
@@ -38,6 +39,7 @@ __all__ = [
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+_TAXONOMY = "taxonomy"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Recipe(Stored):
     Attributes
     ----------
     kind : str
-        "features", "kernel", "smiles" or "sequences".
+        "features", "kernel", "smiles", "sequences" or "taxonomy".
     kernel : str
         The kernel that was asked for.
     params : dict
@@ -59,7 +61,9 @@ class Recipe(Stored):
     sequences : list of str
         The sequences of training, where new ones are aligned with them.
     names : list of str or None
-        What the features are called.
+        What the features or the ranks are called.
+    paths : list of list of str
+        The names of the ranks of training, where new ones are compared with them.
     """
 
     kind: str
@@ -69,11 +73,17 @@ class Recipe(Stored):
     fingerprint: dict[str, Any] = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
+    paths: list[list[str]] = field(default_factory=list)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Recipe:
+        """Return the recipe that a state describes; files had no ranks once."""
+        return super().from_state({"paths": [], **state}, where)
 
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
-        if self.kind == "kernel" or self.kernel == "smith-waterman":
+        if self.kind in ("kernel", _TAXONOMY) or self.kernel == "smith-waterman":
             return "precomputed", None
         if self.kernel == "spectrum":
             return "cosine", None
@@ -89,12 +99,15 @@ class Recipe(Stored):
         """What the side is made of, for people."""
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
         kernel = self.kernel + (f" ({options})" if options else "")
-        return {"features": f"features, {kernel} kernel", "kernel": "a kernel as given"}.get(
-            self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel"
-        )
+        return {
+            "features": f"features, {kernel} kernel",
+            "kernel": "a kernel as given",
+            _TAXONOMY: f"ranks ({', '.join(self.names or ())}), {kernel} kernel",
+        }.get(self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel")
 
     def _fits(self) -> bool:
-        return self.kind in ("features", "kernel", "smiles", "sequences")
+        kinds = ("features", "kernel", "smiles", "sequences", _TAXONOMY)
+        return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class Source:
     ----------
     path : Path
     kind : str
-        "table", "smiles" or "sequences".
+        "table", "smiles", "sequences" or "taxonomy".
     table : Table
         Its numbers, or an array of texts, with their ids where it has any.
     column : str or None
@@ -169,8 +182,11 @@ class Entities:
     recipe: Recipe | Recipes
 
 
-def open_source(path: Path, smiles: str | None = None) -> Source:
-    """Read a file of instances or tasks; `smiles` names the column that holds molecules."""
+def open_source(path: Path, smiles: str | None = None, kernel: str | None = None) -> Source:
+    """Read a file of instances or tasks; `smiles` names the column that holds molecules.
+
+    A `kernel` of ranks takes words where others take numbers.
+    """
     if suffix_of(path) in _FASTA:
         from dyadlearn.kernels.sequences import read_fasta
 
@@ -179,6 +195,12 @@ def open_source(path: Path, smiles: str | None = None) -> Source:
     if smiles is not None:
         cells = read_cells(path)
         return Source(path, "smiles", _texts(cells.column(smiles), cells.ids()), smiles)
+    if kernel is not None and parse_options(kernel)[0] == _TAXONOMY:
+        cells = read_cells(path)
+        places = [place for place in range(len(cells.headings)) if place != cells.id_place]
+        ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
+        paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
+        return Source(path, _TAXONOMY, Table(np.array(paths, dtype=object), cells.ids(), ranks))
     return Source(path, "table", load_table(path))
 
 
@@ -222,6 +244,8 @@ def training_entities(
     if source.kind == "table":
         return _of_numbers(source, places, name, params, usual, terminal), None
     table = source.table.take(places)
+    if source.kind == _TAXONOMY:
+        return _of_ranks(table, params), None
     if source.kind == "smiles":
         name = name or "tanimoto"
         options = parse_values(fingerprint) if fingerprint else {}
@@ -240,6 +264,30 @@ def training_entities(
         recipe = replace(recipe, sequences=list(table.values[kept]))
     made = Entities(Table(values, table.row_ids.take(kept)), recipe)
     return made, kept if len(kept) < len(table.row_ids) else None
+
+
+def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
+    """Return the kernel of a taxonomy, and the names of its ranks for new ones to be compared with."""
+    options = dict(params)
+    assert table.column_ids is not None
+    ranks = options.pop("ranks", None)
+    ranks = list(map(str, table.column_ids.labels)) if ranks is None else _separated(ranks)
+    if "weights" in options:
+        numbers = [as_number(weight) for weight in _separated(options["weights"])]
+        if None in numbers:
+            raise KernelError(f"The weights of the kernel taxonomy are numbers, found {options['weights']!r}.")
+        options["weights"] = numbers
+    unknown = options.keys() - {"weights", "normalized"}
+    if unknown:
+        raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
+    table = table.take(None, table.column_ids.positions(ranks, "the file's ranks"))
+    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=ranks, paths=table.values.tolist())
+    return Entities(Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe)
+
+
+def _separated(text: Any) -> list[str]:
+    """Return the words of an option that holds several."""
+    return [part.strip() for part in str(text).split("/")]
 
 
 def _of_numbers(
@@ -320,7 +368,8 @@ def _cut(entities: Entities, rows: np.ndarray) -> Entities:
     if recipe.of_model[0] != "precomputed":
         return replace(entities, table=table.take(rows))
     sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
-    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences))
+    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
+    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths))
 
 
 def new_side(
@@ -414,8 +463,13 @@ def new_entities(
     """
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None)
+    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
     table = source.table
+    if source.kind == recipe.kind == _TAXONOMY:
+        ranks = make_ids(recipe.names or [], None, "The list of the model's ranks")
+        table = _with_columns(table, path, ranks, "ranks", False, terminal)
+        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
+        return Table(block, table.row_ids)
     if source.kind != "table":
         if source.kind != recipe.kind:
             raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")

@@ -18,7 +18,7 @@ from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite
 
-__all__ = ["Product", "Sum", "normalize", "weighted_product", "weighted_sum"]
+__all__ = ["Product", "Sum", "check_weights", "normalize", "weighted_product", "weighted_sum"]
 
 
 def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> Any:
@@ -112,7 +112,7 @@ def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -
            [0.5, 1.5]])
     """
     grams = list(grams)
-    return _sum(grams, _weights(weights, len(grams), "grams"))
+    return _sum(grams, check_weights(weights, len(grams), "grams"))
 
 
 def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
@@ -151,7 +151,7 @@ def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = Non
            [0.125, 1.   ]])
     """
     grams = list(grams)
-    return _product(grams, _weights(weights, len(grams), "grams"))
+    return _product(grams, check_weights(weights, len(grams), "grams"))
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _Combination(Stored, stored=False):
         object.__setattr__(self, "kernels", tuple(self.kernels))
         for member in self.kernels:
             check_kernel(*_split(member))
-        weights = _weights(self.weights, len(self.kernels), "kernels")
+        weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
     def _grams(self, A: Array, B: Array | None) -> Iterator[Array]:
@@ -209,11 +209,11 @@ class Sum(_Combination):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _sum(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+        return _sum(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return _sum(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+        return _sum(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 @dataclass(frozen=True)
@@ -242,11 +242,11 @@ class Product(_Combination):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _product(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+        return _product(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return _product(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+        return _product(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -261,7 +261,7 @@ def _split(member: Any) -> tuple[Any, Any]:
     )
 
 
-def _weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
+def check_weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
     """Return one non-negative weight for each of `count` things."""
     if count == 0:
         raise ValueError(f"{what} must hold at least one, found none.")
