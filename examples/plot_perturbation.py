@@ -46,7 +46,7 @@ figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for name, line in zip(names, errors, strict=True):
     ax.plot(levels, line, marker="o", label=name)
 ax.axhline(1, color="grey", linestyle="--", label="the mean of each gene")
-ax.set(xlabel="noise of the measured effects", ylabel="error on new perturbations", xscale="log", yscale="log")
+ax.set(xlabel="noise of the measured effects", ylabel="error on new perturbations", xscale="log", ylim=(0, None))
 ax.set_xticks(levels, [f"{level:g}" for level in levels])
 ax.minorticks_off()
 _ = ax.legend()
