@@ -9,9 +9,9 @@ from html import escape
 from typing import Any
 
 from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.selection.baselines import in_words
 from dyadlearn.selection.nested import Interval
 from dyadlearn.settings import Setting
-from dyadlearn.views.baselines import in_words
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary
 from dyadlearn.views.words import number
