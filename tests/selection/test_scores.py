@@ -48,7 +48,8 @@ def test_what_is_printed_is_what_is_there():
         " C task  exact leave-one-out      0.5  0.25   0.4 task",
     ]
     nothing = repr(scores_of(null=np.nan, means=[np.nan] * 4)).splitlines()
-    assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "0.5", "–", "–"]
+    assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "0.5", "–"]
+    assert "null" not in nothing[0]
     assert str(scores_of()) == repr(scores_of())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -96,10 +97,14 @@ class Scores(dict[str, list[Any]]):
 
     def _table(self) -> tuple[list[str], list[list[str]], int]:
         words, figures = HEADINGS
+        headings = [*words, self.scoring, *figures]
         lines = [
             [*before(row), *beside(row[self.scoring], row["null"], _means(row), self.sides)] for row in self.rows()
         ]
-        return [*words, self.scoring, *figures], lines, len(words)
+        if all(map(math.isnan, self["null"])):  # nobody asked for it, or it would have taken long
+            place = headings.index("null")
+            headings, *lines = ([*line[:place], *line[place + 1 :]] for line in (headings, *lines))
+        return headings, lines, len(words)
 
     def __repr__(self) -> str:
         return as_text(make_table(*self._table()), *self.notes)

@@ -30,6 +30,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
+from dyadlearn.views.glance import regularisation_in_words
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
@@ -237,15 +238,7 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    alphas = evaluation.model._problem().pairing.alphas
-    chosen = np.unique(getattr(evaluation.model, "alpha_", alphas["alpha"]))
-    if "task_alpha" in alphas:
-        words = f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    elif chosen.size > 1:
-        words = f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
-    else:
-        words = f"λ = {power(chosen[0])}"
-    facts.append(("Regularisation", words))
+    facts.append(("Regularisation", regularisation_in_words(evaluation.model, names)))
     if evaluation.own is not None:
         facts.append(("Chosen for", f"setting {told_apart(names).in_words(evaluation.own)}"))
     facts.append(("Judged by", evaluation.judge.name))
