@@ -130,7 +130,8 @@ def test_a_search_shows_what_it_has_kept():
     assert_allclose(own["neg_mean_squared_error"], search.best_score_, rtol=1e-10)
     assert own["method"] == search.holdout_method_ == "exact leave-fold-out"
     assert_allclose([own[name] for name in search.baselines_], list(search.baselines_.values()))
-    assert dict(glance.facts)["Chosen for"] == "setting D: both new"
+    best = f"neg_mean_squared_error −{-search.best_score_:.4g}, exact leave-fold-out"
+    assert dict(glance.facts)["Chosen for"] == f"setting D: both new ({best})"
     assert any("nested_score" in note for note in glance.notes)
 
 
@@ -171,6 +172,24 @@ def test_hostile_ids_are_text():
     assert "\u202e" not in shown
     assert len(shown) < 20_000
     assert any("<script>" in text for text in found.texts)
+    learned = LearnedKernelRidge(setting="B", n_steps=2).fit({"<script>": X[:, :1], "b": X}, Y, tasks=T)
+    assert "script" not in Markup(html_of_model(learned, "")).tags
+
+
+def test_a_network_with_holes_says_what_it_cannot_tell():
+    labels = symmetric(Y)
+    labels[0, 1] = labels[1, 0] = np.nan
+    glance = glance_of(TwoStepRidge(symmetry="symmetric").fit(X, labels))
+    assert glance.scores["setting"] == ["A"]
+    assert [note[:23] for note in glance.notes] == [f"Setting {letter} has no score." for letter in "BCD"]
+
+
+def test_a_search_of_a_large_grid_tells_its_best_score(monkeypatch):
+    monkeypatch.setattr(glances, "_MOST_WORK", 1.0)
+    model = MODELS["task by task"][0]()
+    glance = glance_of(model)
+    assert glance.scores is None
+    assert "exact leave-one-out" in dict(glance.facts)["Chosen for"]
 
 
 def test_it_is_found_once(monkeypatch):

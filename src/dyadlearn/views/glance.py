@@ -16,6 +16,7 @@ from dyadlearn._tables import Ids
 from dyadlearn._words import joined, number, power
 from dyadlearn.diagnostics.fitted import ids_of, is_network, known_settings
 from dyadlearn.holdout import plan
+from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import evaluate, scoring_of
 from dyadlearn.selection.scores import Scores
 from dyadlearn.settings import Setting
@@ -143,7 +144,7 @@ def _described(side: Any) -> str:
 
 
 def _growing_sides(model: Any) -> list[SideGlance]:
-    names, described = SideNames(), [f"{model.n_features_in_:,} columns"]
+    names, described = SideNames(), [f"{model.n_features_in_:,} features"]
     described.append("features" if model._knows_tasks else "nothing is known of them")
     sides = zip(names.both, (model.n_seen_, model.n_tasks_), model._ids, described, strict=True)
     return [SideGlance(name, int(size), _first(ids), said) for name, size, ids, said in sides]
@@ -177,7 +178,7 @@ def _labels(inner: Any) -> str:
         n_observed = int(targets.shape[0])
     else:
         xp = namespace(targets)
-        n_observed = m * q - int(xp.count_nonzero(xp.isnan(targets)))
+        n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(targets), xp.int64)))
     words = [f"{n_observed:,} of {m * q:,} observed ({100 * n_observed / (m * q):.3g} %)"]
     if n_observed == m * q:
         words = [f"{n_observed:,}, all observed"]
@@ -195,11 +196,12 @@ def _labels(inner: Any) -> str:
 
 def _model_facts(model: Any, names: SideNames) -> list[tuple[str, str]]:
     facts = [("Regularisation", regularisation_in_words(model, names))]
-    if hasattr(model, "fit_intercept"):
-        facts.append(("Intercept", "yes" if model.fit_intercept else "no"))
+    facts.append(("Intercept", "yes" if getattr(model, "_has_constant", model.fit_intercept) else "no"))
     own = getattr(model, "_searched_setting", None)
     if own is not None:
-        facts.append(("Chosen for", f"setting {names.in_words(own)}"))
+        best = getattr(model, "best_score_", None)
+        words = "" if best is None else f" ({scorer(model.scoring).name} {number(best)}, {model.holdout_method_})"
+        facts.append(("Chosen for", f"setting {names.in_words(own)}{words}"))
     weights = weights_of_model(model)
     if weights is not None:
         facts += [(f"Weights of the {name}", _cut(side.in_words, 400)) for name, side in weights.named(names).items()]
@@ -233,17 +235,17 @@ def _scored(model: Any) -> tuple[Scores | None, list[str]]:
     scores: dict[Setting, Scores] = {}
     notes, slow, left = [], [], _MOST_WORK
     for setting in sorted(known, key=lambda each: each is not own):
-        work = _work(model, setting)
-        if work > left:
-            slow.append(setting)
-            continue
-        left -= work
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever asks for a score is warned of it
-            try:
+        try:
+            work = _work(model, setting)
+            if work > left:
+                slow.append(setting)
+                continue
+            left -= work
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # whoever asks for a score is warned of it
                 scores[setting] = evaluate(model, [setting], scoring_of(model), n_permutations=0, nested=False)
-            except ValueError as error:
-                notes.append(f"Setting {setting.value} has no score. {error}")
+        except ValueError as error:  # as where the model interpolates what is left out
+            notes.append(f"Setting {setting.value} has no score. {error}")
     notes += _optimism(model, own) if own in scores else []
     if slow:
         notes.append(f"Setting {joined([each.value for each in known if each in slow])}: evaluate(model) tells.")
