@@ -39,7 +39,7 @@ autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
     # The methods of our own bases are shown, those of others' classes are documented there.
-    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,str",
+    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,dict,str",
     "exclude-members": "get_metadata_routing,set_fit_request,set_predict_request,set_score_request",
 }
 numpydoc_show_class_members = False

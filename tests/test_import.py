@@ -32,7 +32,10 @@ UNWANTED = [
 
 # What is done one after the other in a fresh interpreter where none of them can be imported.
 STEPS = {
-    "import": "import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels",
+    "import": """
+import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels
+assert "dyadlearn.views" not in sys.modules, "what notebooks show is loaded by those who look only"
+""",
     "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
     "plots": "import dyadlearn.plots",
     "formats of other tools": "import dyadlearn.exchange",
