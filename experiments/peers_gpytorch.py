@@ -83,9 +83,9 @@ def _rbf(**params: Any) -> Any:
     return kernel
 
 
-def _noise(q: int) -> Any:
+def _noise(q: int, variance: float = ALPHA) -> Any:
     likelihood = gp.likelihoods.MultitaskGaussianLikelihood(num_tasks=q, has_task_noise=False).double()
-    likelihood.noise = ALPHA
+    likelihood.noise = variance
     return likelihood
 
 
@@ -120,6 +120,17 @@ def _multitask(on: Problem) -> Iterator[Row]:
     slope = ALPHA * raw.grad / torch.sigmoid(raw.detach())  # the noise is softplus(raw) and a constant
     yield compare("its derivative by log noise", '`eval_gradient=True`, `["alpha"]`', slope.item(), gradient["alpha"])
 
+    scaled = gp.kernels.ScaleKernel(_rbf()).double()
+    scaled.outputscale = 4.0
+    kernel = gp.kernels.MultitaskKernel(scaled, num_tasks=q, rank=2).double()
+    _factors(kernel.task_covar_module, q)
+    model = KroneckerProcess(X, Y, _noise(q, 4 * ALPHA), MultitaskMean(ZeroMean(), num_tasks=q), kernel)
+    yield compare(
+        "`ScaleKernel`: `model(x).mean`", "`KroneckerRidge(noise / outputscale)`", model.answers(X_new)[0], own
+    )
+    likely = ours.log_marginal_likelihood(scale=2.0)
+    yield compare("its likelihood", "`scale=sqrt(outputscale)`", model.log_likelihood(X, Y).item(), likely)
+
     # Our default: a constant beside each kernel, and a mean that is not regularised.
     constant = gp.kernels.ConstantKernel().double()
     constant.constant = _tensor(np.ones(1))
@@ -135,6 +146,17 @@ def _multitask(on: Problem) -> Iterator[Row]:
     )
     likely = ours.log_marginal_likelihood(method="profile", scale=1.0)
     yield compare("its likelihood", '`method="profile"`', model.log_likelihood(X, Y).item(), likely)
+
+    # Noise of each task, beside that of all: a label weighs by how much less noise it has than alpha.
+    likelihood, own_noise = gp.likelihoods.MultitaskGaussianLikelihood(num_tasks=q).double(), np.linspace(0.2, 2, q)
+    likelihood.noise, likelihood.task_noises = ALPHA, _tensor(own_noise)
+    kernel = gp.kernels.MultitaskKernel(_rbf(), num_tasks=q, rank=2).double()
+    B = _factors(kernel.task_covar_module, q)
+    model = KroneckerProcess(X, Y, likelihood, MultitaskMean(ZeroMean(), num_tasks=q), kernel)
+    ours = KroneckerRidge(ALPHA, **RBF, task_kernel="precomputed", fit_intercept=False, tol=1e-12)
+    ours.fit(on.X, on.Y, tasks=B, sample_weight=np.tile(ALPHA / (ALPHA + own_noise), (len(on.X), 1)))
+    found = model.answers(X_new)[0]
+    yield compare("`task_noises`", "`sample_weight=alpha / (alpha + noises)`", found, ours.predict(on.X_new))
 
 
 def _pairs(on: Problem) -> Iterator[Row]:

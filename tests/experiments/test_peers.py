@@ -27,6 +27,8 @@ def test_every_row_on_scikit_learn_is_an_equality(script):
     assert len(rows) == 15
     assert {row.theirs: row.difference for row in rows if row.verdict != "equal"} == {}
     assert all(row.limit == 1e-10 for row in rows)
+    page = (EXPERIMENTS.parent / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    assert [row.theirs for row in rows if f"\n| {row.theirs} | {row.ours} | " not in page] == []
 
 
 def test_a_difference_is_told_and_ends_with_an_error(script, monkeypatch, capsys):
