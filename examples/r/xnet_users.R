@@ -28,7 +28,8 @@ k <- similar(seen, seen)
 g <- similar(seen_birds, seen_birds)
 
 ## ---- fit
-model <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed", fit_intercept = FALSE)
+model <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed",
+                           fit_intercept = FALSE)
 model <- model$fit(as_frame(k), as_frame(y), tasks = as_frame(g))
 fitted <- as.matrix(model$predict())
 print(round(fitted[1:3, 1:4], 2))
@@ -43,17 +44,21 @@ same(fitted, two_steps)
 
 ## ---- names
 shuffled <- sample(names(seen))
-again <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed", fit_intercept = FALSE)
-again <- again$fit(as_frame(k[shuffled, rev(shuffled)]), as_frame(y[sort(shuffled), ]), tasks = as_frame(g))
+again <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed",
+                           fit_intercept = FALSE)
+again <- again$fit(as_frame(k[shuffled, rev(shuffled)]), as_frame(y[sort(shuffled), ]),
+                   tasks = as_frame(g))
 same(as.matrix(again$predict())[names(seen), ], fitted)
 wrong <- k
 colnames(wrong)[3] <- "plant_99"
-refused <- try(again$fit(as_frame(wrong), as_frame(y), tasks = as_frame(g)), silent = TRUE)
-cat(grep("IdError", strsplit(conditionMessage(attr(refused, "condition")), "\n")[[1]], value = TRUE), "\n")
+refused <- try(model$fit(as_frame(wrong), as_frame(y), tasks = as_frame(g)), silent = TRUE)
+cat(strwrap(sub("\n.*", "", conditionMessage(attr(refused, "condition"))), 90), sep = "\n")
+same(as.matrix(model$predict()), fitted)  # a fit that is refused leaves the model as it was
 
 ## ---- loo
 loo <- function(model, exclusion) as.matrix(model$holdout(exclusion))
-losses <- sapply(c("interaction", "row", "column", "both"), function(what) mean((y - loo(model, what))^2))
+losses <- sapply(c("interaction", "row", "column", "both"),
+                 function(what) mean((y - loo(model, what))^2))
 print(round(losses, 3))
 
 # Check: rows, columns and both by fitting without them, single interactions by the value that confirms itself.
@@ -78,8 +83,9 @@ leverage <- outer(diag(h_k), diag(h_g))
 same(held_out$A, (fitted - leverage * y) / (1 - leverage))
 
 ## ---- tune
-search <- dyad$TwoStepRidgeCV(10^(-4:2), 10^(-4:2), setting = "row", kernel = "precomputed",
-                              task_kernel = "precomputed", fit_intercept = FALSE)
+search <- dyad$TwoStepRidgeCV(10^(-4:2), 10^(-4:2), setting = "row",
+                              kernel = "precomputed", task_kernel = "precomputed",
+                              fit_intercept = FALSE)
 search <- search$fit(as_frame(k), as_frame(y), tasks = as_frame(g))
 cat("lambda", search$alpha_, search$task_alpha_, "loss", round(-search$best_score_, 4), "\n")
 
@@ -110,7 +116,8 @@ stopifnot(abs(-test$score - losses[["row"]]) < 1e-10)
 ## ---- impute
 holes <- y
 holes[cbind(1:16, rep(1:7, length.out = 16))] <- NA
-impute <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed", fit_intercept = FALSE)
+impute <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed",
+                            fit_intercept = FALSE)
 impute <- impute$fit(as_frame(k), as_frame(holes), tasks = as_frame(g))
 filled <- as.matrix(impute$completed_)
 cat("holes", sum(is.na(holes)), "filled", sum(is.finite(filled[is.na(holes)])), "\n")
@@ -122,7 +129,8 @@ same(filled[is.na(holes)], (h_k %*% filled %*% h_g)[is.na(holes)])
 ## ---- network
 edges <- outer(1:16, 1:16, function(i, j) cos(i * j))
 dimnames(edges) <- dimnames(k)
-network <- dyad$TwoStepRidge(0.1, 0.1, kernel = "precomputed", symmetry = "symmetric", fit_intercept = FALSE)
+network <- dyad$TwoStepRidge(0.1, 0.1, kernel = "precomputed", symmetry = "symmetric",
+                             fit_intercept = FALSE)
 network <- network$fit(as_frame(k), as_frame(edges))
 without_vertices <- as.matrix(network$holdout("vertices"))
 
@@ -135,8 +143,8 @@ for (i in 1:15) for (j in (i + 1):16) {
 
 ## ---- heatmap
 png(file.path(folder, "visits.png"), width = 640, height = 640, res = 110)
-heatmap(held_out$B, Rowv = as.dendrogram(hclust(as.dist(1 - k))), Colv = as.dendrogram(hclust(as.dist(1 - g))),
-        scale = "none", margins = c(6, 6))
+heatmap(held_out$B, Rowv = as.dendrogram(hclust(as.dist(1 - k))),
+        Colv = as.dendrogram(hclust(as.dist(1 - g))), scale = "none", margins = c(6, 6))
 invisible(dev.off())
 
 ## ---- file
