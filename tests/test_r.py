@@ -42,7 +42,7 @@ def test_the_script_equals_base_r_and_prints_what_the_page_shows(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     printed = [line.rstrip() for line in ran.stdout.splitlines()]
-    assert printed[-1] == "everything equals base R"
+    assert printed[-1] == "all checks in base R passed"
     for block in _blocks("text"):
         assert "\n".join(line.rstrip() for line in block.splitlines()) in "\n".join(printed)
     assert {path.name for path in tmp_path.iterdir()} == {"visits.png", "visits.dyad"}

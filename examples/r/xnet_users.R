@@ -153,4 +153,4 @@ dyad$save(search, path)
 loaded <- dyad$load(path)
 stopifnot(identical(as.matrix(loaded$predict(as_frame(k_new))), as.matrix(search$predict(as_frame(k_new)))))
 
-cat("everything equals base R\n")
+cat("all checks in base R passed\n")
