@@ -39,10 +39,12 @@ autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
     # The methods of our own bases are shown, those of others' classes are documented there.
-    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,str",
-    "exclude-members": "get_metadata_routing,set_fit_request,set_predict_request,set_score_request",
+    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,TransformerMixin,str",
+    "exclude-members": "get_metadata_routing,set_fit_request,set_output,set_partial_fit_request,set_predict_request,"
+    "set_score_request,set_split_request,set_transform_request",
 }
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"  # the page is about the class: its methods need not say so
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dyadlearn"
@@ -50,12 +52,30 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-# Only the pages of the API have others beside them to list.
-html_sidebars = {"*": [], "api": ["api_sidebar"], "generated/*": ["api_sidebar"]}
+# Beside a page stand its neighbours; the start page lists them all itself.
+html_sidebars = {
+    "*": ["pages_sidebar"],
+    "index": [],
+    "search": [],
+    "api": ["api_sidebar"],
+    "generated/*": ["api_sidebar"],
+    "gallery/*": ["sidebar-nav-bs"],
+}
+html_context = {
+    # title, page, and the folder whose pages belong to it
+    "header_pages": [
+        ("Start", "start", ""),
+        ("Settings", "settings", ""),
+        ("Models", "models", ""),
+        ("Command line", "cli", ""),
+        ("Gallery", "gallery/index", "gallery/"),
+        ("API", "api", "generated/"),
+    ]
+}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "navbar_center": ["header_pages"],
 }
 
 # The gallery: examples whose data or packages are not here are shown and not run.
