@@ -55,7 +55,9 @@ def test_the_api_has_everything_public(each, extension):
 def test_every_page_is_in_one_group_of_the_start_page():
     start = (_DOCS / "index.md").read_text(encoding="utf-8")
     trees = re.findall(r"^```{toctree}\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
-    listed = [re.sub(r".*<(.*)>", r"\1", line) for tree in trees for line in tree.splitlines() if line[:1] not in (":", "")]
+    listed = [
+        re.sub(r".*<(.*)>", r"\1", line) for tree in trees for line in tree.splitlines() if line[:1] not in (":", "")
+    ]
     pages = [page.stem for page in _DOCS.glob("*.md") if page.stem != "index"]
     assert sorted(listed) == sorted([*pages, "gallery/index"])
     # Beside the tree, which is for the list beside each page, stands a line that says what a page is about.
@@ -70,3 +72,11 @@ def test_an_index_stands_beside_a_letter_with_an_accent(extension):
     assert found.count("<munderover>") == 1  # of the sum
     assert "…" in found
     assert "&lt;" in mathml(r"a < \log b", block=True)
+
+
+def test_a_bold_letter_ends_with_itself(extension):
+    pytest.importorskip("sphinx")
+    found = "".join(extension("mathml").mathml(r"(\bar{\boldsymbol\phi}_2)^\top \boldsymbol\Phi", block=False).split())
+    assert '<moveraccent="true"><mi>𝝓</mi>' in found
+    assert "<msup>" in found.split("</mover>")[1]
+    assert "<mi>𝚽</mi>" in found
