@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,4 +93,15 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "within_subsection_order": "FileNameSortKey",
     "image_srcset": [],
+    "remove_config_comments": True,
 }
+
+
+def without_last_blank(app, docname, source):
+    """Take away the empty line that ends the output of a session: on a page it would be drawn."""
+    source[0] = re.sub(r"\n\n+```$", "\n```", source[0], flags=re.MULTILINE)
+
+
+def setup(app):
+    """Let Sphinx call what is above."""
+    app.connect("source-read", without_last_blank)

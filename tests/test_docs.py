@@ -55,9 +55,8 @@ def test_the_api_has_everything_public(each, extension):
 def test_every_page_is_in_one_group_of_the_start_page():
     start = (_DOCS / "index.md").read_text(encoding="utf-8")
     trees = re.findall(r"^```{toctree}\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
-    listed = [
-        re.sub(r".*<(.*)>", r"\1", line) for tree in trees for line in tree.splitlines() if line[:1] not in (":", "")
-    ]
+    entries = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    listed = [re.sub(r".*<(.*)>", r"\1", entry) for entry in entries]
     pages = [page.stem for page in _DOCS.glob("*.md") if page.stem != "index"]
     assert sorted(listed) == sorted([*pages, "gallery/index"])
     # Beside the tree, which is for the list beside each page, stands a line that says what a page is about.
