@@ -27,7 +27,7 @@ SCALE ?=
 FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format fuzz bench bench-scale reproduce docs clean
+.PHONY: help install demo test lint format fuzz bench bench-scale reproduce docs docs-check pictures clean
 
 help: ## show this list
 	@echo "dyadlearn: what make can do"
@@ -102,6 +102,12 @@ reproduce: $(STAMP) ## run the paper's experiments; quicker: make reproduce ARGS
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+docs-check: docs ## build the documentation and look through it in a browser (needs chromium)
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+pictures: $(STAMP) ## draw the pictures of the front page and of the gallery anew
+	$(BIN)/python docs/pictures.py
 
 clean: ## remove everything that make made, .venv too
 	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst

@@ -39,7 +39,7 @@ def public_rooms() -> list[str]:
     rooms = [room.name for room in pkgutil.iter_modules(dyadlearn.__path__) if not room.name.startswith("_")]
     assert "datasets" in rooms
     # The command line has a page of its own; the other two are words and products that only the rooms above them use.
-    return ["", *(set(rooms) - {"cli", "sides", "vectrick"}), "kernels.chemistry", "kernels.sequences"]
+    return ["", *sorted(set(rooms) - {"cli", "sides", "vectrick"}), "kernels.chemistry", "kernels.sequences"]
 
 
 def test_the_api_has_everything_public(each, extension):
