@@ -2,8 +2,8 @@
 
 Every page is opened on a desktop (1280 px, light and dark) and on a phone (390 px). Told are: what a page wants from
 elsewhere than the folder it lies in, errors on the console, links and anchors that lead nowhere, pictures that are not
-there, a header of two lines, pages wider than the phone, names of the API that are cut, pictures of the gallery that are
-missing or shared, and a search that finds nothing. Ends with 1 if there is anything to tell.
+there, a header of two lines, pages wider than the phone, names of the API that are cut, pictures of the gallery that
+are missing or shared, and a search that finds nothing. Ends with 1 if there is anything to tell.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ TOO_WIDE = """() => {
     .filter(e => e.getBoundingClientRect().right > room + 1 && !held(e))
     .slice(0, 3).map(e => e.tagName.toLowerCase() + "." + e.className);
 }"""
-CUT = """() => [...document.querySelectorAll("table.autosummary td:first-child code, .bd-breadcrumbs .ellipsis, .api-names a")]
+CUT = """() => ["table.autosummary td:first-child code", ".bd-breadcrumbs .ellipsis", ".api-names a"]
+  .flatMap(name => [...document.querySelectorAll(name)])
   .filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden")
   .map(e => e.textContent)"""
+EAGER = """addEventListener("DOMContentLoaded",
+  () => document.querySelectorAll("img").forEach(e => { e.loading = "eager"; }))"""
 BROKEN = "() => [...document.images].filter(e => e.complete && !e.naturalWidth).map(e => e.src)"
 
 
@@ -57,10 +60,15 @@ class Links(HTMLParser):
                 self.targets.add(value)
 
 
+def pages_of(folder: Path) -> list[Path]:
+    """Return the pages, without what the theme is made of."""
+    return [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.relative_to(folder).parts]
+
+
 def broken_links(folder: Path) -> Iterator[str]:
     """Yield the links between pages that lead nowhere."""
     pages = {}
-    for path in sorted(folder.rglob("*.html")):
+    for path in pages_of(folder):
         pages[path] = Links()
         pages[path].feed(path.read_text(encoding="utf-8"))
     for path, page in pages.items():
@@ -119,7 +127,7 @@ def visits(folder: Path) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     Thread(target=server.serve_forever, daemon=True).start()
     home = f"http://127.0.0.1:{server.server_port}/"
-    names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.html")) if path.stem != "genindex"]
+    names = [str(path.relative_to(folder)) for path in pages_of(folder)]
     looks = {"light": (DESKTOP, "light"), "dark": (DESKTOP, "dark"), "phone": (PHONE, "light")}
     with browser() as started:
         for look, (size, scheme) in looks.items():
@@ -133,9 +141,7 @@ def visits(folder: Path) -> Iterator[str]:
             page.on("console", lambda said, heard=heard: said.type != "error" or heard.append(f"console: {said.text}"))
             page.on("pageerror", lambda error, heard=heard: heard.append(f"error: {error}"))
             # What is scrolled to is loaded, so that no picture waits to be seen.
-            page.add_init_script(
-                "addEventListener('DOMContentLoaded', () => document.querySelectorAll('img').forEach(e => e.loading = 'eager'))"
-            )
+            page.add_init_script(EAGER)
             for name in names:
                 heard.clear()
                 page.goto(urljoin(home, name), wait_until="load")
@@ -169,7 +175,7 @@ def main() -> None:
     if not (folder / "index.html").exists():
         raise SystemExit(f"There are no pages in {folder}: make docs builds them.")
     found = [*broken_links(folder), *gallery_pictures(folder), *visits(folder)]
-    n_pages = len(list(folder.rglob("*.html")))
+    n_pages = len(pages_of(folder))
     print("\n".join(found) or f"{n_pages} pages, nothing to tell.")
     if found:
         raise SystemExit(f"{len(found)} things to mend on {n_pages} pages.")
