@@ -29,7 +29,7 @@ extensions = [
     "api_sidebar",
     "mathml",
 ]
-exclude_patterns = ["_build", "sg_execution_times.rst"]
+exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -60,9 +60,10 @@ html_sidebars = {
     "search": [],
     "api": ["api_sidebar"],
     "generated/*": ["api_sidebar"],
-    "gallery/*": ["sidebar-nav-bs"],
+    "gallery/*": ["gallery_sidebar"],
 }
 html_context = {
+    "default_mode": "auto",  # light or dark, as the reader's system is; unsaid, the theme reports an error
     # title, page, and the folder whose pages belong to it
     "header_pages": [
         ("Start", "start", ""),
@@ -71,7 +72,7 @@ html_context = {
         ("Command line", "cli", ""),
         ("Gallery", "gallery/index", "gallery/"),
         ("API", "api", "generated/"),
-    ]
+    ],
 }
 html_theme_options = {
     "show_prev_next": False,
@@ -94,6 +95,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "image_srcset": [],
     "remove_config_comments": True,
+    "write_computation_times": False,  # a page that asks others for its scripts
 }
 
 
@@ -102,6 +104,21 @@ def without_last_blank(app, docname, source):
     source[0] = re.sub(r"\n\n+```$", "\n```", source[0], flags=re.MULTILINE)
 
 
+def to_the_right_place(app, pagename, templatename, context, doctree):
+    """Let a page of source code point back at places that are there.
+
+    It takes all names of a file to be those of one room, while some of ours are also found one floor up.
+    """
+
+    def mended(found):
+        stem, place = found[2], found[3]
+        return f"{found[1]}#{stem}{place.partition('.' + stem.rpartition('.')[2])[2]}"
+
+    if pagename.startswith("_modules/") and "body" in context:
+        context["body"] = re.sub(r"(generated/([\w.]+)\.html)#([\w.]+)", mended, context["body"])
+
+
 def setup(app):
     """Let Sphinx call what is above."""
     app.connect("source-read", without_last_blank)
+    app.connect("html-page-context", to_the_right_place)

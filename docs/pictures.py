@@ -57,6 +57,17 @@ def drawn(figure: Any, dpi: int = 150) -> Image.Image:
     return Image.open(kept)
 
 
+def both_ways(name: str, height: float, draw: Callable[[Any, Any], None]) -> None:
+    """Write a picture of two panels, beside each other and, for phones, one below the other."""
+    for twin, shape in {name: (1, 2), f"{name}_narrow": (2, 1)}.items():
+        size = 4.3 * shape[1], height * shape[0]
+        figure, (first, second) = plt.subplots(*shape, figsize=size, layout="constrained")
+        draw(first, second)
+        for ax in (first, second):
+            bare(ax)
+        write(drawn(figure), f"{twin}.png")
+
+
 def bare(ax: Any) -> None:
     """Take away the frame of a picture but for its axes."""
     ax.spines[["top", "right"]].set_visible(False)
@@ -94,19 +105,22 @@ def learned() -> None:
     visited = (data.Y > 0).astype(float)
     plants = {"phylogeny": data.K, "corolla length": np.log(data.instance_traits)}
     birds = {"phylogeny": data.G, "bill length": np.log(data.task_traits)}
-    figure, axes = plt.subplots(1, 2, figsize=(8.6, 2.9), layout="constrained")
-    for ax, setting, title in zip(axes, "BC", ("learned for new plants (B)", "learned for new birds (C)"), strict=True):
-        model = LearnedKernelRidge(
+    models = {
+        setting: LearnedKernelRidge(
             kernel={"phylogeny": "precomputed", "corolla length": "rbf"},
             task_kernel={"phylogeny": "precomputed", "bill length": "rbf"},
             setting=setting,
         ).fit(plants, visited, tasks=birds)
-        display = WeightsDisplay.from_estimator(model, sides=("plant", "bird"), ax=ax)
-        print(f"  {setting}: {display.sides['instances'].weights}, {display.sides['tasks'].weights}")
-        ax.set_title(title, fontsize=11, pad=24)
-        ax.set(xlim=(0, 1.15), xticks=np.linspace(0, 1, 6))
-        bare(ax)
-    write(drawn(figure), "learned.png")
+        for setting in "BC"
+    }
+
+    def draw(*axes: Any) -> None:
+        for ax, setting, new in zip(axes, "BC", ("plants", "birds"), strict=True):
+            WeightsDisplay.from_estimator(models[setting], sides=("plant", "bird"), ax=ax)
+            ax.set_title(f"learned for new {new} ({setting})", fontsize=11, pad=24)
+            ax.set(xlim=(0, 1.15), xticks=np.linspace(0, 1, 6))
+
+    both_ways("learned", 2.9, draw)
 
 
 def coverages() -> dict[str, list[float]]:
@@ -135,30 +149,30 @@ def intervals() -> None:
     model.fit(data.X[:120], data.Y[:120], tasks=data.tasks)
     low, high = model.predict_interval(data.X[120:], coverage=0.9)
     inside = (low <= data.Y[120:]) & (data.Y[120:] <= high)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), layout="constrained", width_ratios=(1.15, 1))
     order = np.argsort(model.predict(data.X[120:121])[0])
     row, hit = data.Y[120, order], inside[0, order]
-    places = np.arange(len(order))
-    left.vlines(places, low[0, order], high[0, order], color="#9ecae1", linewidth=4)
-    left.plot(places[hit], row[hit], "o", color=BLUE, markersize=4, label="label, inside")
-    left.plot(places[~hit], row[~hit], "D", color=ORANGE, markersize=5, label="label, outside")
-    left.set(xticks=[], xlabel="tasks, by prediction", ylabel="label")
-    count = f"of the {inside.size:,} labels of all {len(inside)}, {100 * inside.mean():.1f} % are inside"
-    left.set_title(f"one of {len(inside)} new instances;\n{count}", fontsize=11)
-    left.legend(frameon=False, loc="upper left", fontsize=9)
     found = coverages()
-    for offset, (setting, marker) in enumerate(zip("BCD", "o^s", strict=True)):
-        shares = [values[offset] for values in found.values()]
-        heights = np.arange(len(found)) + 0.2 * (offset - 1)
-        right.plot(shares, heights, marker, color=(BLUE, ORANGE, "#009E73")[offset], label=setting, markersize=6)
-    right.axvline(90, color=GREY, linewidth=1)
-    right.set(yticks=range(len(found)), yticklabels=list(found), xlim=(80, 100), xlabel="labels inside, %")
-    right.invert_yaxis()
-    right.set_title("hidden rows, columns and both;\nasked for 90 %", fontsize=11)
-    right.legend(frameon=False, loc="upper right", fontsize=9, handletextpad=0.1)
-    for ax in (left, right):
-        bare(ax)
-    write(drawn(figure), "intervals.png")
+
+    def draw(left: Any, right: Any) -> None:
+        places = np.arange(len(order))
+        left.vlines(places, low[0, order], high[0, order], color="#9ecae1", linewidth=4)
+        left.plot(places[hit], row[hit], "o", color=BLUE, markersize=4, label="label, inside")
+        left.plot(places[~hit], row[~hit], "D", color=ORANGE, markersize=5, label="label, outside")
+        left.set(xticks=[], xlabel="tasks, by prediction", ylabel="label")
+        share = f"{100 * inside.mean():.1f} % of all their labels inside"
+        left.set_title(f"one of {len(inside)} new instances;\n{share}", fontsize=11)
+        left.legend(frameon=False, loc="upper left", fontsize=9)
+        for offset, (setting, marker) in enumerate(zip("BCD", "o^s", strict=True)):
+            shares = [values[offset] for values in found.values()]
+            heights = np.arange(len(found)) + 0.2 * (offset - 1)
+            right.plot(shares, heights, marker, color=(BLUE, ORANGE, "#009E73")[offset], label=setting, markersize=6)
+        right.axvline(90, color=GREY, linewidth=1)
+        right.set(yticks=range(len(found)), yticklabels=list(found), xlim=(80, 100), xlabel="labels inside, %")
+        right.invert_yaxis()
+        right.set_title("hidden rows, columns and both;\nasked for 90 %", fontsize=11)
+        right.legend(frameon=False, loc="upper right", fontsize=9, handletextpad=0.1)
+
+    both_ways("intervals", 3.4, draw)
 
 
 def report() -> None:
@@ -175,25 +189,32 @@ def report() -> None:
     model = TwoStepRidgeCV(setting="B", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
     model.fit(K[rows, rows], data.Y[rows], tasks=G)
     with TemporaryDirectory() as folder, browser() as started:
-        page = started.new_page(viewport={"width": 1000, "height": 900})
         path = Path(folder, "report.html")
-        page.goto(write_report(model, path, title="Packages and their tags", sides=("package", "tag")).as_uri())
-        parts = [
-            Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
-            for clip in ({"x": 0, "y": 20, "width": 1000, "height": 470}, around(page, "Landscape", 700))
-        ]
-    whole = Image.new("RGB", (1000, sum(part.height for part in parts)), "white")
+        address = write_report(model, path, title="Packages and their tags", sides=("package", "tag")).as_uri()
+        page = started.new_page(viewport={"width": 1000, "height": 900})
+        page.goto(address)
+        heading = page.get_by_role("heading", name="Landscape", exact=True).bounding_box()
+        parts = [shot(page, 20, 470), shot(page, heading["y"] - 16, 700)]
+        phone = started.new_page(viewport={"width": 390, "height": 844}, device_scale_factor=2)
+        phone.goto(address)
+        write(framed([shot(phone, 10, 760)]), "report_narrow.png", colours=48)
+    write(framed(parts), "report.png", colours=48)
+
+
+def shot(page: Any, top: float, height: float) -> Image.Image:
+    """Return a part of a page that is open, in its whole width."""
+    clip = {"x": 0, "y": top, "width": page.viewport_size["width"], "height": height}
+    return Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
+
+
+def framed(parts: list[Image.Image]) -> Image.Image:
+    """Return pictures of one width below each other, with a thin line around them."""
+    whole = Image.new("RGB", (parts[0].width, sum(part.height for part in parts)), "white")
     top = 0
     for part in parts:
         whole.paste(part, (0, top))
         top += part.height
-    write(ImageOps.expand(whole, 1, "#d0d7de"), "report.png", colours=48)
-
-
-def around(page: Any, heading: str, height: float) -> dict[str, float]:
-    """Return the part of a page that begins with a heading."""
-    box = page.get_by_role("heading", name=heading, exact=True).bounding_box()
-    return {"x": 0, "y": box["y"] - 16, "width": 1000, "height": height}
+    return ImageOps.expand(whole, 1, "#d0d7de")
 
 
 def plots() -> None:
