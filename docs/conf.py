@@ -111,8 +111,11 @@ def to_the_right_place(app, pagename, templatename, context, doctree):
     """
 
     def mended(found):
-        stem, place = found[2], found[3]
-        return f"{found[1]}#{stem}{place.partition('.' + stem.rpartition('.')[2])[2]}"
+        whole, page, stem, place = found[0], *found.groups()
+        if f"{place}.".startswith(f"{stem}."):
+            return whole
+        name = stem.rpartition(".")[2]
+        return f"{page}#{stem}{re.split(rf'[.]{name}(?=[.]|$)', place)[-1]}"
 
     if pagename.startswith("_modules/") and "body" in context:
         context["body"] = re.sub(r"(generated/([\w.]+)\.html)#([\w.]+)", mended, context["body"])
