@@ -26,15 +26,17 @@ from browser import browser
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 # A header of one line; the theme gives it 64 to 80 px.
 ONE_LINE = 90
-# What is wider than a phone, unless something around it scrolls or hides it.
+# What is wider than a phone and cannot be moved: the page itself must not be, and what it cuts off could not be read.
 TOO_WIDE = """() => {
   const room = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= room) return [];
-  const held = e => { for (let p = e.parentElement; p; p = p.parentElement)
-    if (getComputedStyle(p).overflowX !== "visible") return true; return false; };
-  return [...document.querySelectorAll("body *")]
-    .filter(e => e.getBoundingClientRect().right > room + 1 && !held(e))
-    .slice(0, 3).map(e => e.tagName.toLowerCase() + "." + e.className);
+  const moves = e => { for (let p = e.parentElement; p; p = p.parentElement)
+    if (["auto", "scroll"].includes(getComputedStyle(p).overflowX) && p !== document.body) return true; return false; };
+  const wide = [...document.querySelectorAll("article *, footer *, header *")].filter(e => {
+    const box = e.getBoundingClientRect();
+    return box.width > 1 && box.height > 1 && box.right > room + 1 && e.checkVisibility() && !moves(e);
+  });
+  if (document.documentElement.scrollWidth > room) wide.push(document.documentElement);
+  return wide.slice(0, 3).map(e => `${e.tagName.toLowerCase()}.${e.className}`);
 }"""
 CUT = """() => ["table.autosummary td:first-child code", ".bd-breadcrumbs .ellipsis", ".api-names a"]
   .flatMap(name => [...document.querySelectorAll(name)])
