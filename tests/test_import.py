@@ -17,6 +17,7 @@ UNWANTED = [
     "distributed",
     "jax",
     "matplotlib",
+    "onnx",
     "pandas",
     "parasail",
     "playwright",
@@ -33,6 +34,7 @@ STEPS = {
     "import": "import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels",
     "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
     "plots": "import dyadlearn.plots",
+    "exchange": "import dyadlearn.exchange",
     "fit": """
 import numpy as np
 X = np.arange(6.0).reshape(3, 2)
@@ -91,7 +93,7 @@ def asked() -> dict[str, set[tuple[str, str]]]:
     }
 
 
-@pytest.mark.parametrize("step", ["import", "optional kernels", "plots", "fit", "embedded data"])
+@pytest.mark.parametrize("step", ["import", "optional kernels", "plots", "exchange", "fit", "embedded data"])
 def test_nothing_optional_is_loaded(asked, step):
     assert not asked[step]
 

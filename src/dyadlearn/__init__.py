@@ -1,6 +1,7 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
+from dyadlearn.features import read_features
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.kernels import Descriptions, Landmarks
 from dyadlearn.models import (
@@ -59,6 +60,7 @@ __all__ = [
     "load",
     "nested_score",
     "permutation_test",
+    "read_features",
     "recommend",
     "save",
     "screen",

@@ -25,6 +25,7 @@ __all__ = [
     "free_name",
     "in_order",
     "is_whole",
+    "library_of",
     "lies_on_its_side",
     "make_ids",
     "near_miss",
@@ -185,6 +186,35 @@ class Table(Stored):
             and (q == 1 or not self.is_vector)
         )
 
+    def __repr__(self) -> str:
+        shape = " × ".join(f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False))
+        kind = getattr(self.values, "dtype", self.kind)
+        ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
+        return f"Table of {shape} ({kind}){ids}"
+
+    @property
+    def ids(self) -> tuple[Hashable, ...] | None:
+        """The ids of the rows, in their order; None where they have none."""
+        return None if self.row_ids is None else self.row_ids.labels
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """Return the table as a data frame with its ids.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "pyarrow"}, default=None
+            The library of the frame; None takes the one that it came in, else pandas or polars, whichever is there.
+        """
+        library = frame_library(kind or self.kind)
+        if library is None:
+            raise ImportError("A data frame needs its library: install pandas or polars.")
+        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, library)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the values are a frame themselves, with names that scikit-learn looks at."""
+        return hasattr(self.values, "columns")
+
     @property
     def transposed(self) -> Table:
         """The same with rows and columns exchanged."""
@@ -283,6 +313,12 @@ def read_table(table: Any, name: str) -> Table:
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
     return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
+
+
+def library_of(given: Any) -> str | None:
+    """Return the library that a frame, a series or an index is of; None for what is of none of them."""
+    library = type(given).__module__.partition(".")[0]
+    return library if library in _FRAMES else None
 
 
 def is_whole(values: Any) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "Cells",
     "as_number",
     "check_whole",
+    "columns_library",
     "id_text",
     "is_blank",
     "load_table",
@@ -272,7 +273,7 @@ def _read_parquet(path: Path) -> Cells:
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a parquet file."""
-    library = _parquet_library()
+    library = columns_library()
     with reading(path, "parquet file"):
         if library == "polars":
             import polars
@@ -296,7 +297,7 @@ def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | 
     """
     import narwhals as nw
 
-    library, columns = _parquet_library(), None if names is None else list(names)
+    library, columns = columns_library(), None if names is None else list(names)
     with reading(path, "parquet file"):
         if library == "polars":
             import polars
@@ -316,10 +317,14 @@ def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | 
                 yield nw.from_native(pyarrow.Table.from_batches([part]), eager_only=True)
 
 
-def _parquet_library() -> str:
+def columns_library(what: str = "parquet") -> str:
+    """Return the library that reads files of columns, `what` they are called; without one say how it is had."""
     found = next((name for name in ("pyarrow", "polars") if find_spec(name) is not None), None)
     if found is None:
-        raise ImportError("Reading parquet needs polars or pyarrow: install one of them, or write the table as csv.")
+        raise ImportError(
+            f"Reading {what} needs polars or pyarrow: install one of them, such as by pip install "
+            "dyadlearn[embeddings], or write the table as csv."
+        )
     return found
 
 

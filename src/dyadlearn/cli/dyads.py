@@ -35,6 +35,9 @@ __all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
 
+# Among more ids than these none is looked for that is spelled nearly alike.
+_MANY = 20_000
+
 
 @dataclass(frozen=True)
 class Dyads:
@@ -242,7 +245,7 @@ def _places(
 ) -> np.ndarray | None:
     """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
     if wanted is None or source.ids is None:
-        found = source.table.values.shape[0]
+        found = source.file.n
         if found != n:
             raise ValueError(
                 f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
@@ -274,7 +277,8 @@ def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels:
         )
     named = []
     for label in lacking[:5]:
-        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8)
+        # Comparing takes too long with very many.
+        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
         hint = _alike(label, known) or (f"did you mean {close[0]!r}?" if close else "")
         named.append(repr(label) + (f" ({hint})" if hint else ""))
     more = ", …" if len(lacking) > 5 else ""

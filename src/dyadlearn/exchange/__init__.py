@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from dyadlearn.exchange.graphs import to_onnx
+
+__all__ = ["to_onnx"]

@@ -345,7 +345,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if read_descriptions(unwrap_tasks(given), _SIDES[axis]) is not None:
             return given
         table = read_table(unwrap_tasks(given), _SIDES[axis])
-        if table.kind is None:
+        if table.kind is None and table.row_ids is None and table.column_ids is None:
             return given
         if spec.is_precomputed:
             table = in_training_order(table, spec, Ids(self._training_ids[axis]), _SIDES[axis])

@@ -367,7 +367,7 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         spec = self._learnt.steps[0].spec
         table = in_training_order(read_table(X, "X"), spec, self._grid.row_ids, "X")
         _refuse_foreign(X=table)
-        if table.kind is None and not spec.is_precomputed:
+        if not table.is_native and not spec.is_precomputed:
             check_names(self._names[0], table.column_ids, "X")  # as scikit-learn does with those of frames
         return table, self._validated(table, spec, reset=False)
 
