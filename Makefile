@@ -31,7 +31,7 @@ SCALE ?=
 FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs dist clean
+.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs docs-check pictures dist clean
 # The targets use their cores themselves, and two installations into one environment would meet.
 .NOTPARALLEL:
 
@@ -132,6 +132,12 @@ reproduce: $(STAMP) ## run the paper's experiments, with a plan first; quicker: 
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+docs-check: docs ## build the documentation and look through it in a browser (needs chromium)
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+pictures: $(STAMP) ## draw the pictures of the front page and of the gallery anew
+	$(BIN)/python docs/pictures.py
 
 dist: $(TOOLS)/.installed ## build the packages in dist/, check them, and try the wheel in an environment of its own
 	@rm -rf dist
