@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import TwoStepRidge, load
-from dyadlearn.cli.entities import Recipe
 from dyadlearn.kernels import taxonomy_kernel
 
 RANKS = ("class", "order", "family", "genus")
