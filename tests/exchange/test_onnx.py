@@ -375,6 +375,8 @@ def test_wrong_requests_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             to_onnx(model, **options)
+    with pytest.raises(ValueError, match="makes 2 features, but the model takes 3"):
+        to_onnx(model, feature_map=StandardScaler().fit(data.T))
     with pytest.raises(TypeError, match="StandardScaler has no form in a graph"):
         to_onnx(StandardScaler().fit(data.X))
     with pytest.raises(TypeError, match="TwoStepRegressor has no form in a graph"):
@@ -384,6 +386,8 @@ def test_wrong_requests_are_refused():
 
 
 def test_more_numbers_than_a_file_can_hold_are_refused(monkeypatch):
-    monkeypatch.setattr("dyadlearn.exchange._graph._MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="more than 2 GiB of numbers"):
-        to_onnx(Data().fit(TwoStepRidge(kernel="rbf")))
+    model = Data().fit(TwoStepRidge(kernel="rbf"))
+    for most in (100, 500):  # the features of training, and those with the coefficients
+        monkeypatch.setattr("dyadlearn.exchange._graph._MOST_BYTES", most)
+        with pytest.raises(ValueError, match="more than 2 GiB of numbers"):
+            to_onnx(model)
