@@ -205,7 +205,8 @@ def _for_new_tasks(graph: Graph, formula: Formula, maps: tuple[list[Any], list[A
     columns = _factor(graph, "tasks", "n" if by_pairs else "q", formula.tasks, maps[1], right)
     if by_pairs:
         return graph.reduced("ReduceSum", graph.node("Mul", rows, columns), 1, keepdims=False)
-    return graph.node("MatMul", rows, graph.node("Transpose", columns, perm=[1, 0]))
+    # Older onnxruntimes make of a product with a transpose something that has no double precision.
+    return graph.node("Gemm", rows, columns, transB=1)
 
 
 def _factor(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any], weights: Array | None) -> str:
