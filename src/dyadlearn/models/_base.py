@@ -614,7 +614,7 @@ class PairwiseRidge(PairModel, stored=False):
         if X is None:
             return self._grid, None
         table = in_training_order(read_table(X, "X"), self._side.spec, self._side.ids, "X")
-        if table.kind is None and not self._side.spec.is_precomputed:
+        if not table.is_native and not self._side.spec.is_precomputed:
             check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
         rows = self._validated_instances(table, self._side.spec, reset=False)
         return table, self._side.new_rows(self._as_fitted(rows, "X"))
