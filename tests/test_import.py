@@ -15,6 +15,7 @@ UNWANTED = [
     "cupy",
     "dask",
     "distributed",
+    "h5py",
     "jax",
     "matplotlib",
     "pandas",
@@ -26,6 +27,7 @@ UNWANTED = [
     "rich",
     "torch",
     "typer",
+    "zarr",
 ]
 
 # What is done one after the other in a fresh interpreter where none of them can be imported.

@@ -82,7 +82,7 @@ SeveralInstances = Annotated[
     typer.Option(
         "--instances",
         metavar="[NAME=]FILE",
-        help="Instances: features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, for several descriptions.",
+        help="Instances: features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, for several.",
     ),
 ]
 MaybeSeveralInstances = Annotated[
