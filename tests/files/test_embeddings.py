@@ -287,6 +287,21 @@ def test_parts_are_named(tmp_path):
         read_features(path)
 
 
+def test_the_only_matrix_is_meant(tmp_path):
+    """As ever: whatever else lies in an archive, one matrix is the features."""
+    path = tmp_path / "x.npz"
+    for ids in ({}, {"rows": IDS}):
+        np.savez(path, X=VALUES, age=np.arange(N), note=np.array("of May"), columns=["u", "v", "w"], **ids)
+        found = open_features(path)
+        assert (found.ids is None) is not bool(ids)
+        assert_array_equal(found.read().values, VALUES)
+        assert found.columns.labels == ("u", "v", "w")
+    np.savez(path, a=np.ones((1, 3)), b=np.zeros(3))
+    assert_array_equal(read_features(path, ["b", "a"]).values, [[0, 0, 0], [1, 1, 1]])
+    np.savez(path, a=np.ones((1, 3)))
+    assert open_features(path).ids is None
+
+
 def test_columns_of_vectors_are_named(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "v.parquet"
