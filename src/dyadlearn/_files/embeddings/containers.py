@@ -58,7 +58,7 @@ def _open_zarr(path: Path) -> Iterator[Any]:
     with warnings.catch_warnings():
         # About its own plans for the format, which whoever reads a file cannot change.
         warnings.simplefilter("ignore")
-        yield zarr.open(str(path), mode="r")
+        yield _without_code(zarr.open(str(path), mode="r"), str(path))
 
 
 #: What such a file is called, and how it is opened, by its ending.
@@ -145,13 +145,17 @@ def _is_text(array: Any) -> bool:
 
 
 def _item(node: Any, name: str, path: Path) -> Any:
-    """Return what a group has under a name; arrays of which a codec would run code are refused."""
-    item = node[name]
+    """Return what a group has under a name."""
+    return _without_code(node[name], f"{path}: {name!r}")
+
+
+def _without_code(item: Any, whose: str) -> Any:
+    """Return an array or a group; one of zarr whose values a codec would unpickle is refused."""
     # Two versions of zarr call them otherwise; HDF5 has filters of its own, which are no Python.
     last = item.compressors if hasattr(item, "compressors") else [getattr(item, "compressor", None)]
     for codec in (*(getattr(item, "filters", None) or ()), *last):
         if "pickle" in f"{getattr(codec, 'codec_id', '')} {type(codec).__name__}".lower():
-            raise DataFileError(f"{path}: {name!r} holds pickled objects, which are never unpickled.")
+            raise DataFileError(f"{whose} holds pickled objects, which are never unpickled.")
     return item
 
 
@@ -196,7 +200,7 @@ class _Search:
         if len(others) == 1 and not _is_array(first):
             return self._of_group(first, (*place, others[0]))
         if matrix := self._matrix_among(group, others, bool(beside)):
-            return self._of_matrix(group[matrix], (*place, matrix), group)
+            return self._of_matrix(_item(group, matrix, self.path), (*place, matrix), group)
         if beside or not _is_array(first):
             raise DataFileError(
                 f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
@@ -204,7 +208,7 @@ class _Search:
             )
         labels: list[Any] = others
         if _OWN_ID in getattr(first, "attrs", ()):
-            labels = [group[name].attrs[_OWN_ID] for name in others]
+            labels = [_item(group, name, self.path).attrs[_OWN_ID] for name in others]
         return _Found(place, others, labels)
 
     def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
