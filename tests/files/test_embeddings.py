@@ -338,6 +338,8 @@ def test_several_rows_for_one_id(tmp_path):
     np.testing.assert_allclose(found, VALUES[PLACES], atol=1e-6)
     with pytest.raises(ValueError, match=r"pool must be 'mean', and is for files with one array for each id"):
         read_features(path, pool="max")
+    with pytest.raises(ValueError, match="has an array for each id, which it is named by: leave row_ids out"):
+        read_features(path, row_ids=IDS[::-1], pool="mean")
     case.h5(tmp_path / "m.h5")
     with pytest.raises(DataFileError, match="has one row for each id: pool= is for files with several"):
         read_features(tmp_path / "m.h5", pool="mean")

@@ -115,6 +115,8 @@ def open_container(path: Path, ending: str, key: str | None, row_ids: Any, pool:
     with reading(path, what), opened() as root:
         found = _Search(path, row_ids, pool).of(root, key)
     if found.names is not None:
+        if row_ids is not None:
+            raise ValueError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
         assert found.labels is not None
         return FeatureFile(
             path,
