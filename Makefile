@@ -8,13 +8,21 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(NEW_ENOUGH)' 2>/dev/nul
 
 VENV := .venv
 BIN := $(VENV)/bin
+# What is in it: the package with what it needs itself, and the package with all that this file needs.
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
+# The oldest versions of everything have an environment of their own, and so have the tools that make packages.
+OLDEST := .venv-min
+TOOLS := build/tools
 
 # Tests run in WORKERS processes with THREADS threads of linear algebra each.
 WORKERS ?= 2
 THREADS ?= 1
 # Bytecode is kept, whatever the shell says: pytest rewrites every test anew without it, in every worker.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -q
+SETTINGS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS)
+PYTEST := $(SETTINGS) $(BIN)/python -m pytest -q
+# The tests of a file stay together, so that a cluster, a browser or a model that they share is started once.
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # More arguments for pytest or for the experiments, for instance: make test ARGS="-m slow", make reproduce ARGS=--plan
 ARGS ?=
 # More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
@@ -23,34 +31,66 @@ SCALE ?=
 FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format fuzz bench bench-scale reproduce docs docs-check pictures clean
+.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs docs-check pictures dist clean
+# The targets use their cores themselves, and two installations into one environment would meet.
+.NOTPARALLEL:
 
 help: ## show this list
 	@echo "dyadlearn: what make can do"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-$(STAMP): pyproject.toml
+# $(call venv,FOLDER): a virtual environment in the folder, where there is none.
+define venv
 	@if [ -z "$(PYTHON)" ]; then \
 	  echo "dyadlearn needs Python 3.11 or newer, and none of these is: $(CANDIDATES)." >&2; \
 	  echo "Install one, or name it: make $(or $(MAKECMDGOALS),install) PYTHON=/path/to/python" >&2; exit 1; fi
 	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
 	  echo "dyadlearn needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }
-	@test -x $(BIN)/pip || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+	@test -x $(1)/bin/pip || "$(PYTHON)" -m venv $(1) || { rm -rf $(1); \
 	  echo "Could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+endef
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+$(PACKAGE): pyproject.toml
+	$(call venv,$(VENV))
+	@echo "Installing dyadlearn and what it needs into $(VENV) (half a minute the first time) ..."
+	@$(BIN)/python $(PIP_INSTALL) --editable .
+	@touch $@
+
+# Adds to what is there; whoever has the tools has the package too.
+$(STAMP): pyproject.toml
+	$(call venv,$(VENV))
 	@echo "Installing dyadlearn and its tools into $(VENV) (a minute or two the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	@touch $(PACKAGE) $@
+
+$(TOOLS)/.installed: Makefile
+	$(call venv,$(TOOLS))
+	@echo "Installing the tools that make and check packages into $(TOOLS) ..."
+	@$(TOOLS)/bin/python $(PIP_INSTALL) build cffconvert py-rattler-build twine uv
+	@touch $@
+
+# The interpreter is the oldest one too; uv looks for it and fetches it where it is missing.
+$(OLDEST)/.installed: pyproject.toml tests/oldest.txt $(TOOLS)/.installed
+	@echo "Installing dyadlearn with the oldest versions of everything into $(OLDEST) (a minute or two) ..."
+	@$(TOOLS)/bin/uv venv --quiet --clear --python 3.11 $(OLDEST)
+	@$(TOOLS)/bin/uv pip install --quiet --python $(OLDEST) --resolution lowest-direct --constraint tests/oldest.txt \
+	  --editable '.[test]'
 	@touch $@
 
 install: $(STAMP) ## make .venv with the package, its test tools and the dyadlearn command
 
-demo: $(STAMP) ## fit the three models on the embedded data and show what they predict
+demo: $(PACKAGE) ## fit the three models on the embedded data and show what they predict
 	@$(BIN)/dyadlearn demo
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.
 	SCIPY_ARRAY_API=1 $(PYTEST) -k array_api_input tests/models/test_sklearn.py tests/selection/test_search.py
-	@# The tests of a file stay together, so that a cluster, a browser or a model that they share is started once.
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) $(SPREAD) $(ARGS)
+
+test-min: $(OLDEST)/.installed ## run the tests with the oldest versions of everything that pyproject.toml allows
+	@# scikit-learn 1.6 cannot import its own checks where array-api-compat is installed and scipy was not asked.
+	SCIPY_ARRAY_API=1 $(SETTINGS) $(OLDEST)/bin/python -m pytest -q $(SPREAD) $(ARGS)
 
 lint: $(STAMP) ## check style, types and floors
 	$(BIN)/ruff check .
@@ -99,7 +139,14 @@ docs-check: docs ## build the documentation and look through it in a browser (ne
 pictures: $(STAMP) ## draw the pictures of the front page and of the gallery anew
 	$(BIN)/python docs/pictures.py
 
+dist: $(TOOLS)/.installed ## build the packages in dist/, check them, and try the wheel in an environment of its own
+	@rm -rf dist
+	$(TOOLS)/bin/python -m build --quiet
+	$(TOOLS)/bin/twine check --strict dist/*
+	$(TOOLS)/bin/cffconvert --validate --infile CITATION.cff
+	$(TOOLS)/bin/python scripts/check_packages.py
+
 clean: ## remove everything that make made, .venv too
-	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
+	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks fuzz examples experiments docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -40,7 +40,7 @@ autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
     # The methods of our own bases are shown, those of others' classes are documented there.
-    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,TransformerMixin,str",
+    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,TransformerMixin,dict,str",
     "exclude-members": "get_metadata_routing,set_fit_request,set_output,set_partial_fit_request,set_predict_request,"
     "set_score_request,set_split_request,set_transform_request",
 }

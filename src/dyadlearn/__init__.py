@@ -14,6 +14,7 @@ from dyadlearn.models import (
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
+    _display,
 )
 from dyadlearn.selection import (
     IndependentTaskRidgeCV,
@@ -31,6 +32,16 @@ from dyadlearn.selection import (
 from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"
+
+
+def _shown(model: object, diagram: str) -> str:
+    # Loaded by those who look only.
+    from dyadlearn.views.notebook import html_of_model
+
+    return html_of_model(model, diagram)
+
+
+_display.tell_with(_shown)
 
 __all__ = [
     "CanonicalProjection",

@@ -21,6 +21,8 @@ __all__ = [
     "Ids",
     "Table",
     "as_text",
+    "formed_as",
+    "frame_kind",
     "frame_library",
     "free_name",
     "in_order",
@@ -244,6 +246,15 @@ class Table(Stored):
             return self
         return self.take(None, self.column_ids.order_as(target, own, other))
 
+    def squared(self, name: str) -> Table:
+        """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.
+
+        Raises `IdError` where rows and columns have other ids; it calls the kernel `name`.
+        """
+        rows = self.row_ids or self.column_ids
+        table = replace(self, row_ids=rows, column_ids=self.column_ids or rows)
+        return table.columns_as(rows, f"the columns of {name}", f"the rows of {name}")
+
     def restore(self, values: Array) -> Any:
         """Return other values (m, q) in the form that these came in: vector, series, frame or array."""
         if self.is_vector:
@@ -267,10 +278,16 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
     return (frame if rows is None else frame[rows.tolist()]).to_native()
 
 
-def read_table(table: Any, name: str) -> Table:
+def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
     """Split a frame into values and ids; anything that is no frame has none, and a `Table` is what it is.
 
-    `name` is how messages call the table.
+    Parameters
+    ----------
+    table : anything
+    name : str
+        How messages call the table.
+    of_words : bool, default=False
+        Whether its values may be texts and whatever else a frame can hold, and not numbers alone.
     """
     if isinstance(table, Table):
         return table
@@ -299,13 +316,13 @@ def read_table(table: Any, name: str) -> Table:
         frame = frame.drop(first)
         del schema[first]
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
-    if text:
+    if text and not of_words:
         raise ValueError(
             f"{name} holds text in column {shown(text)}: expected numbers. Put ids in the index of a pandas "
             "frame or in the first column of any other."
         )
     odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
-    if odd:
+    if odd and not of_words:
         raise ValueError(
             f"{name} holds values of type {schema[odd[0]]} in column {shown(odd)}: expected numbers. Make numbers of "
             "them first, such as days since a fixed date."
@@ -319,6 +336,16 @@ def library_of(given: Any) -> str | None:
     """Return the library that a frame, a series or an index is of; None for what is of none of them."""
     library = type(given).__module__.partition(".")[0]
     return library if library in _FRAMES else None
+
+
+def formed_as(found: Table, *given: Any) -> Any:
+    """Return results in the form of what they were made of: a `Table` of tables, a frame of frames, an array."""
+    return found if any(isinstance(item, Table) for item in given) else found.restore(found.values)
+
+
+def frame_kind(*given: Any) -> str | None:
+    """Return the library of the first frame, series or index among what was given; None where there is none."""
+    return next(filter(None, map(library_of, given)), None)
 
 
 def is_whole(values: Any) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
+from dyadlearn._printing import printable
 from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -39,7 +40,6 @@ __all__ = [
     "load_table",
     "parquet_columns",
     "parquet_parts",
-    "printable",
     "read_cells",
     "suffix_of",
     "text_ids",
@@ -375,14 +375,6 @@ TABLES = (*_TEXTS, ".parquet", ".npz")
 
 # What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
-
-# Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
-_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    r"""Return a text with the codes that a terminal obeys written out, such as the escape as ``\x1b``."""
-    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 @contextmanager

@@ -79,10 +79,10 @@ def read_dyads(
     may_list : bool, default=True
         As in `read_labels`.
     """
-    first = _opened(instances, options.instances_smiles, "--instances-smiles")
-    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles")
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
+    first = _opened(instances, options.instances_smiles, "--instances-smiles", kernels)
+    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles", task_kernels)
     task_ids = _known_ids(first if options.transpose else second)
     grid = read_labels(labels, options, terminal, task_ids, may_list=may_list)
     for source in first.values():
@@ -107,9 +107,9 @@ def read_dyads(
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def _opened(files: Files, smiles: str | list[str] | None, option: str) -> dict[str, Source]:
+def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: Mapping[str, str]) -> dict[str, Source]:
     columns = files.said_of_each(smiles, option, may_be_common=False)
-    return {name: open_source(path, columns.get(name)) for name, path in files.paths.items()}
+    return {name: open_source(path, columns.get(name), kernels.get(name)) for name, path in files.paths.items()}
 
 
 def _known_ids(sources: Mapping[str, Source]) -> Ids | None:

@@ -1,4 +1,4 @@
-"""From files to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
+"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.embeddings.formats import open_features
 from dyadlearn._files.embeddings.opened import FeatureFile, check_features, read_ids
-from dyadlearn._files.tables import id_text, read_cells, suffix_of, text_ids
+from dyadlearn._files.tables import as_number, id_text, is_blank, read_cells, suffix_of, text_ids
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.cli.files import Files, file_options
@@ -22,6 +22,7 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
+from dyadlearn.kernels.taxonomy import taxonomy_kernel
 
 __all__ = [
     "Entities",
@@ -41,6 +42,7 @@ __all__ = [
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+_TAXONOMY = "taxonomy"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Recipe(Stored):
     Attributes
     ----------
     kind : str
-        "features", "kernel", "smiles" or "sequences".
+        "features", "kernel", "smiles", "sequences" or "taxonomy".
     kernel : str
         The kernel that was asked for.
     params : dict
@@ -62,7 +64,9 @@ class Recipe(Stored):
     sequences : list of str
         The sequences of training, where new ones are aligned with them.
     names : list of str or None
-        What the features are called.
+        What the features or the ranks are called.
+    paths : list of list of str
+        The names of the ranks of training, where new ones are compared with them.
     """
 
     kind: str
@@ -72,11 +76,12 @@ class Recipe(Stored):
     fingerprint: dict[str, Any] = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
+    paths: list[list[str]] = field(default_factory=list)
 
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
-        if self.kind == "kernel" or self.kernel == "smith-waterman":
+        if self.kind in ("kernel", _TAXONOMY) or self.kernel == "smith-waterman":
             return "precomputed", None
         if self.kernel == "spectrum":
             return "cosine", None
@@ -92,12 +97,15 @@ class Recipe(Stored):
         """What the side is made of, for people."""
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
         kernel = self.kernel + (f" ({options})" if options else "")
-        return {"features": f"features, {kernel} kernel", "kernel": "a kernel as given"}.get(
-            self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel"
-        )
+        return {
+            "features": f"features, {kernel} kernel",
+            "kernel": "a kernel as given",
+            _TAXONOMY: f"ranks ({', '.join(self.names or ())}), {kernel} kernel",
+        }.get(self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel")
 
     def _fits(self) -> bool:
-        return self.kind in ("features", "kernel", "smiles", "sequences")
+        kinds = ("features", "kernel", "smiles", "sequences", _TAXONOMY)
+        return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,7 @@ class Source:
     ----------
     path : Path
     kind : str
-        "table", "smiles" or "sequences".
+        "table", "smiles", "sequences" or "taxonomy".
     file : FeatureFile
         Its numbers, or an array of texts, with their ids where it has any, to be read in part where it can be.
     column : str or None
@@ -179,12 +187,17 @@ class Entities:
     recipe: Recipe | Recipes
 
 
-def open_source(path: Path, smiles: str | None = None) -> Source:
-    """Open a file of instances or tasks; `smiles` names the column that holds molecules."""
+def open_source(path: Path, smiles: str | None = None, kernel: str | None = None) -> Source:
+    """Open a file of instances or tasks; `smiles` names the column that holds molecules.
+
+    A `kernel` of ranks takes words where others take numbers.
+    """
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
-    if options and (is_fasta or smiles is not None):
-        raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: :: is for files of features.")
+    has_ranks = kernel is not None and parse_options(kernel)[0] == _TAXONOMY
+    if options and (is_fasta or has_ranks or smiles is not None):
+        held = "sequences" if is_fasta else "ranks" if has_ranks else "SMILES"
+        raise ValueError(f"{path} holds {held}: :: is for files of features.")
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
@@ -193,6 +206,13 @@ def open_source(path: Path, smiles: str | None = None) -> Source:
     if smiles is not None:
         cells = read_cells(path)
         return Source(path, "smiles", _texts(path, cells.column(smiles), cells.ids()), smiles)
+    if has_ranks:
+        cells = read_cells(path)
+        places = [place for place in range(len(cells.headings)) if place != cells.id_place]
+        ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
+        paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
+        named = Table(np.array(paths, dtype=object), cells.ids(), ranks)
+        return Source(path, _TAXONOMY, FeatureFile.of_table(path, named))
     wanted = options.pop("ids", None)
     file = open_features(path, **options)
     if file.ids is not None:
@@ -240,6 +260,8 @@ def training_entities(
     if source.kind == "table":
         return _of_numbers(source, places, name, params, usual, terminal), None
     table = source.table(places)
+    if source.kind == _TAXONOMY:
+        return _of_ranks(table, params), None
     if source.kind == "smiles":
         name = name or "tanimoto"
         options = parse_values(fingerprint) if fingerprint else {}
@@ -258,6 +280,30 @@ def training_entities(
         recipe = replace(recipe, sequences=list(table.values[kept]))
     made = Entities(Table(values, table.row_ids.take(kept)), recipe)
     return made, kept if len(kept) < len(table.row_ids) else None
+
+
+def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
+    """Return the kernel of a taxonomy, and the names of its ranks for new ones to be compared with."""
+    options = dict(params)
+    assert table.column_ids is not None
+    ranks = options.pop("ranks", None)
+    ranks = list(map(str, table.column_ids.labels)) if ranks is None else _separated(ranks)
+    if "weights" in options:
+        numbers = [as_number(weight) for weight in _separated(options["weights"])]
+        if None in numbers:
+            raise KernelError(f"The weights of the kernel taxonomy are numbers, found {options['weights']!r}.")
+        options["weights"] = numbers
+    unknown = options.keys() - {"weights", "normalized"}
+    if unknown:
+        raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
+    table = table.take(None, table.column_ids.positions(ranks, "the file's ranks"))
+    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=ranks, paths=table.values.tolist())
+    return Entities(Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe)
+
+
+def _separated(text: Any) -> list[str]:
+    """Return the words of an option that holds several."""
+    return [part.strip() for part in str(text).split("/")]
 
 
 def _of_numbers(
@@ -338,7 +384,8 @@ def _cut(entities: Entities, rows: np.ndarray) -> Entities:
     if recipe.of_model[0] != "precomputed":
         return replace(entities, table=table.take(rows))
     sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
-    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences))
+    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
+    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths))
 
 
 def new_side(
@@ -420,7 +467,7 @@ def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
     """Open a file of new instances or tasks, in which molecules may be called otherwise than in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None)
+    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
         raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
     return source
@@ -453,6 +500,11 @@ def new_entities(
         With the ids of its rows; its columns are those of the model, in their order.
     """
     path, table = source.path, source.table(_asked_places(source, asked))
+    if source.kind == recipe.kind == _TAXONOMY:
+        ranks = make_ids(recipe.names or [], None, "The list of the model's ranks")
+        table = _with_columns(table, path, ranks, "ranks", False, terminal)
+        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
+        return Table(block, table.row_ids)
     if source.kind != "table":
         return replace(table, values=_of_new(table, recipe, terminal))
     wanted, what = ids, "ids of training"

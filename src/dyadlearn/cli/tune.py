@@ -15,9 +15,9 @@ from dyadlearn.cli.models import Loaded, called, check_model, check_online, fitt
 from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, Sides, alphas_of, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.selection.baselines import in_words, nothing_learnt
 from dyadlearn.settings import as_setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.baselines import in_words, nothing_learnt
 
 __all__ = ["tune"]
 

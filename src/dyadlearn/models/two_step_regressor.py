@@ -21,6 +21,7 @@ from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.labels import read_labels
+from dyadlearn.models._display import Displayed
 from dyadlearn.models._inputs import (
     align_side,
     check_labels_given,
@@ -45,7 +46,7 @@ __all__ = ["TwoStepRegressor"]
 _MEMORY = 20
 
 
-class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TwoStepRegressor(Displayed, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Any two regressors in a row, one across instances and one across tasks.
 
     With a regressor :math:`f` of instances and one, :math:`g`, of tasks, each a map from training rows and their
@@ -428,6 +429,18 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             "TwoStepRegressor has no closed form, which this needs: score what its holdout() returns by "
             "dyadlearn.metrics, or fit TwoStepRidge on the labels."
         )
+
+    def _own_facts(self) -> list[tuple[str, str]]:
+        (m, q), instances, tasks = self._grid.values.shape, *map(repr, self._estimators())
+        n_observed = int(np.count_nonzero(~np.isnan(self._grid.values)))
+        steps = [f"across instances by {instances}", f"across tasks by {tasks}"]
+        steps = steps[:1] if self._learnt.steps[1] is None else steps
+        return [
+            ("Grid", f"{m:,} instances × {q:,} tasks"),
+            ("Labels", f"{n_observed:,} of {m * q:,} observed"),
+            ("Steps", "; then ".join(steps if self.first_step == "instances" else steps[::-1])),
+            ("Hold-out", "no closed form: holdout(setting) fits again"),
+        ]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dyadlearn._files.tables import printable
+from dyadlearn._printing import printable
 
 __all__ = ["bullets", "code", "front_matter", "plain", "table"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.selection.baselines import in_words
 from dyadlearn.selection.nested import Interval
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.baselines import in_words
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary
 from dyadlearn.views.words import number, told_apart

@@ -24,10 +24,10 @@ from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWa
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.baselines import nothing_learnt
 from dyadlearn.selection.found import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
 from dyadlearn.views.facts import regularisation_in_words
