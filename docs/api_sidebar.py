@@ -39,11 +39,14 @@ def setup(app: Any) -> dict[str, bool]:
     from sphinx.ext.autosummary import Autosummary
 
     class Names(Autosummary):
-        """A table of names that are whole: what a function takes stands on its own page."""
+        """A table of whole names, each with its room: what a function takes stands on its own page."""
 
         def run(self) -> list[Any]:
             self.options["nosignatures"] = None
             return super().run()
+
+        def get_items(self, names: list[str]) -> list[tuple[str, str | None, str, str]]:
+            return [(item[3].removeprefix("dyadlearn."), *item[1:]) for item in super().get_items(names)]
 
     app.setup_extension("sphinx.ext.autosummary")
     app.add_directive("autosummary", Names, override=True)
