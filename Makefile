@@ -23,19 +23,15 @@ SETTINGS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THR
 PYTEST := $(SETTINGS) $(BIN)/python -m pytest -q
 # The tests of a file stay together, so that a cluster, a browser or a model that they share is started once.
 SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# More arguments for pytest, for instance: make test ARGS="-m slow"
+# More arguments for pytest or for the experiments, for instance: make test ARGS="-m slow", make reproduce ARGS=--plan
 ARGS ?=
-# More arguments for the second experiment, for instance: make reproduce TRANSFER="--repeats 100"
-TRANSFER ?=
-# More arguments for the third experiment, for instance: make reproduce TEXT="--data lshtc"
-TEXT ?=
 # More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
 SCALE ?=
 # More arguments for the campaign, for instance: make fuzz FUZZ="--minutes 20 --seed 7"
 FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs dist clean
+.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs docs-check pictures dist clean
 # The targets use their cores themselves, and two installations into one environment would meet.
 .NOTPARALLEL:
 
@@ -129,20 +125,20 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 bench-scale: $(STAMP) ## learn 380,000 documents of 833,482 terms and 12,633 labels from disk, in 8 GB
 	$(BIN)/python benchmarks/scale.py $(SCALE)
 
-reproduce: $(STAMP) ## run the paper's experiments; quicker: make reproduce ARGS=--quick
+reproduce: $(STAMP) ## run the paper's experiments, with a plan first; quicker: make reproduce ARGS=--quick
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
-	$(BIN)/python experiments/drug_target.py --json build/drug_target.json --figures build/figures $(ARGS)
-	@# ARGS are for the first experiment, those of the others are TRANSFER and TEXT; --quick is for all.
-	$(BIN)/python experiments/transfer.py --json build/transfer.json --figures build/figures \
-	  $(filter --quick,$(ARGS)) $(TRANSFER)
-	$(BIN)/python experiments/online_text.py --json build/online_text.json --figures build/figures \
-	  $(filter --quick,$(ARGS)) $(TEXT)
-	@echo "The figures are in build/figures, all landscapes and curves in build/*.json"
+	@$(BIN)/python experiments/reproduce.py $(ARGS)
 
 docs: $(STAMP) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+docs-check: docs ## build the documentation and look through it in a browser (needs chromium)
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+pictures: $(STAMP) ## draw the pictures of the front page and of the gallery anew
+	$(BIN)/python docs/pictures.py
 
 dist: $(TOOLS)/.installed ## build the packages in dist/, check them, and try the wheel in an environment of its own
 	@rm -rf dist

@@ -28,11 +28,9 @@ def groups_of(text: str) -> list[Group]:
             found.append((line[3:].strip(), []))
         elif match := re.match(r"\.\. currentmodule:: (\S+)", line):
             module = match[1]
-        elif found and (match := re.match(r"(   |\.\. autoclass:: )([\w.]+)$", line)):
-            full = match[2] if match[2].startswith("dyadlearn.") else f"{module}.{match[2]}"
-            # What is described on the page itself has a place there.
-            page = f"generated/{full}" if match[1].isspace() else f"api#{full}"
-            found[-1][1].append((full.removeprefix("dyadlearn."), page))
+        elif found and (match := re.match(r"   ([\w.]+)$", line)):
+            full = f"{module}.{match[1]}"
+            found[-1][1].append((full.removeprefix("dyadlearn."), f"generated/{full}"))
     return [group for group in found if group[1]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +29,7 @@ extensions = [
     "api_sidebar",
     "mathml",
 ]
-exclude_patterns = ["_build", "sg_execution_times.rst"]
+exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -39,10 +40,12 @@ autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
     # The methods of our own bases are shown, those of others' classes are documented there.
-    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,str",
-    "exclude-members": "get_metadata_routing,set_fit_request,set_predict_request,set_score_request",
+    "inherited-members": "BaseEstimator,RegressorMixin,MultiOutputMixin,TransformerMixin,dict,str",
+    "exclude-members": "get_metadata_routing,set_fit_request,set_output,set_partial_fit_request,set_predict_request,"
+    "set_score_request,set_split_request,set_transform_request",
 }
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"  # the page is about the class: its methods need not say so
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dyadlearn"
@@ -50,12 +53,31 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-# Only the pages of the API have others beside them to list.
-html_sidebars = {"*": [], "api": ["api_sidebar"], "generated/*": ["api_sidebar"]}
+# Beside a page stand its neighbours; the start page lists them all itself.
+html_sidebars = {
+    "*": ["pages_sidebar"],
+    "index": [],
+    "search": [],
+    "api": ["api_sidebar"],
+    "generated/*": ["api_sidebar"],
+    "gallery/*": ["gallery_sidebar"],
+}
+html_context = {
+    "default_mode": "auto",  # light or dark, as the reader's system is; unsaid, the theme reports an error
+    # title, page, and the folder whose pages belong to it
+    "header_pages": [
+        ("Start", "start", ""),
+        ("Settings", "settings", ""),
+        ("Models", "models", ""),
+        ("Command line", "cli", ""),
+        ("Gallery", "gallery/index", "gallery/"),
+        ("API", "api", "generated/"),
+    ],
+}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "navbar_center": ["header_pages"],
 }
 
 # The gallery: examples whose data or packages are not here are shown and not run.
@@ -72,4 +94,34 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "within_subsection_order": "FileNameSortKey",
     "image_srcset": [],
+    "remove_config_comments": True,
+    "write_computation_times": False,  # a page that asks others for its scripts
 }
+
+
+def without_last_blank(app, docname, source):
+    """Take away the empty line that ends the output of a session: on a page it would be drawn."""
+    source[0] = re.sub(r"\n\n+```$", "\n```", source[0], flags=re.MULTILINE)
+
+
+def to_the_right_place(app, pagename, templatename, context, doctree):
+    """Let a page of source code point back at places that are there.
+
+    It takes all names of a file to be those of one room, while some of ours are also found one floor up.
+    """
+
+    def mended(found):
+        whole, page, stem, place = found[0], *found.groups()
+        if f"{place}.".startswith(f"{stem}."):
+            return whole
+        name = stem.rpartition(".")[2]
+        return f"{page}#{stem}{re.split(rf'[.]{name}(?=[.]|$)', place)[-1]}"
+
+    if pagename.startswith("_modules/") and "body" in context:
+        context["body"] = re.sub(r"(generated/([\w.]+)\.html)#([\w.]+)", mended, context["body"])
+
+
+def setup(app):
+    """Let Sphinx call what is above."""
+    app.connect("source-read", without_last_blank)
+    app.connect("html-page-context", to_the_right_place)

@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from html import escape, unescape
 from typing import Any
+from unicodedata import lookup
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -17,16 +18,26 @@ _SPACE = "http://www.w3.org/1998/Math/MathML"
 ET.register_namespace("", _SPACE)
 # What the converter knows under another name.
 _OTHERS = {r"\\dots(?![a-zA-Z])": r"\\ldots", r"\\Big(?![a-zA-Z])": r"\\Bigl"}
-
-
+# Bold Greek: the converter would open a group that ends with the one around it, in a style that no browser draws.
+_BOLD = re.compile(r"\\boldsymbol *\\([a-zA-Z]+)")
 # Signs that stand over a letter: what is below it then is an index, which the converter puts below as well.
 _ACCENTS = frozenset("~ˉˆ_˜¯^")
+
+
+def _bold(found: re.Match[str]) -> str:
+    """Return a bold Greek letter, slanted if it is a small one."""
+    name = found[1]
+    if name == "phi":  # the one with a stroke; the other is \\varphi
+        return lookup("MATHEMATICAL BOLD ITALIC PHI SYMBOL")
+    style = "CAPITAL" if name[0].isupper() else "ITALIC SMALL"
+    return lookup(f"MATHEMATICAL BOLD {style} {name.removeprefix('var').upper()}")
 
 
 def mathml(code: str, *, block: bool) -> str:
     """Return a formula in LaTeX as an element of a page."""
     for pattern, known in _OTHERS.items():
         code = re.sub(pattern, known, code)
+    code = _BOLD.sub(_bold, code)
     text = str(tex2mathml(code, as_block=block))
     # Characters that only a page knows by their names.
     text = re.sub(r"&(?!lt;|gt;|amp;|quot;|#)\w+;", lambda found: unescape(found[0]), text)

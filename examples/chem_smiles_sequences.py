@@ -6,6 +6,8 @@ SMILES on one side, protein sequences on the other, and predictions for a molecu
 need rdkit (``pip install 'dyadlearn[chem]'``); where it is absent, this page has the code alone.
 """
 
+# sphinx_gallery_thumbnail_path = "images/thumbnails/chem_smiles_sequences.png"
+
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -7,6 +7,8 @@ example reads the set ``nr`` of Yamanishi and others (2008) from the folder that
 absent, this page has the code alone.
 """
 
+# sphinx_gallery_thumbnail_path = "images/thumbnails/data_drug_target.png"
+
 import warnings
 
 import matplotlib.pyplot as plt

@@ -7,6 +7,8 @@ visits (Tinoco and others) are read from the folder that ``DYADLEARN_DATA`` name
 the code alone.
 """
 
+# sphinx_gallery_thumbnail_path = "images/thumbnails/data_host_plant.png"
+
 import warnings
 
 import numpy as np

@@ -7,6 +7,8 @@ the page on KIBA has the whole. The data are read from the folder that ``DYADLEA
 this page has the code alone.
 """
 
+# sphinx_gallery_thumbnail_path = "images/thumbnails/data_kiba.png"
+
 import numpy as np
 
 from dyadlearn import KroneckerRidgeCV

@@ -9,6 +9,8 @@ Lists for known users and for new ones, and ratings that arrive, over HTTP: with
 arrives is learnt in memory, and the model is always the one that a fit on all ratings would give.
 """
 
+# sphinx_gallery_thumbnail_path = "images/thumbnails/serve_fastapi.png"
+
 import os
 from threading import Lock
 from typing import Annotated

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from drug_target import DATA, find_data
+from drug_target import find_data
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from dyadlearn import CanonicalProjection
 from dyadlearn.datasets import load_debtags, load_lshtc
+from dyadlearn.datasets._home import resolve_home
 from dyadlearn.kernels import graph_distance_kernel
 
 SETS = {"lshtc": "LSHTC-1 web pages", "debtags": "Debian packages"}
@@ -124,7 +125,7 @@ def load_data(name: str, data_home: str | None, *, n_components: int = 1000, com
         # The test part is of another kind than what is learnt from.
         train, test = data.splits["train"], data.splits["validation"]
     else:
-        folder = (DATA if home is None else Path(home)) / "debtags"
+        folder = resolve_home(home) / "debtags"
         if folder.is_dir():
             counts, labels, edges, names = read_packages(folder)
         else:

@@ -397,7 +397,8 @@ def test_a_worker_killed_between_two_iterations_changes_nothing(client, monkeypa
     monkeypatch.setattr(distributed._SpreadProducts, "normal", killing)
     found = by_pairs(clone(model), data, table, True, cut)
     assert found.n_iter_ == undisturbed.n_iter_ >= 3
-    assert_array_equal(found.predict(), undisturbed.predict())
+    # The same sums in the same order; where they lie in memory changes the last bit with some libraries.
+    assert_allclose(found.predict(), undisturbed.predict(), rtol=1e-14)
     client.wait_for_workers(2)
     assert killed[0] not in client.run(os.getpid).values()
 

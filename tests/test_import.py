@@ -11,12 +11,14 @@ import pytest
 # Modules that a user may not have, or that cost time and are not needed to fit a model.
 UNWANTED = [
     "Bio",
+    "anndata",
     "array_api_strict",
     "cupy",
     "dask",
     "distributed",
     "jax",
     "matplotlib",
+    "onnx",
     "pandas",
     "parasail",
     "playwright",
@@ -30,9 +32,13 @@ UNWANTED = [
 
 # What is done one after the other in a fresh interpreter where none of them can be imported.
 STEPS = {
-    "import": "import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels",
+    "import": """
+import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels
+assert "dyadlearn.views" not in sys.modules, "what notebooks show is loaded by those who look only"
+""",
     "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
     "plots": "import dyadlearn.plots",
+    "formats of other tools": "import dyadlearn.exchange",
     "fit": """
 import numpy as np
 X = np.arange(6.0).reshape(3, 2)
@@ -91,7 +97,7 @@ def asked() -> dict[str, set[tuple[str, str]]]:
     }
 
 
-@pytest.mark.parametrize("step", ["import", "optional kernels", "plots", "fit", "embedded data"])
+@pytest.mark.parametrize("step", [step for step in STEPS if step not in ("command line", "unwanted")])
 def test_nothing_optional_is_loaded(asked, step):
     assert not asked[step]
 

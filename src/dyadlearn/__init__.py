@@ -1,6 +1,7 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
+from dyadlearn.features import read_features
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.kernels import Descriptions, Landmarks
 from dyadlearn.models import (
@@ -13,6 +14,7 @@ from dyadlearn.models import (
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
+    _display,
 )
 from dyadlearn.selection import (
     IndependentTaskRidgeCV,
@@ -30,6 +32,16 @@ from dyadlearn.selection import (
 from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"
+
+
+def _shown(model: object, diagram: str) -> str:
+    # Loaded by those who look only.
+    from dyadlearn.views.notebook import html_of_model
+
+    return html_of_model(model, diagram)
+
+
+_display.tell_with(_shown)
 
 __all__ = [
     "CanonicalProjection",
@@ -59,6 +71,7 @@ __all__ = [
     "load",
     "nested_score",
     "permutation_test",
+    "read_features",
     "recommend",
     "save",
     "screen",

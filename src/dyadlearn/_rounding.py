@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
+from dyadlearn.exceptions import PrecisionWarning
 
-__all__ = ["digits_left", "is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
+__all__ = ["check_ridge", "digits_left", "is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
 
 # A sum of n products comes out wrong by about ε√n/2 times the largest of them; eight times that is never reached.
 _MARGIN = 4.0
 # Blocks that stay in the cache of a processor cost one pass over memory, however many operations they go through.
 _CACHED_BYTES = 2**18
+# What single precision may round eigenvalues by, relative to a ridge: answers are off by more, and have a digit or two.
+_ROUNDED = 1e-2
 
 
 def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None) -> Array:
@@ -121,6 +125,37 @@ def _is_rounding(part: Array, level: Array) -> Array | None:
     xp = namespace(part)
     none = xp.abs(part) <= level
     return none if is_foreign(part) or bool(xp.any(none)) else None
+
+
+def check_ridge(name: str, ridge: float, size: float, least: float, like: Array) -> None:
+    """Refuse a ridge that vanishes beside eigenvalues, and warn of one that single precision knows little of.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    ridge : float
+    size, least : float
+        The largest eigenvalue, and the smallest that is not taken for zero.
+    like : array
+        Of the precision of the eigenvalues.
+    """
+    finfo = namespace(like).finfo(like.dtype)
+    visible = size * float(finfo.smallest_normal) / float(finfo.eps)
+    if 0 < ridge < visible:
+        raise ValueError(
+            f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {visible:.1g}."
+        )
+    # What is divided by is at least this. In double precision only ridges of next to nothing come so near to rounding.
+    divisor, rounding = ridge + least, float(finfo.eps) * size
+    if finfo.bits < 64 and ridge > 0 and divisor * _ROUNDED < rounding:
+        warnings.warn(
+            f"Single precision rounds eigenvalues of up to {size:.3g} by {rounding:.1g}, which is much beside "
+            f"{name} = {ridge:g}: answers are off by {100 * rounding / divisor:.0f} % or more. Give features and "
+            f"labels in float64, or use at least {rounding / _ROUNDED:.1g}.",
+            PrecisionWarning,
+            stacklevel=4,
+        )
 
 
 def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:

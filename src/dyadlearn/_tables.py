@@ -21,10 +21,13 @@ __all__ = [
     "Ids",
     "Table",
     "as_text",
+    "formed_as",
+    "frame_kind",
     "frame_library",
     "free_name",
     "in_order",
     "is_whole",
+    "library_of",
     "lies_on_its_side",
     "make_ids",
     "near_miss",
@@ -185,6 +188,35 @@ class Table(Stored):
             and (q == 1 or not self.is_vector)
         )
 
+    def __repr__(self) -> str:
+        shape = " × ".join(f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False))
+        kind = getattr(self.values, "dtype", self.kind)
+        ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
+        return f"Table of {shape} ({kind}){ids}"
+
+    @property
+    def ids(self) -> tuple[Hashable, ...] | None:
+        """The ids of the rows, in their order; None where they have none."""
+        return None if self.row_ids is None else self.row_ids.labels
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """Return the table as a data frame with its ids.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "pyarrow"}, default=None
+            The library of the frame; None takes the one that it came in, else pandas or polars, whichever is there.
+        """
+        library = frame_library(kind or self.kind)
+        if library is None:
+            raise ImportError("A data frame needs its library: install pandas or polars.")
+        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, library)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the values are a frame themselves, with names that scikit-learn looks at."""
+        return hasattr(self.values, "columns")
+
     @property
     def transposed(self) -> Table:
         """The same with rows and columns exchanged."""
@@ -214,6 +246,15 @@ class Table(Stored):
             return self
         return self.take(None, self.column_ids.order_as(target, own, other))
 
+    def squared(self, name: str) -> Table:
+        """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.
+
+        Raises `IdError` where rows and columns have other ids; it calls the kernel `name`.
+        """
+        rows = self.row_ids or self.column_ids
+        table = replace(self, row_ids=rows, column_ids=self.column_ids or rows)
+        return table.columns_as(rows, f"the columns of {name}", f"the rows of {name}")
+
     def restore(self, values: Array) -> Any:
         """Return other values (m, q) in the form that these came in: vector, series, frame or array."""
         if self.is_vector:
@@ -237,10 +278,16 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
     return (frame if rows is None else frame[rows.tolist()]).to_native()
 
 
-def read_table(table: Any, name: str) -> Table:
+def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
     """Split a frame into values and ids; anything that is no frame has none, and a `Table` is what it is.
 
-    `name` is how messages call the table.
+    Parameters
+    ----------
+    table : anything
+    name : str
+        How messages call the table.
+    of_words : bool, default=False
+        Whether its values may be texts and whatever else a frame can hold, and not numbers alone.
     """
     if isinstance(table, Table):
         return table
@@ -269,13 +316,13 @@ def read_table(table: Any, name: str) -> Table:
         frame = frame.drop(first)
         del schema[first]
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
-    if text:
+    if text and not of_words:
         raise ValueError(
             f"{name} holds text in column {shown(text)}: expected numbers. Put ids in the index of a pandas "
             "frame or in the first column of any other."
         )
     odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
-    if odd:
+    if odd and not of_words:
         raise ValueError(
             f"{name} holds values of type {schema[odd[0]]} in column {shown(odd)}: expected numbers. Make numbers of "
             "them first, such as days since a fixed date."
@@ -283,6 +330,22 @@ def read_table(table: Any, name: str) -> Table:
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
     return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
+
+
+def library_of(given: Any) -> str | None:
+    """Return the library that a frame, a series or an index is of; None for what is of none of them."""
+    library = type(given).__module__.partition(".")[0]
+    return library if library in _FRAMES else None
+
+
+def formed_as(found: Table, *given: Any) -> Any:
+    """Return results in the form of what they were made of: a `Table` of tables, a frame of frames, an array."""
+    return found if any(isinstance(item, Table) for item in given) else found.restore(found.values)
+
+
+def frame_kind(*given: Any) -> str | None:
+    """Return the library of the first frame, series or index among what was given; None where there is none."""
+    return next(filter(None, map(library_of, given)), None)
 
 
 def is_whole(values: Any) -> bool:

@@ -258,14 +258,17 @@ class Spectrum(Stored):
         return self.is_truncated or not bool(xp.all(self.penalised > 0))
 
     @property
+    def least_share(self) -> float:
+        """The smallest eigenvalue that is not taken for zero, as a share of the largest; 0 where there is none."""
+        xp, top = namespace(self.values), largest(self.values)
+        return float(xp.min(self.values[self.values > 0])) / top if top else 0.0
+
+    @property
     def uncertainty(self) -> float:
         """How much of the smallest eigenvalue that is not taken for zero may be rounding, between 0 and 1."""
-        xp = namespace(self.values)
-        top = largest(self.values)
-        if top == 0 or (self.components is not None and self._features is None):
-            return 0.0  # singular values of features are exact enough for their squares
-        least = float(xp.min(xp.where(self.values > 0, self.values, xp.full_like(self.values, top))))
-        return epsilon(self.values) * top / least
+        # Singular values of features are exact enough for their squares.
+        is_exact = self.components is not None and self._features is None
+        return 0.0 if is_exact or not self.least_share else epsilon(self.values) / self.least_share
 
     @property
     def n_coefficients(self) -> int:

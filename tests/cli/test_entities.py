@@ -7,7 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids
-from dyadlearn.cli.entities import Recipe, Recipes, new_entities, open_source, training_entities, training_side
+from dyadlearn.cli.entities import (
+    Recipe,
+    Recipes,
+    new_entities,
+    open_new,
+    open_source,
+    training_entities,
+    training_side,
+)
 from dyadlearn.cli.options import parse_options
 from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError, ModelFileError
@@ -83,23 +91,23 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
     terminal = Terminal(quiet=True)
     recipe = Recipe("kernel", "precomputed")
     path = put(tmp_path / "n.csv", ["x"], ["c", "other", "a", "b"], [[3.0, 9.0, 1.0, 2.0]])
-    assert_array_equal(new_entities(path, recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]])
+    assert_array_equal(new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]])
     assert "1 columns" in terminal.notes[0]
     put(path, ["x"], ["a", "b"], [[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"lacks 1 of the 3 columns .*: 'c'\."):
-        new_entities(path, recipe, Ids(IDS), terminal)
+        new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal)
     put(path, IDS, ["x"], [[1.0], [2.0], [3.0]])
     with pytest.raises(ValueError, match="They are in its rows: the file is transposed"):
-        new_entities(path, recipe, Ids(IDS), terminal)
+        new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal)
 
 
 def test_new_features_are_matched_by_name(tmp_path, put):
     recipe = Recipe("features", "rbf", names=["p", "q"])
     path = put(tmp_path / "n.csv", ["x"], ["q", "p"], [[2.0, 1.0]])
-    assert_array_equal(new_entities(path, recipe, None, Terminal(quiet=True)).values, [[1.0, 2.0]])
+    assert_array_equal(new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True)).values, [[1.0, 2.0]])
     put(path, ["x"], ["q", "r"], [[2.0, 1.0]])
     with pytest.raises(ValueError, match="lacks 1 of the 2 columns that the model needs, the features: 'p'"):
-        new_entities(path, recipe, None, Terminal(quiet=True))
+        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
 
 
 def test_molecules(tmp_path):
@@ -111,7 +119,7 @@ def test_molecules(tmp_path):
     found = side(path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512")
     assert found.table.values.shape == (2, 512)
     assert found.recipe.of_model == ("tanimoto", None)
-    again = new_entities(path, found.recipe, None, Terminal(quiet=True))
+    again = new_entities(open_new(path, found.recipe), found.recipe, None, Terminal(quiet=True))
     assert again.row_ids.labels == IDS
     assert_array_equal(again.values[[0, 2]].toarray(), found.table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
@@ -120,7 +128,7 @@ def test_molecules(tmp_path):
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(str(caught.value))
     with pytest.raises(ValueError, match=r"1 of 2 .* are not valid: 'b' \('CCO\('\)\. Correct or remove them\.$"):
-        new_entities(path, found.recipe, None, Terminal(quiet=True))
+        new_entities(open_new(path, found.recipe), found.recipe, None, Terminal(quiet=True))
     with pytest.raises(ValueError, match="Unknown option.*bits"):
         side(path, smiles="structure", fingerprint="bits=3")
 
@@ -136,7 +144,7 @@ def test_sequences(tmp_path, kernel):
     path.write_text(FASTA)
     found = side(path, np.array([0, 1]), kernel)
     assert found.table.row_ids.labels == ("a", "b")
-    again = new_entities(path, found.recipe, found.table.row_ids, Terminal(quiet=True))
+    again = new_entities(open_new(path, found.recipe), found.recipe, found.table.row_ids, Terminal(quiet=True))
     assert again.row_ids.labels == IDS
     if kernel == "spectrum:k=2":
         assert found.recipe.of_model == ("cosine", None)
@@ -155,9 +163,9 @@ def test_what_does_not_belong_together(tmp_path, put):
         side(path, kernel="rbf")
     table = put(tmp_path / "f.csv", IDS, "pq", K[:, :2])
     with pytest.raises(ValueError, match="expected a FASTA file"):
-        new_entities(table, Recipe("sequences", "spectrum"), None, Terminal(quiet=True))
+        open_new(table, Recipe("sequences", "spectrum"))
     with pytest.raises(ValueError, match=r"made from features, but .*p\.fasta holds sequences"):
-        new_entities(path, Recipe("features", "rbf"), None, Terminal(quiet=True))
+        open_new(path, Recipe("features", "rbf"))
 
 
 def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):

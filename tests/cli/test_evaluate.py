@@ -22,10 +22,10 @@ def test_a_model_file(model, run):
     assert ran.code == 0, ran.err
     for name in ("roc_auc", "r2"):
         expected = evaluated(load(model), scoring=name)
-        assert_allclose(list(scores(ran, name).values()), expected[name].to_numpy())
+        assert_allclose(list(scores(ran, name).values()), expected[name])
         for mean in BASELINES:
             found = [row["baselines"][name][mean] for row in ran.json["settings"]]
-            assert_allclose(found, expected[mean].to_numpy())
+            assert_allclose(found, expected[mean])
     assert list(scores(ran)) == ["A", "B", "C", "D"]
 
 
@@ -34,7 +34,7 @@ def test_tables_with_given_regularisation(tables, run):
     ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--settings", "DB")
     twin = TwoStepRidge(0.5, 2.0).fit(tables.X, tables.Y, tasks=tables.T)
     expected = evaluated(twin, "DB", "roc_auc")
-    assert_allclose(list(scores(ran).values()), expected["roc_auc"].to_numpy())
+    assert_allclose(list(scores(ran).values()), expected["roc_auc"])
     assert list(scores(ran)) == ["D", "B"]
 
 
@@ -55,7 +55,7 @@ def test_tables_without_an_intercept(tables, model, run):
         ]
         for option, fit_intercept in (("--intercept", True), ("--no-intercept", False)):
             twin = cls(fit_intercept=fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
-            assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"].to_numpy()[0])
+            assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"][0])
     refused = run("evaluate", model, "--no-intercept")
     assert refused.code == 2
     assert "A model in a file has its intercept or has none: --no-intercept goes with labels" in refused.err

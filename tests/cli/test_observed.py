@@ -151,6 +151,7 @@ def test_what_takes_a_grid_says_so(files, run):
         assert "was fitted on" in said, said
         assert "observed pairs" in said, said
     assert not (files / "page.html").exists()
+    assert "give the features of u0 by --new FILE." in " ".join(run("recommend", model, "--for", "u0").err.split())
 
 
 def test_a_table_may_name_the_task_first(files, run):

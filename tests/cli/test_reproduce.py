@@ -39,7 +39,7 @@ def test_an_experiment_that_is_not_there(checkout, run):
 def test_an_unknown_experiment(run):
     ran = run("reproduce", "table9")
     assert ran.code == 2
-    assert "the names are table2, transfer, online-text, records" in ran.err
+    assert "the names are all, table2, transfer, online-text, records" in ran.err
 
 
 def test_outside_a_checkout(tmp_path, monkeypatch, run):

@@ -155,7 +155,12 @@ def test_the_interval_holds_the_truth():
 def test_the_same_predictions_are_not_told_apart():
     X, Y, T = make()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = compare({"a": model, "b": model, "worse": TwoStepRidge(1e4, 1e4).fit(X, Y, tasks=T)}, "B", n_resamples=99)
+    found = compare(
+        {"a": model, "b": model, "worse": TwoStepRidge(1e4, 1e4).fit(X, Y, tasks=T)},
+        "B",
+        n_resamples=99,
+        random_state=0,
+    )
     same = found.differences[0]
     assert (same.better, same.other, same.difference, same.low, same.high, same.p_value) == ("a", "b", 0, 0, 0, 1)
     assert not same.is_told

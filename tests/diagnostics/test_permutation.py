@@ -131,10 +131,11 @@ def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape) if weighted else None
     fitted = clone(model).fit(X, Y, tasks=T, sample_weight=weights)
     test = outcome(fitted, setting)
-    expected = [evaluate(each, setting).iloc[0, 1] for _, each in refitted(model, X, Y, T, test.permuted, weights)]
+    score = "neg_mean_squared_error"
+    expected = [evaluate(each, setting)[score][0] for _, each in refitted(model, X, Y, T, test.permuted, weights)]
     assert_allclose(test.null, expected, rtol=1e-9)
-    assert_allclose(test.score, evaluate(fitted, setting).iloc[0, 1], rtol=1e-12)
-    assert test.method == evaluate(fitted, setting)["method"][0]
+    assert_allclose(test.score, evaluate(fitted, setting)[score][0], rtol=1e-12)
+    assert [test.method] == evaluate(fitted, setting)["method"]
 
 
 @over(every(model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting="AD"))

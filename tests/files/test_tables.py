@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn._files import tables
-from dyadlearn._files.tables import load_table, read_cells
+from dyadlearn._files.tables import load_table, parquet_columns, parquet_parts, read_cells
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
@@ -42,28 +42,60 @@ def test_text_in_its_dialects(tmp_path, text, ending):
     check(load_table(path))
 
 
+@pytest.fixture(params=["pyarrow", "polars"])
+def reader(request, monkeypatch):
+    """The library that reads parquet, where there is no other."""
+    others = {
+        "pyarrow": ["polars.scan_parquet", "polars.read_parquet_schema"],
+        "polars": ["pyarrow.parquet.ParquetFile"],
+    }
+    for library in others:
+        pytest.importorskip(library)
+    for name in others[request.param]:
+        monkeypatch.delattr(name)
+    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == request.param else None)
+    return request.param
+
+
 @pytest.mark.parametrize("library", ["polars", "pandas"])
-def test_parquet(tmp_path, library):
-    pytest.importorskip(library)
+def test_parquet(tmp_path, library, reader):
+    written = pytest.importorskip(library)
     path = tmp_path / "table.parquet"
     columns = {"p": [1.5, -2.0], "q": [None, 1e-3]}
     if library == "polars":
-        import polars as pl
-
-        pl.DataFrame({**columns, "id": ROWS}).write_parquet(path)
+        written.DataFrame({**columns, "id": ROWS}).write_parquet(path)
     else:
         pytest.importorskip("pyarrow", reason="pandas writes parquet with pyarrow, which is not installed")
-        import pandas as pd
+        import io
 
-        pd.DataFrame(columns, index=ROWS).to_parquet(path)
+        import pyarrow.parquet
+
+        # As pandas writes it, whose own way needs what the fixture has taken away.
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(written.DataFrame(columns, index=ROWS)), buffer)
+        path.write_bytes(buffer.getvalue())
     check(load_table(path))
 
 
-def test_columns_of_parquet_stay_in_their_order(tmp_path):
-    pl = pytest.importorskip("polars")
+def test_parts_of_parquet(tmp_path, reader):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "long.parquet"
-    pl.DataFrame({"user": [1, 2], "item": ["p", "q"], "stars": [1.0, 2.0]}).write_parquet(path)
-    assert read_cells(path).headings == ["user", "item", "stars"]
+    pq.write_table(pa.table({"user": [1, 2, 3], "item": ["p", "q", None], "stars": [1.0, 2.0, None]}), path)
+    assert read_cells(path).headings == parquet_columns(path) == ["user", "item", "stars"]
+    assert read_cells(path).lines == [(1, "p", 1.0), (2, "q", 2.0), (3, None, None)]
+    [whole] = parquet_parts(path, ["stars", "user"])
+    assert whole.columns == ["stars", "user"]
+    parts = list(parquet_parts(path, ["user"], 2))
+    assert [part.get_column("user").to_list() for part in parts] == [[1, 2], [3]]
+    path.write_bytes(path.read_bytes()[:-30])
+    for read in (
+        load_table,
+        parquet_columns,
+        lambda path: list(parquet_parts(path)),
+        lambda path: list(parquet_parts(path, None, 2)),
+    ):
+        with pytest.raises(DataFileError, match=r"long\.parquet is damaged or no parquet file"):
+            read(path)
 
 
 def test_parquet_without_a_library(tmp_path, monkeypatch):
@@ -74,8 +106,7 @@ def test_parquet_without_a_library(tmp_path, monkeypatch):
         load_table(path)
 
 
-def test_parquet_that_is_none(tmp_path):
-    pytest.importorskip("polars")
+def test_parquet_that_is_none(tmp_path, reader):
     (tmp_path / "table.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"table\.parquet is damaged or no parquet file"):
         load_table(tmp_path / "table.parquet")

@@ -39,6 +39,29 @@ def test_a_regularisation_too_small_to_divide_by_is_refused():
     assert_allclose(model.predict(X), before, rtol=0)
 
 
+def test_a_regularisation_that_single_precision_rounds_away_is_told():
+    # Kernels with one large eigenvalue each, as means have, of which single precision keeps seven digits.
+    rows, columns = (RNG.normal(size=(n, 40)) / 6 + 4 for n in (120, 90))
+    labels = RNG.normal(size=(120, 90))
+    exact = KroneckerRidge(1.0).fit(rows, labels, tasks=columns)
+    single = [part.astype(np.float32) for part in (rows, labels, columns)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rounded = KroneckerRidge(1.0).fit(single[0], single[1], tasks=single[2])
+    assert len(caught) == 1  # of both sides together
+    assert issubclass(caught[0].category, PrecisionWarning)
+    assert "much beside alpha = 1: answers are off by " in str(caught[0].message)
+    # Without small eigenvalues there is nothing to lose, however small the regularisation is.
+    even = KroneckerRidge(1e-10, kernel="precomputed", task_kernel="precomputed", fit_intercept=False)
+    even.fit(np.eye(8, dtype=np.float32), single[1][:8, :5], tasks=np.eye(5, dtype=np.float32))
+    gap = np.abs(rounded.predict(single[0]) - exact.predict(rows)).max() / np.abs(labels).max()
+    assert gap > 0.01, "the warning is for nothing"
+    enough = float(str(caught[0].message).split()[-1].rstrip("."))
+    quiet = rounded.set_alpha(2.0 * enough)  # rounded to one digit
+    exact.set_alpha(2.0 * enough)
+    assert_allclose(quiet.predict(single[0]), exact.predict(rows), atol=0.02 * np.abs(labels).max())
+
+
 @over(every(scale=[1e160, 1e300]))
 def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
     holes = np.where(np.arange(40).reshape(8, 5) == 7, np.nan, Y)

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from sklearn.base import clone
 from tests.sweeps import lines, over
 
@@ -172,7 +172,7 @@ def test_other_models_have_nothing_to_learn_again():
     X, _, T, Y = _data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     assert model._relearned_holdout(Setting.B) is None
-    assert evaluate(model, "B", nested=True).equals(evaluate(model, "B", nested=False))
+    assert_equal(evaluate(model, "B", nested=True), evaluate(model, "B", nested=False))
 
 
 @over(lines("form setting stages", ("plain", "A", 2), ("described", "B", 1), ("no tasks", "B", 1)))

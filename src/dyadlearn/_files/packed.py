@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
@@ -25,10 +25,14 @@ from dyadlearn.exceptions import DataFileError
 __all__ = [
     "UNPACKED_LIMIT",
     "check_places",
+    "check_unpacked",
+    "is_gzipped",
     "make_sparse",
     "parse_number",
     "parse_row",
     "read_arrays",
+    "read_header",
+    "read_member",
     "read_text",
     "reading",
     "stream",
@@ -61,6 +65,12 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
         raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
+
+
+def is_gzipped(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is packed by gzip, whatever its name."""
+    with open(path, "rb") as file:
+        return file.read(2) == _GZIP
 
 
 def _read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
@@ -142,27 +152,43 @@ def _arrays(path: str | os.PathLike[str], file: IO[bytes], what: str) -> dict[st
             packed = sum(member.file_size for member in members if member.compress_type != ZIP_STORED)
             if stored > length:
                 raise ValueError(f"it announces {stored} bytes and has {length}")
-            if packed > (limit := _limit()):
-                raise _too_large(path, limit)
-            arrays = {}
-            for member in members:
-                with archive.open(member) as content:
-                    arrays[member.filename.removesuffix(".npy")] = _array(content, member.file_size)
-            return arrays
+            check_unpacked(path, packed)
+            return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
+
+
+def check_unpacked(path: str | os.PathLike[str], size: int) -> None:
+    """Refuse what unpacks to more bytes than the limit for packed files."""
+    if size > (limit := _limit()):
+        raise _too_large(path, limit)
+
+
+def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:
+    """Return one array of an archive; no other is unpacked."""
+    with archive.open(member) as content:
+        return _array(content, member.file_size)
 
 
 def _array(file: IO[bytes], length: int) -> np.ndarray:
+    read_header(file, length)
+    file.seek(0)
+    return npy.read_array(file, allow_pickle=False)
+
+
+def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether columns come first, and dtype of an array, after checking that so many bytes can hold it.
+
+    The file is left where the values begin.
+    """
     headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     version = npy.read_magic(file)
     if version not in headers:
         raise ValueError(f"its arrays are of the unknown version {version}")
-    shape, _, dtype = headers[version](file)
+    shape, by_columns, dtype = headers[version](file)
     size = math.prod(int(extent) for extent in shape)
     announced = size * dtype.itemsize
     if announced > length or (size and not announced):
         raise ValueError(f"an array of {shape} announces {announced} bytes and has {length}")
-    file.seek(0)
-    return npy.read_array(file, allow_pickle=False)
+    return shape, by_columns, dtype
 
 
 def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: str = "csr") -> sparse.csr_array:

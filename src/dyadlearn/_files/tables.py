@@ -24,6 +24,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
+from dyadlearn._printing import printable
 from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -33,12 +34,12 @@ __all__ = [
     "Cells",
     "as_number",
     "check_whole",
+    "columns_library",
     "id_text",
     "is_blank",
     "load_table",
     "parquet_columns",
     "parquet_parts",
-    "printable",
     "read_cells",
     "suffix_of",
     "text_ids",
@@ -272,7 +273,7 @@ def _read_parquet(path: Path) -> Cells:
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a parquet file."""
-    library = _parquet_library()
+    library = columns_library()
     with reading(path, "parquet file"):
         if library == "polars":
             import polars
@@ -296,7 +297,7 @@ def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | 
     """
     import narwhals as nw
 
-    library, columns = _parquet_library(), None if names is None else list(names)
+    library, columns = columns_library(), None if names is None else list(names)
     with reading(path, "parquet file"):
         if library == "polars":
             import polars
@@ -316,10 +317,14 @@ def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | 
                 yield nw.from_native(pyarrow.Table.from_batches([part]), eager_only=True)
 
 
-def _parquet_library() -> str:
+def columns_library(what: str = "parquet") -> str:
+    """Return the library that reads files of columns, `what` they are called; without one say how it is had."""
     found = next((name for name in ("pyarrow", "polars") if find_spec(name) is not None), None)
     if found is None:
-        raise ImportError("Reading parquet needs polars or pyarrow: install one of them, or write the table as csv.")
+        raise ImportError(
+            f"Reading {what} needs polars or pyarrow: install one of them, such as by pip install "
+            "dyadlearn[embeddings], or write the table as csv."
+        )
     return found
 
 
@@ -370,14 +375,6 @@ TABLES = (*_TEXTS, ".parquet", ".npz")
 
 # What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
-
-# Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
-_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    r"""Return a text with the codes that a terminal obeys written out, such as the escape as ``\x1b``."""
-    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 @contextmanager

@@ -9,11 +9,13 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import (
+    card,
     compare,
     datasets,
     demo,
     evaluate,
     explain,
+    export,
     inspect,
     learn,
     permute,
@@ -68,6 +70,8 @@ for _command in (
     explain.explain,
     inspect.inspect,
     inspect.report,
+    card.card,
+    export.export,
 ):
     app.command()(_command)
 app.add_typer(datasets.app, name="datasets")

@@ -35,6 +35,9 @@ __all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
 
+# Among more ids than these none is looked for that is spelled nearly alike.
+_MANY = 20_000
+
 
 @dataclass(frozen=True)
 class Dyads:
@@ -76,10 +79,10 @@ def read_dyads(
     may_list : bool, default=True
         As in `read_labels`.
     """
-    first = _opened(instances, options.instances_smiles, "--instances-smiles")
-    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles")
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
+    first = _opened(instances, options.instances_smiles, "--instances-smiles", kernels)
+    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles", task_kernels)
     task_ids = _known_ids(first if options.transpose else second)
     grid = read_labels(labels, options, terminal, task_ids, may_list=may_list)
     for source in first.values():
@@ -104,9 +107,9 @@ def read_dyads(
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def _opened(files: Files, smiles: str | list[str] | None, option: str) -> dict[str, Source]:
+def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: Mapping[str, str]) -> dict[str, Source]:
     columns = files.said_of_each(smiles, option, may_be_common=False)
-    return {name: open_source(path, columns.get(name)) for name, path in files.paths.items()}
+    return {name: open_source(path, columns.get(name), kernels.get(name)) for name, path in files.paths.items()}
 
 
 def _known_ids(sources: Mapping[str, Source]) -> Ids | None:
@@ -242,7 +245,7 @@ def _places(
 ) -> np.ndarray | None:
     """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
     if wanted is None or source.ids is None:
-        found = source.table.values.shape[0]
+        found = source.file.n
         if found != n:
             raise ValueError(
                 f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
@@ -274,7 +277,8 @@ def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels:
         )
     named = []
     for label in lacking[:5]:
-        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8)
+        # Comparing takes too long with very many.
+        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
         hint = _alike(label, known) or (f"did you mean {close[0]!r}?" if close else "")
         named.append(repr(label) + (f" ({hint})" if hint else ""))
     more = ", …" if len(lacking) > 5 else ""

@@ -1,8 +1,8 @@
-"""From files to the entities of one side: features, a kernel, molecules or sequences, for training and new ones."""
+"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
-from dyadlearn._files.tables import check_whole, id_text, load_table, read_cells, suffix_of
+from dyadlearn._files.embeddings.formats import open_features
+from dyadlearn._files.embeddings.opened import FeatureFile, check_features, read_ids
+from dyadlearn._files.tables import as_number, id_text, is_blank, read_cells, suffix_of, text_ids
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.files import Files, file_options
 from dyadlearn.cli.options import parse_options, parse_values
 from dyadlearn.cli.terminal import Terminal
-from dyadlearn.exceptions import DataFileError, KernelError
+from dyadlearn.exceptions import DataFileError, IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
+from dyadlearn.kernels.taxonomy import taxonomy_kernel
 
 __all__ = [
     "Entities",
@@ -29,6 +32,7 @@ __all__ = [
     "n_entities",
     "new_entities",
     "new_side",
+    "open_new",
     "open_source",
     "take_rows",
     "training_entities",
@@ -38,6 +42,7 @@ __all__ = [
 
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+_TAXONOMY = "taxonomy"
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Recipe(Stored):
     Attributes
     ----------
     kind : str
-        "features", "kernel", "smiles" or "sequences".
+        "features", "kernel", "smiles", "sequences" or "taxonomy".
     kernel : str
         The kernel that was asked for.
     params : dict
@@ -59,7 +64,9 @@ class Recipe(Stored):
     sequences : list of str
         The sequences of training, where new ones are aligned with them.
     names : list of str or None
-        What the features are called.
+        What the features or the ranks are called.
+    paths : list of list of str
+        The names of the ranks of training, where new ones are compared with them.
     """
 
     kind: str
@@ -69,11 +76,12 @@ class Recipe(Stored):
     fingerprint: dict[str, Any] = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
+    paths: list[list[str]] = field(default_factory=list)
 
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
-        if self.kind == "kernel" or self.kernel == "smith-waterman":
+        if self.kind in ("kernel", _TAXONOMY) or self.kernel == "smith-waterman":
             return "precomputed", None
         if self.kernel == "spectrum":
             return "cosine", None
@@ -89,12 +97,15 @@ class Recipe(Stored):
         """What the side is made of, for people."""
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
         kernel = self.kernel + (f" ({options})" if options else "")
-        return {"features": f"features, {kernel} kernel", "kernel": "a kernel as given"}.get(
-            self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel"
-        )
+        return {
+            "features": f"features, {kernel} kernel",
+            "kernel": "a kernel as given",
+            _TAXONOMY: f"ranks ({', '.join(self.names or ())}), {kernel} kernel",
+        }.get(self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel")
 
     def _fits(self) -> bool:
-        return self.kind in ("features", "kernel", "smiles", "sequences")
+        kinds = ("features", "kernel", "smiles", "sequences", _TAXONOMY)
+        return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
 
 
 @dataclass(frozen=True)
@@ -137,28 +148,35 @@ class Recipes(Stored):
 
 @dataclass(frozen=True)
 class Source:
-    """A file of instances or tasks as it was read.
+    """A file of instances or tasks that was opened.
 
     Attributes
     ----------
     path : Path
     kind : str
-        "table", "smiles" or "sequences".
-    table : Table
-        Its numbers, or an array of texts, with their ids where it has any.
+        "table", "smiles", "sequences" or "taxonomy".
+    file : FeatureFile
+        Its numbers, or an array of texts, with their ids where it has any, to be read in part where it can be.
     column : str or None
         Where the SMILES stand.
     """
 
     path: Path
     kind: str
-    table: Table
+    file: FeatureFile
     column: str | None = None
 
     @property
     def ids(self) -> Ids | None:
         """Return the ids of the entities."""
-        return self.table.row_ids
+        return self.file.ids
+
+    def table(self, places: np.ndarray | None = None) -> Table:
+        """Return some of the entities, in this order, None for all: numbers in double precision, or texts."""
+        table = self.file.take(places)
+        if self.kind != "table" or is_sparse(table.values):
+            return table
+        return replace(table, values=np.asarray(table.values, dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -169,21 +187,41 @@ class Entities:
     recipe: Recipe | Recipes
 
 
-def open_source(path: Path, smiles: str | None = None) -> Source:
-    """Read a file of instances or tasks; `smiles` names the column that holds molecules."""
-    if suffix_of(path) in _FASTA:
+def open_source(path: Path, smiles: str | None = None, kernel: str | None = None) -> Source:
+    """Open a file of instances or tasks; `smiles` names the column that holds molecules.
+
+    A `kernel` of ranks takes words where others take numbers.
+    """
+    path, options = file_options(path)
+    is_fasta = suffix_of(path) in _FASTA
+    has_ranks = kernel is not None and parse_options(kernel)[0] == _TAXONOMY
+    if options and (is_fasta or has_ranks or smiles is not None):
+        held = "sequences" if is_fasta else "ranks" if has_ranks else "SMILES"
+        raise ValueError(f"{path} holds {held}: :: is for files of features.")
+    if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
         found = read_fasta(path)
-        return Source(path, "sequences", _texts(list(found.values()), make_ids(list(found), None, str(path))))
+        return Source(path, "sequences", _texts(path, list(found.values()), make_ids(list(found), None, str(path))))
     if smiles is not None:
         cells = read_cells(path)
-        return Source(path, "smiles", _texts(cells.column(smiles), cells.ids()), smiles)
-    return Source(path, "table", load_table(path))
+        return Source(path, "smiles", _texts(path, cells.column(smiles), cells.ids()), smiles)
+    if has_ranks:
+        cells = read_cells(path)
+        places = [place for place in range(len(cells.headings)) if place != cells.id_place]
+        ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
+        paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
+        named = Table(np.array(paths, dtype=object), cells.ids(), ranks)
+        return Source(path, _TAXONOMY, FeatureFile.of_table(path, named))
+    wanted = options.pop("ids", None)
+    file = open_features(path, **options)
+    if file.ids is not None:
+        file = replace(file, ids=text_ids(file.ids, f"The rows of {path}"))
+    return Source(path, "table", file if wanted is None else file.only(read_ids(Path(wanted)), "ids"))
 
 
-def _texts(texts: Sequence[Any], ids: Ids) -> Table:
-    return Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
+def _texts(path: Path, texts: Sequence[Any], ids: Ids) -> FeatureFile:
+    return FeatureFile.of_table(path, Table(np.fromiter(texts, dtype=object, count=len(texts)), ids))
 
 
 def training_entities(
@@ -221,7 +259,9 @@ def training_entities(
     name, params = (None, {}) if kernel is None else parse_options(kernel)
     if source.kind == "table":
         return _of_numbers(source, places, name, params, usual, terminal), None
-    table = source.table.take(places)
+    table = source.table(places)
+    if source.kind == _TAXONOMY:
+        return _of_ranks(table, params), None
     if source.kind == "smiles":
         name = name or "tanimoto"
         options = parse_values(fingerprint) if fingerprint else {}
@@ -242,6 +282,30 @@ def training_entities(
     return made, kept if len(kept) < len(table.row_ids) else None
 
 
+def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
+    """Return the kernel of a taxonomy, and the names of its ranks for new ones to be compared with."""
+    options = dict(params)
+    assert table.column_ids is not None
+    ranks = options.pop("ranks", None)
+    ranks = list(map(str, table.column_ids.labels)) if ranks is None else _separated(ranks)
+    if "weights" in options:
+        numbers = [as_number(weight) for weight in _separated(options["weights"])]
+        if None in numbers:
+            raise KernelError(f"The weights of the kernel taxonomy are numbers, found {options['weights']!r}.")
+        options["weights"] = numbers
+    unknown = options.keys() - {"weights", "normalized"}
+    if unknown:
+        raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
+    table = table.take(None, table.column_ids.positions(ranks, "the file's ranks"))
+    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=ranks, paths=table.values.tolist())
+    return Entities(Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe)
+
+
+def _separated(text: Any) -> list[str]:
+    """Return the words of an option that holds several."""
+    return [part.strip() for part in str(text).split("/")]
+
+
 def _of_numbers(
     source: Source,
     places: np.ndarray | None,
@@ -250,8 +314,7 @@ def _of_numbers(
     usual: str,
     terminal: Terminal,
 ) -> Entities:
-    table, path = source.table, source.path
-    rows, columns = table.row_ids, table.column_ids
+    path, rows, columns = source.path, source.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
         terminal.note(
             f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
@@ -260,19 +323,20 @@ def _of_numbers(
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
-        table = table.take(places)
-        check_whole(table, path)
+        table = source.table(places)
+        check_features(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
         return Entities(table, Recipe("features", name or usual, params, names=names))
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
+    table = source.table()
     if is_sparse(table.values):
         raise KernelError(f"{path} is sparse: give a precomputed kernel as a dense matrix.")
     if table.values.shape[0] != table.values.shape[1]:
         m, n = table.values.shape
         raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
-    check_whole(table, path)
+    check_features(table, path)
     return Entities(replace(table, column_ids=None), Recipe("kernel", "precomputed"))
 
 
@@ -320,7 +384,8 @@ def _cut(entities: Entities, rows: np.ndarray) -> Entities:
     if recipe.of_model[0] != "precomputed":
         return replace(entities, table=table.take(rows))
     sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
-    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences))
+    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
+    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths))
 
 
 def new_side(
@@ -331,6 +396,7 @@ def new_side(
     *,
     smiles: str | Sequence[str] | None = None,
     smiles_option: str = "--smiles",
+    asked: Sequence[Hashable] | None = None,
 ) -> Table | Descriptions:
     """Make what a fitted model is given for new instances or tasks, out of as many files as training had.
 
@@ -343,6 +409,9 @@ def new_side(
         The columns of molecules, by the names of the files, where they are called otherwise than in training.
     smiles_option : str
         How the command line calls that.
+    asked : sequence of ids or None
+        Who is asked for. Of a file that can be read in part the others are not read. None asks for all, or, of such a
+        file, for those that the files beside it describe.
     """
     wanted = recipe.members
     if set(files.paths) != set(wanted):
@@ -353,10 +422,13 @@ def new_side(
             f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
         )
     columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
-    tables = {
-        name: new_entities(path, wanted[name], ids, terminal, smiles=columns.get(name))
-        for name, path in files.paths.items()
-    }
+    sources = {name: open_new(path, wanted[name], columns.get(name)) for name, path in files.paths.items()}
+    if all(source.file.is_whole for source in sources.values()):
+        asked = None  # nothing is saved by leaving somebody out
+    elif asked is None:
+        known = (source.ids for source in sources.values() if source.file.is_whole)
+        asked = next((found.labels for found in known if found is not None), None)
+    tables = {name: new_entities(source, wanted[name], ids, terminal, asked=asked) for name, source in sources.items()}
     if "" in tables:
         return tables[""]
     # Columns are those of training by now, so that rows alone are to be brought into one order.
@@ -391,34 +463,49 @@ def take_rows(side: Table | Descriptions, rows: np.ndarray) -> Table | Descripti
     return Descriptions({name: table.take(rows) for name, table in side.tables.items()})
 
 
+def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
+    """Open a file of new instances or tasks, in which molecules may be called otherwise than in training."""
+    if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
+        raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
+    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
+    if source.kind not in ("table", recipe.kind):
+        raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
+    return source
+
+
 def new_entities(
-    path: Path, recipe: Recipe, ids: Ids | None, terminal: Terminal, *, smiles: str | None = None
+    source: Source,
+    recipe: Recipe,
+    ids: Ids | None,
+    terminal: Terminal,
+    *,
+    asked: Sequence[Hashable] | None = None,
 ) -> Table:
     """Make what a fitted model is given for new instances or tasks, in the way its training data were made.
 
     Parameters
     ----------
-    path : Path
+    source : Source
     recipe : Recipe
         Of the side.
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
     terminal : Terminal
-    smiles : str or None
-        The column of molecules, where it is called otherwise than in training.
+    asked : sequence of ids or None
+        Who is asked for, of whom those that are there are read. None asks for all.
 
     Returns
     -------
     Table
         With the ids of its rows; its columns are those of the model, in their order.
     """
-    if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
-        raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None)
-    table = source.table
+    path, table = source.path, source.table(_asked_places(source, asked))
+    if source.kind == recipe.kind == _TAXONOMY:
+        ranks = make_ids(recipe.names or [], None, "The list of the model's ranks")
+        table = _with_columns(table, path, ranks, "ranks", False, terminal)
+        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
+        return Table(block, table.row_ids)
     if source.kind != "table":
-        if source.kind != recipe.kind:
-            raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
         return replace(table, values=_of_new(table, recipe, terminal))
     wanted, what = ids, "ids of training"
     if recipe.kind != "kernel":
@@ -426,8 +513,22 @@ def new_entities(
         what = "features"
     if wanted is not None and table.column_ids is not None:
         table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", terminal)
-    check_whole(table, path)
+    check_features(table, path)
     return replace(table, column_ids=None)
+
+
+def _asked_places(source: Source, asked: Sequence[Hashable] | None) -> np.ndarray | None:
+    """Return where those that are asked for stand, as far as they are there; None stands for all."""
+    if asked is None or source.ids is None:
+        return None
+    there = set(source.ids.labels)
+    found = [label for label in dict.fromkeys(asked) if label in there]
+    if not found:
+        raise IdError(
+            f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {source.path}, whose ids "
+            f"are such as {shown(source.ids.labels, 3)}."
+        )
+    return source.ids.positions(found, str(source.path))
 
 
 def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, terminal: Terminal) -> Table:

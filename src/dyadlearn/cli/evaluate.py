@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +16,13 @@ from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.baselines import baseline_scores, best_baseline
+from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.selection.observed import prepared_score
 from dyadlearn.selection.permuting import null_mean
+from dyadlearn.selection.scores import HEADINGS, before, beside, remarks
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.baselines import in_words, nothing_learnt
 from dyadlearn.views.words import joined
 
 __all__ = ["evaluate"]
@@ -109,25 +108,20 @@ def evaluate(
             _verify(estimator, rows, cells, terminal)
         # Several scores have a row each: side by side they would leave no room for anything else.
         own = [] if len(names) == 1 else ["scoring"]
-        headings = ["setting", "new", "method", *own, *(names if not own else ["score"]), "null", "best mean"]
+        words, figures = HEADINGS
+        headings = [*words, *own, *(names if not own else ["score"]), *figures]
         lines = [
-            [row["setting"], row["new"], row["method"], *([name] if own else []), *_beside(row, name, called)]
-            for row in rows
-            for name in names
+            [*before(row), *([name] if own else []), *_beside(row, name, called)] for row in rows for name in names
         ]
         if verify:
             headings.append("from refitting")
             for line, row in zip(lines, [row for row in rows for _ in names], strict=True):
                 line.append(number(row["difference"]))
-        terminal.result({"settings": rows}, make_table(headings, lines, left=3 + len(own)))
+        terminal.result({"settings": rows}, make_table(headings, lines, left=len(words) + len(own)))
 
 
-def _beside(row: dict[str, Any], name: str, called: SideNames) -> tuple[str, ...]:
-    """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow."""
-    best, null = best_baseline(row["baselines"][name]), row["null"][name]
-    word = "" if best is None else in_words(best[0], called).removesuffix("s").removesuffix(" mean")
-    reached = "–" if best is None else f"{number(best[1])} {word}"
-    return number(row["scores"][name]), "–" if math.isnan(null) else number(null), reached
+def _beside(row: dict[str, Any], name: str, called: SideNames) -> list[str]:
+    return beside(row["scores"][name], row["null"][name], row["baselines"][name], called)
 
 
 def _scored(
@@ -197,14 +191,9 @@ def _scored(
                 "undefined": {name: judge.n_undefined for name, judge in prepared.items()},
             }
         )
-        for name, score in rows[-1]["scores"].items():
-            said = nothing_learnt(name, setting, score, means[name], called)
-            if said is not None:
+        for name, judge in prepared.items():
+            for said in remarks(name, setting, rows[-1]["scores"][name], judge.n_undefined, means[name], called):
                 terminal.note(said)
-        for name, count in rows[-1]["undefined"].items():
-            if count:
-                side = {"B": called.instances, "C": called.tasks}.get(setting.value, "cells")
-                terminal.note(f"{name} is undefined for {count} {side} in setting {setting.value}, which do not count.")
     return rows
 
 

@@ -106,7 +106,15 @@ def _of_files(
     if recipe is None:
         raise ValueError("The model knows nothing of tasks and cannot explain new ones: leave --new-task out.")
     files = Files.of(given, f"--new-{word}")
-    rows = new_side(files, recipe, loaded.ids[side], terminal, smiles=smiles, smiles_option=f"--{word}s-smiles")
+    rows = new_side(
+        files,
+        recipe,
+        loaded.ids[side],
+        terminal,
+        smiles=smiles,
+        smiles_option=f"--{word}s-smiles",
+        asked=None if wanted is None else [wanted],
+    )
     path = next(iter(files.paths.values()))
     if wanted is not None and rows.row_ids is not None:
         return take_rows(rows, rows.row_ids.positions([wanted], str(path)))

@@ -11,7 +11,38 @@ from pathlib import Path
 
 from dyadlearn._tables import shown
 
-__all__ = ["Files"]
+__all__ = ["Files", "file_name", "file_options"]
+
+# What may be said of a file of features after its name, and is said to `read_features` in Python by the same words.
+_OPTIONS = ("key", "ids", "row_ids", "pool")
+
+
+def file_options(given: Path) -> tuple[Path, dict[str, str]]:
+    """Split ``file::key,option=value`` into a file and what is said of it.
+
+    A file that is there is one, though its name may have two colons.
+    """
+    name, colons, rest = given.as_posix().partition("::")
+    if not colons or given.exists():
+        return given, {}
+    found: dict[str, str] = {}
+    for part in rest.split(","):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            option, value = "key", option
+        if option not in _OPTIONS or not value or option in found:
+            raise ValueError(
+                f"After {name}:: stand the name of what is to be read in it and {', '.join(_OPTIONS[1:])}, such as "
+                f"{name}::group/data,pool=mean; found {part!r}."
+            )
+        found[option] = value
+    return Path(name), found
+
+
+def file_name(given: Path) -> str:
+    """Return the name of a file without its folder, with what is said of it."""
+    path, options = file_options(given)
+    return path.name + given.as_posix().removeprefix(path.as_posix()) if options else path.name
 
 
 @dataclass(frozen=True)
@@ -57,7 +88,7 @@ class Files:
     @property
     def words(self) -> str:
         """The files as they are given, without their folders."""
-        return " ".join(f"{name}={path.name}" if name else path.name for name, path in self.paths.items())
+        return " ".join(f"{name}={file_name(path)}" if name else file_name(path) for name, path in self.paths.items())
 
     def said_of_each(self, given: str | Sequence[str] | None, option: str, *, may_be_common: bool) -> dict[str, str]:
         """Return what an option says of each file: ``name=text``, or, where that makes sense, one text for all.
@@ -104,5 +135,7 @@ class Files:
 
 
 def _is_named(text: str) -> bool:
-    name, _, path = text.partition("=")
-    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not Path(text).exists()
+    before = text.partition("::")[0]  # what is said of a file has equals signs too
+    name, _, path = before.partition("=")
+    is_there = Path(text).exists() or Path(before).exists()
+    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not is_there

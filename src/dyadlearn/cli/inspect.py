@@ -14,8 +14,8 @@ from dyadlearn.cli.models import Loaded, load_model
 from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, Sides, check_target, settings_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.selection.baselines import in_words
 from dyadlearn.sides import SideNames
-from dyadlearn.views.baselines import in_words
 from dyadlearn.views.grid import grid_of_model
 from dyadlearn.views.weights import weights_of_model
 

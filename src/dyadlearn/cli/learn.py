@@ -13,9 +13,9 @@ from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, called, learned, save_model
 from dyadlearn.cli.options import Force, Json, Quiet, Sides, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
+from dyadlearn.selection.baselines import in_words, nothing_learnt
 from dyadlearn.settings import as_setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.baselines import in_words, nothing_learnt
 from dyadlearn.views.weights import Weights, weights_of_model
 
 __all__ = ["learn"]

@@ -147,6 +147,8 @@ class Loaded:
         Of the file as it was read.
     sides : (str, str) or None
         What an instance and a task are called, where somebody has said so.
+    saved : estimator or None
+        What the file holds, which may wrap the model.
     """
 
     model: Any
@@ -157,6 +159,7 @@ class Loaded:
     path: Path | None = None
     checksum: str | None = None
     sides: tuple[str, str] | None = None
+    saved: Any = None
 
     def named(self, words: str | None = None) -> Loaded:
         """Return the model with other words for its sides; None leaves those of its file."""
@@ -213,18 +216,18 @@ def save_model(loaded: Loaded, path: Path) -> None:
 def load_model(path: Path) -> Loaded:
     """Read a model file of the command line, or one that was saved in Python."""
     checksum = read_checksum(path)  # before the rest, so that a change in between is one
-    model, header = read_model(path)
-    model = getattr(model, "model_", model)
+    saved, header = read_model(path)
+    model = getattr(saved, "model_", saved)
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
     try:
         versions, about = _texts(header.get("versions", {})), header.get(_KEY)
         if about is None:
-            return replace(_from_python(model), versions=versions, path=path, checksum=checksum)
+            return replace(_from_python(model), versions=versions, path=path, checksum=checksum, saved=saved)
         instances = _recipe(about["instances"], "instances")
         tasks = None if about["tasks"] is None else _recipe(about["tasks"], "tasks")
         sides = _sides(about.get("sides"), model)  # which older files lack
-        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum, sides)
+        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum, sides, saved)
     except (AttributeError, LookupError, TypeError, ModelFileError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "

@@ -167,7 +167,7 @@ class Reading(Making):
     kernel: Annotated[
         str | None,
         typer.Option(
-            help="Kernel of the instances, such as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3."
+            help="Kernel of the instances, as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3, taxonomy."
         ),
     ] = None
     task_kernel: Annotated[str | None, typer.Option(help="Kernel of the tasks.")] = None
@@ -186,7 +186,7 @@ class SeveralReading(Making):
         typer.Option(
             metavar="[NAME=]KERNEL",
             help="Kernel of the instances, by the name of its file, such as ecfp=tanimoto, or one for all of them: "
-            "precomputed, linear, rbf, tanimoto, spectrum:k=3.",
+            "precomputed, linear, rbf, tanimoto, spectrum:k=3, taxonomy.",
         ),
     ] = None
     task_kernel: Annotated[

@@ -88,8 +88,9 @@ def predict(
             raise ValueError(f"--interval must be a share between 0 and 1, such as 0.9, found {interval:g}.")
         if interval is not None and probability:
             raise ValueError("--interval bounds labels, and a probability is none: leave out one of the two.")
-        X = _side(found, instances, 0, instances_smiles, terminal)
-        T = _side(found, tasks, 1, tasks_smiles, terminal)
+        asked = (None, None) if pairs is None else _labels_of(pairs)
+        X = _side(found, instances, 0, instances_smiles, asked[0], terminal)
+        T = _side(found, tasks, 1, tasks_smiles, asked[1], terminal)
         sizes: dict[str, Any] = {}
         made: _Made = _predictions
         word = "prediction"
@@ -132,8 +133,15 @@ def predict(
             terminal.say(f"Wrote {done} to {output}.")
 
 
-def _side(found: Loaded, given: list[str] | None, side: int, smiles: list[str] | None, terminal: Terminal) -> _Side:
-    """Read one side of what is to be predicted; None stands for the side of training."""
+def _side(
+    found: Loaded,
+    given: list[str] | None,
+    side: int,
+    smiles: list[str] | None,
+    asked: list[str] | None,
+    terminal: Terminal,
+) -> _Side:
+    """Read one side of what is to be predicted, of those `asked` for; None stands for the side of training."""
     if not given:
         return None
     recipe = (found.instances, found.tasks)[side]
@@ -141,7 +149,8 @@ def _side(found: Loaded, given: list[str] | None, side: int, smiles: list[str] |
         raise ValueError("The model knows nothing of tasks and cannot predict for new ones: leave --tasks out.")
     option = ("--instances", "--tasks")[side]
     files = Files.of(given, option)
-    return new_side(files, recipe, found.ids[side], terminal, smiles=smiles, smiles_option=f"{option}-smiles")
+    ids, of_smiles = found.ids[side], f"{option}-smiles"
+    return new_side(files, recipe, ids, terminal, smiles=smiles, smiles_option=of_smiles, asked=asked)
 
 
 def _in_blocks(found: Loaded, X: _Side, T: _Side, made: _Made) -> tuple[Ids, Ids, Iterable[np.ndarray]]:
@@ -226,12 +235,17 @@ def _columns(
 
 def _places(rows: Ids, columns: Ids, pairs: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return where instances and tasks of the pairs in a file stand."""
+    first, second = _labels_of(pairs)
+    return rows.positions(first, "the instances"), columns.positions(second, "the tasks")
+
+
+def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
+    """Return the instances and the tasks of the pairs in a file."""
     cells = read_cells(pairs)
     if len(cells.headings) < 2:
         found = shown(cells.headings)
         raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {found}.")
-    first = rows.positions(cells.labels(0), "the instances")
-    return first, columns.positions(cells.labels(1), "the tasks")
+    return cells.labels(0), cells.labels(1)
 
 
 def _asked(found: Loaded, X: _Side, T: _Side, rows: Ids, columns: Ids, pairs: Path) -> dict[str, list[Any]]:

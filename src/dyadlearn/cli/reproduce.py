@@ -14,6 +14,7 @@ import dyadlearn
 __all__ = ["reproduce"]
 
 _EXPERIMENTS = {
+    "all": "reproduce.py",
     "table2": "drug_target.py",
     "transfer": "transfer.py",
     "online-text": "online_text.py",
@@ -28,6 +29,8 @@ def reproduce(
     """Run an experiment of the paper, or public benchmarks (records); what follows its name is handed on to it.
 
     For example:
+
+        dyadlearn reproduce all --plan
 
         dyadlearn reproduce table2 --quick
 

@@ -131,6 +131,11 @@ def recommend(
                     )
                 found = _for_new(loaded, new, role or "instance", k or 10, smiles, terminal)
             elif subject is not None:
+                if not loaded.model.grows and loaded.model._problem().is_listed:
+                    raise ValueError(
+                        f"{model} was fitted on observed pairs alone, and has not kept the features of those it knows: "
+                        f"give the features of {subject} by --new FILE."
+                    )
                 asked = _subject(loaded, subject, role)
                 found = recommended(loaded.model, **asked, k=k or 10, sides=loaded.sides, **how)
             else:

@@ -13,19 +13,17 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 
 from dyadlearn._files.atomic import Written, noting_files
-from dyadlearn._files.tables import printable
+from dyadlearn._printing import make_list, make_table, number, printable
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 
@@ -143,60 +141,6 @@ class Terminal:
             sys.stdout.write(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escaped, text) + "\n")
         else:
             self.show(*things)
-
-
-def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """Return a table that fits the terminal: long ids are folded, figures stay whole.
-
-    Parameters
-    ----------
-    headings : sequence of str
-    rows : iterable of sequences of str
-    left : int, default=1
-        How many columns, from the first, hold text; the others hold figures.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(headings):
-        is_text = place < left
-        lines = [heading] if is_text else _short_lines(heading)
-        table.add_column(
-            "\n".join(map(_cell, lines)), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text
-        )
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    return table
-
-
-def _short_lines(heading: str) -> list[str]:
-    """Return the lines of a heading: two where it is long, broken after an underscore near its middle."""
-    breaks = [place + 1 for place, sign in enumerate(heading) if sign == "_"]
-    if len(heading) <= 18 or not breaks:
-        return [heading]
-    middle = min(breaks, key=lambda place: abs(2 * place - len(heading)))
-    return [heading[:middle], heading[middle:]]
-
-
-def make_list(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return names and what they stand for, side by side."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    return table
-
-
-def number(value: Any) -> str:
-    """Return a figure as people want to read it."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, str | bool):
-        return str(value)
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _escaped(found: re.Match[str]) -> str:

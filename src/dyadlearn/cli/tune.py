@@ -10,14 +10,14 @@ import numpy as np
 import typer
 
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.files import Files, file_name
 from dyadlearn.cli.models import Loaded, called, check_model, check_online, fitted, save_model, searched
 from dyadlearn.cli.options import Force, Json, ModelName, Quiet, Scoring, Sides, alphas_of, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.selection.baselines import in_words, nothing_learnt
 from dyadlearn.settings import as_setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.baselines import in_words, nothing_learnt
 
 __all__ = ["tune"]
 
@@ -123,7 +123,7 @@ def tune(
             kept = fitted(data, "online", *alphas_found, intercept, keep_labels=keep_labels)
         origin = {
             "files": {
-                side: None if path is None else path.name
+                side: None if path is None else file_name(path)
                 for side, path in (("labels", labels), ("instances", instances), ("tasks", tasks))
             },
             **{name: figures[name] for name in ("model", "setting", "scoring", "alpha", "task_alpha", "score")},

@@ -11,7 +11,7 @@ import typer
 
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.entities import Recipe, Recipes, new_entities
+from dyadlearn.cli.entities import Recipe, Recipes, new_entities, open_new
 from dyadlearn.cli.models import Loaded, load_model, save_model
 from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
 from dyadlearn.cli.terminal import Terminal
@@ -132,7 +132,11 @@ def _new_side(
     """
     if path is None or recipe is None:
         return None
-    side = new_entities(path, recipe.members[""], None, terminal)  # an online model has one file a side
+    how = recipe.members[""]  # an online model has one file a side
+    source = open_new(path, how)
+    # Files that can be read in part may hold many that nothing is said of today.
+    asked = None if wanted is None or source.file.is_whole else wanted.labels
+    side = new_entities(source, how, None, terminal, asked=asked)
     if wanted is None or side.row_ids is None:
         return side
     lacking = side.row_ids.lacking(wanted.labels)

@@ -21,6 +21,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
+from dyadlearn._printing import Tabled
 from dyadlearn._tables import Ids, Table, read_table, write_rows
 from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
 from dyadlearn.holdout import Units
@@ -77,7 +78,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Tabled):
     """Models that were scored on the same held-out cells, the best one first, as `compare` found them.
 
     Attributes

@@ -10,6 +10,7 @@ import numpy as np
 
 from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count, check_memory
+from dyadlearn._printing import Tabled
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
 from dyadlearn.kernels.descriptions import read_descriptions
@@ -90,7 +91,7 @@ class Contributions:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Tabled):
     """Where one prediction comes from, as `explain` found it.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._printing import Tabled
 from dyadlearn._tables import Ids, free_name, write_rows
 from dyadlearn.diagnostics.fitted import ids_at
 from dyadlearn.settings import Setting
@@ -17,7 +18,7 @@ __all__ = ["RecommendationLists", "Recommendations", "TopPairs", "named_lists"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recommendations:
+class Recommendations(Tabled):
     """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
 
     Attributes
@@ -127,7 +128,7 @@ class RecommendationLists:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopPairs:
+class TopPairs(Tabled):
     """The likeliest pairs that are not observed, as `top_pairs` found them.
 
     Attributes

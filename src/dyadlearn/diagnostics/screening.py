@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._printing import Tabled
 from dyadlearn._tables import Table, write_rows
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network
 from dyadlearn.diagnostics.planting import contradictions, expected, plant
@@ -25,7 +26,7 @@ _DOUBTFUL = 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Screening:
+class Screening(Tabled):
     """Observed cells in the order of how much their held-out predictions contradict them, as `screen` found them.
 
     Attributes

@@ -1,5 +1,11 @@
-"""Models and labels in the formats of other tools, and back."""
+"""Models and labels in the formats of other tools, and back.
+
+`from_anndata` and `to_anndata` are for AnnData, the format of single-cell data.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from dyadlearn.exchange.anndata import from_anndata, to_anndata
+from dyadlearn.exchange.graphs import to_onnx
+
+__all__ = ["from_anndata", "to_anndata", "to_onnx"]

@@ -2,9 +2,9 @@
 
 `gram` computes a kernel by its name or with a callable; `Sum` and `Product` combine kernels; `repair` makes a
 similarity matrix symmetric and positive semi-definite; `Descriptions` hold several tables of the same entities, and
-`LearnedKernel` is a kernel made of them. `Landmarks` make few features of any kernel. Kernels for the nodes of graphs
-and the tips of trees are here too, and `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for
-molecules and sequences.
+`LearnedKernel` is a kernel made of them. `Landmarks` make few features of any kernel. Kernels for the nodes of graphs,
+the tips of trees and the entities of a taxonomy are here too, and `dyadlearn.kernels.chemistry` and
+`dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, sh
 from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.repair import repair
+from dyadlearn.kernels.taxonomy import taxonomy_kernel
 from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, tree_distance_kernel
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
@@ -39,6 +40,7 @@ __all__ = [
     "repair",
     "shared_ancestors_kernel",
     "tanimoto",
+    "taxonomy_kernel",
     "tree_distance_kernel",
     "weighted_product",
     "weighted_sum",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -12,14 +13,15 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
 from dyadlearn._state import Stored
+from dyadlearn._tables import Table, formed_as, in_order, read_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite
 
-__all__ = ["Product", "Sum", "normalize", "weighted_product", "weighted_sum"]
+__all__ = ["Product", "Sum", "check_weights", "normalize", "weighted_product", "weighted_sum"]
 
 
-def normalize(K: Array, row_diagonal: Array | None = None, column_diagonal: Array | None = None) -> Array:
+def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> Any:
     r"""Give everything similarity 1 to itself: the cosine in the feature space of the kernel.
 
     .. math:: \tilde K_{ij} = \frac{K_{ij}}{\sqrt{k_i k_j}}, \qquad k_i = k(x_i, x_i)
@@ -29,16 +31,23 @@ def normalize(K: Array, row_diagonal: Array | None = None, column_diagonal: Arra
 
     Parameters
     ----------
-    K : array of shape (n, n) or (n_a, n_b)
-        A Gram matrix or, with both diagonals given, any block of one.
-    row_diagonal : array of shape (n_a,), optional
+    K : array or frame of shape (n, n) or (n_a, n_b)
+        A Gram matrix or, with both diagonals given, any block of one. The columns of a frame that have the ids of its
+        rows are brought into their order.
+    row_diagonal : array or series of shape (n_a,), optional
         Similarity of every row's thing to itself; the diagonal of `K` where not given.
-    column_diagonal : array of shape (n_b,), optional
+    column_diagonal : array or series of shape (n_b,), optional
         The same for the columns.
 
     Returns
     -------
-    array of shape (n, n) or (n_a, n_b)
+    array or frame of shape (n, n) or (n_a, n_b)
+        With the ids of `K`.
+
+    Raises
+    ------
+    IdError
+        If the rows and columns of a Gram matrix have other ids, or those of a diagonal are not those of its side.
 
     Examples
     --------
@@ -51,21 +60,26 @@ def normalize(K: Array, row_diagonal: Array | None = None, column_diagonal: Arra
     >>> normalize(np.array([[3.0]]), row_diagonal=np.array([4.0]), column_diagonal=np.array([9.0]))
     array([[0.5]])
     """
-    K = _block(K, "K")
-    xp = namespace(K)
+    table = _read_block(K, "K")
     if (row_diagonal is None) != (column_diagonal is None):
         raise ValueError("row_diagonal and column_diagonal go together: give both or neither.")
     if row_diagonal is None:
-        if K.shape[0] != K.shape[1]:
-            raise KernelError(f"K must be square unless both diagonals are given, found shape {tuple(K.shape)}.")
-        rows = columns = _scale(xp.linalg.diagonal(K), K, 0, "the diagonal of K")
+        if table.values.shape[0] != table.values.shape[1]:
+            shape = tuple(table.values.shape)
+            raise KernelError(f"K must be square unless both diagonals are given, found shape {shape}.")
+        table = table.squared("K")
+        block = table.values
+        rows = columns = _scale(namespace(block).linalg.diagonal(block), block, 0, "the diagonal of K")
     else:
-        rows = _scale(row_diagonal, K, 0, "row_diagonal")
-        columns = _scale(column_diagonal, K, 1, "column_diagonal")
-    return K * (rows[:, None] * columns[None, :])
+        block = table.values
+        row_diagonal = in_order(row_diagonal, table.row_ids, None, "row_diagonal", "the rows of K")
+        column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")
+        rows = _scale(row_diagonal, block, 0, "row_diagonal")
+        columns = _scale(column_diagonal, block, 1, "column_diagonal")
+    return formed_as(replace(table, values=block * (rows[:, None] * columns[None, :])), K)
 
 
-def weighted_sum(grams: Iterable[Array], weights: Sequence[float] | None = None) -> Array:
+def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
     r"""Add Gram matrices, or blocks of them, with non-negative weights.
 
     .. math:: K = \sum_p w_p K_p
@@ -74,13 +88,20 @@ def weighted_sum(grams: Iterable[Array], weights: Sequence[float] | None = None)
 
     Parameters
     ----------
-    grams : iterable of arrays of shape (n_a, n_b)
+    grams : iterable of arrays or frames of shape (n_a, n_b)
+        Those with ids are brought into the order of the first that has some.
     weights : sequence of float, optional
         Non-negative, one per Gram matrix; all 1 where not given.
 
     Returns
     -------
-    array of shape (n_a, n_b)
+    array or frame of shape (n_a, n_b)
+        A frame, with the ids, if one of `grams` is one.
+
+    Raises
+    ------
+    IdError
+        If `grams` have ids that are not the same.
 
     Examples
     --------
@@ -91,10 +112,10 @@ def weighted_sum(grams: Iterable[Array], weights: Sequence[float] | None = None)
            [0.5, 1.5]])
     """
     grams = list(grams)
-    return _sum(grams, _weights(weights, len(grams), "grams"))
+    return _sum(grams, check_weights(weights, len(grams), "grams"))
 
 
-def weighted_product(grams: Iterable[Array], weights: Sequence[float] | None = None) -> Array:
+def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
     r"""Multiply Gram matrices, or blocks of them, entry by entry; the weights are exponents.
 
     .. math:: K_{ij} = \prod_p (K_p)_{ij}^{w_p}
@@ -105,13 +126,20 @@ def weighted_product(grams: Iterable[Array], weights: Sequence[float] | None = N
 
     Parameters
     ----------
-    grams : iterable of arrays of shape (n_a, n_b)
+    grams : iterable of arrays or frames of shape (n_a, n_b)
+        Those with ids are brought into the order of the first that has some.
     weights : sequence of float, optional
         Non-negative exponents, one per Gram matrix; all 1 where not given.
 
     Returns
     -------
-    array of shape (n_a, n_b)
+    array or frame of shape (n_a, n_b)
+        A frame, with the ids, if one of `grams` is one.
+
+    Raises
+    ------
+    IdError
+        If `grams` have ids that are not the same.
 
     Examples
     --------
@@ -123,7 +151,7 @@ def weighted_product(grams: Iterable[Array], weights: Sequence[float] | None = N
            [0.125, 1.   ]])
     """
     grams = list(grams)
-    return _product(grams, _weights(weights, len(grams), "grams"))
+    return _product(grams, check_weights(weights, len(grams), "grams"))
 
 
 @dataclass(frozen=True)
@@ -139,7 +167,7 @@ class _Combination(Stored, stored=False):
         object.__setattr__(self, "kernels", tuple(self.kernels))
         for member in self.kernels:
             check_kernel(*_split(member))
-        weights = _weights(self.weights, len(self.kernels), "kernels")
+        weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
     def _grams(self, A: Array, B: Array | None) -> Iterator[Array]:
@@ -152,7 +180,8 @@ class _Combination(Stored, stored=False):
         """Yield k(a, a) of every row as a column (n, 1), of one kernel after the other."""
         for member in self.kernels:
             kernel, params = _split(member)
-            yield gram_diagonal(A, kernel=kernel, params=params)[:, None]
+            found = gram_diagonal(A, kernel=kernel, params=params)
+            yield (found if is_foreign(found) else np.asarray(found))[:, None]
 
 
 @dataclass(frozen=True)
@@ -180,11 +209,11 @@ class Sum(_Combination):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _sum(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+        return _sum(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return _sum(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+        return _sum(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 @dataclass(frozen=True)
@@ -213,11 +242,11 @@ class Product(_Combination):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _product(self._grams(A, B), _weights(self.weights, len(self.kernels), "kernels"))
+        return _product(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return _product(self._diagonals(A), _weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+        return _product(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -232,7 +261,7 @@ def _split(member: Any) -> tuple[Any, Any]:
     )
 
 
-def _weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
+def check_weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
     """Return one non-negative weight for each of `count` things."""
     if count == 0:
         raise ValueError(f"{what} must hold at least one, found none.")
@@ -247,34 +276,58 @@ def _weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
     return tuple(float(weight) for weight in weights)
 
 
-def _sum(grams: Iterable[Array], weights: tuple[float, ...]) -> Array:
+def _sum(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
     """Add the `grams`, one after the other."""
-    total: Array = None
-    for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
-        K = _block(K, f"grams[{position}]")
-        if total is None:
-            total = weight * K
-        else:
-            total, K = _alike(total, K, position)
-            total += weight * K
-    return total
+    return _combined(grams, weights, lambda K, weight, name: weight * K, operator.iadd)
 
 
-def _product(grams: Iterable[Array], weights: tuple[float, ...]) -> Array:
+def _product(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
     """Multiply powers of the `grams`, one after the other."""
-    total: Array = None
+    return _combined(grams, weights, _power, operator.imul)
+
+
+def _power(K: Array, weight: float, name: str) -> Array:
+    if not weight.is_integer() and float(namespace(K).min(K)) < 0:
+        raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
+    return K**weight
+
+
+def _combined(
+    grams: Iterable[Any],
+    weights: tuple[float, ...],
+    weighed: Callable[[Array, float, str], Array],
+    join: Callable[[Array, Array], Array],
+) -> Any:
+    """Join weighed `grams`, one after the other, in the order of the first that has ids, and in the form of a frame."""
+    total: Table | None = None
+    form: Any = None
     for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
-        K = _block(K, f"grams[{position}]")
-        if not weight.is_integer() and float(namespace(K).min(K)) < 0:
-            raise KernelError(
-                f"grams[{position}] has negative entries, without a power {weight:g}; use a whole exponent."
-            )
+        name = f"grams[{position}]"
+        table = _read_block(K, name)
+        form = K if isinstance(K, Table) else form
         if total is None:
-            total = K**weight
-        else:
-            total, K = _alike(total, K, position)
-            total *= K**weight
-    return total
+            total = replace(table, values=weighed(table.values, weight, name))
+            continue
+        _check_alike(total.values, table.values, position)
+        table = table.rows_as(total.row_ids, f"the rows of {name}", "those before it")
+        table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
+        values, block = _of_one_dtype(total.values, table.values)
+        total = Table(
+            join(values, weighed(block, weight, name)),
+            total.row_ids or table.row_ids,
+            total.column_ids or table.column_ids,
+            total.kind or table.kind,
+        )
+    assert total is not None  # there is at least one weight
+    return formed_as(total, form)
+
+
+def _read_block(K: Any, name: str) -> Table:
+    """Return a kernel as floats with its ids; columns that have the ids of the rows are in their order."""
+    table = read_table(K, name)
+    table = replace(table, values=_block(table.values, name))
+    rows, columns = table.row_ids, table.column_ids
+    return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
 
 
 def _block(K: Any, name: str) -> Array:
@@ -290,8 +343,8 @@ def _block(K: Any, name: str) -> Array:
     return K
 
 
-def _alike(total: Array, K: Array, position: int) -> tuple[Array, Array]:
-    """Return both in their common dtype, or refuse a block of another shape or library."""
+def _check_alike(total: Array, K: Array, position: int) -> None:
+    """Refuse a block of another shape or library."""
     if library(K) != library(total):
         raise TypeError(f"grams must be of one array library, found {library(total)} and {library(K)}.")
     if K.shape != total.shape:
@@ -299,6 +352,9 @@ def _alike(total: Array, K: Array, position: int) -> tuple[Array, Array]:
             f"grams must have one shape: grams[{position}] has {tuple(K.shape)}, "
             f"those before it have {tuple(total.shape)}."
         )
+
+
+def _of_one_dtype(total: Array, K: Array) -> tuple[Array, Array]:
     xp, dtype = namespace(total, K), float_dtype(total, K)
     return xp.astype(total, dtype, copy=False), xp.astype(K, dtype, copy=False)
 

@@ -19,6 +19,7 @@ from dyadlearn._array import (
     row_blocks,
     to_numpy,
 )
+from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
@@ -87,34 +88,36 @@ def kernel_names() -> tuple[str, ...]:
     return tuple(sorted(KERNELS))
 
 
-def gram(
-    A: Array, B: Array | None = None, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None
-) -> Array:
+def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
     r"""Compute the kernel between all rows of two feature matrices.
 
     .. math:: K_{ij} = k(a_i, b_j)
 
     Parameters
     ----------
-    A : array or sparse matrix of shape (n_a, d)
+    A : array, sparse matrix or frame of shape (n_a, d)
         Features; numpy, scipy sparse, or an array of any Array API library.
-    B : array or sparse matrix of shape (n_b, d), optional
-        The columns of the answer; `A` where not given.
+    B : array, sparse matrix or frame of shape (n_b, d), optional
+        The columns of the answer; `A` where not given. Features that have names are brought into the order of those of
+        `A`.
     kernel : str or callable, default="linear"
         A name out of `kernel_names`: those of scikit-learn, "tanimoto", "minmax", "delta". Or a callable
         ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
-        ``sklearn.gaussian_process.kernels``. It gets the features as they are, and always two of them.
+        ``sklearn.gaussian_process.kernels``. It gets the features as they are, a frame without its column of ids,
+        and always two of them.
     params : mapping, optional
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
 
     Returns
     -------
-    array of shape (n_a, n_b)
-        Dense, in the library of `A`. With a named kernel, the Gram matrix of `A` alone is exactly symmetric
-        and float32 features give float32.
+    array or frame of shape (n_a, n_b)
+        Dense, in the library of `A`; of frames a frame, with the ids of the rows of `A` and `B`. With a named kernel,
+        the Gram matrix of `A` alone is exactly symmetric and float32 features give float32.
 
     Raises
     ------
+    IdError
+        If the features of `A` and `B` have names that are not the same.
     KernelError
         If the kernel or a parameter of it is unknown, or a callable returns another shape.
     ValueError
@@ -137,6 +140,15 @@ def gram(
     params = check_kernel(kernel, params)
     if B is A:
         B = None
+    rows = read_table(A, "A", of_words=callable(kernel))
+    columns = rows if B is None else read_table(B, "B", of_words=callable(kernel))
+    columns = columns.columns_as(rows.column_ids, "the columns of B", "the columns of A")
+    K = _gram(rows.values, None if B is None else columns.values, kernel, params)
+    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
+
+
+def _gram(A: Any, B: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
+    """Return the block (n_a, n_b) of features without ids."""
     # Overflow and the like are told once, by the error below, not by warnings on the way.
     with np.errstate(all="ignore"):
         if isinstance(kernel, str):
@@ -147,7 +159,7 @@ def gram(
     return _checked(K, kernel)
 
 
-def gram_diagonal(A: Array, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Array:
+def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
     r"""Compute the kernel of every row with itself, the diagonal of `gram`, without the rest of it.
 
     .. math:: k_i = k(a_i, a_i)
@@ -156,14 +168,15 @@ def gram_diagonal(A: Array, *, kernel: Kernel = "linear", params: Mapping[str, A
 
     Parameters
     ----------
-    A : array or sparse matrix of shape (n, d)
+    A : array, sparse matrix or frame of shape (n, d)
     kernel, params : as in `gram`
         A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; for any other, small blocks
         are computed.
 
     Returns
     -------
-    array of shape (n,)
+    array or series of shape (n,)
+        A series for a frame, with the ids if that is one of pandas.
 
     Raises
     ------
@@ -178,6 +191,13 @@ def gram_diagonal(A: Array, *, kernel: Kernel = "linear", params: Mapping[str, A
     array([1., 2., 4.])
     """
     params = check_kernel(kernel, params)
+    table = read_table(A, "A", of_words=callable(kernel))
+    found = _diagonal(np.asarray(table.values) if table.kind else table.values, kernel, params)
+    return found if table.kind is None or isinstance(A, Table) else write_table(found, table.row_ids, None, table.kind)
+
+
+def _diagonal(A: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
+    """Return k(a, a) of features without ids, shape (n,)."""
     A = A.tocsr() if is_sparse(A) else A if hasattr(A, "shape") else np.asarray(A)
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if not callable(shortcut):

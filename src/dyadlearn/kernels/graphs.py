@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from numbers import Real
 from typing import Any
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array
 
 from dyadlearn._array import Array, eigh, is_foreign, is_sparse, namespace, row_blocks, to_numpy, with_diagonal
 from dyadlearn._checks import check_alpha, check_choice, check_matrix, check_memory
-from dyadlearn._tables import read_table, shown, write_table
+from dyadlearn._tables import Ids, formed_as, frame_kind, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose
 from dyadlearn.kernels.vectors import tanimoto
@@ -22,7 +23,7 @@ from dyadlearn.kernels.vectors import tanimoto
 __all__ = ["diffusion_kernel", "graph_distance_kernel", "shared_ancestors_kernel"]
 
 
-def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0) -> np.ndarray:
+def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0) -> Any:
     r"""Similarity of nodes by the length of the shortest path between them.
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})
@@ -43,8 +44,8 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
 
     Returns
     -------
-    ndarray of shape (n, n)
-        Symmetric, ones on the diagonal.
+    ndarray or frame of shape (n, n)
+        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes` a series.
 
     Raises
     ------
@@ -66,7 +67,8 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
 
     scale = check_scale(scale)
     tail, head, lengths, position = _columns(edges, "length")
-    wanted = places(nodes, position, "nodes", "in no edge")
+    labels = listed(nodes)
+    wanted = places(labels, position, "nodes", "in no edge")
     # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
     order = np.lexsort((lengths, head, tail))
     tail, head, lengths = tail[order], head[order], lengths[order]
@@ -78,10 +80,10 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     for rows in row_blocks(len(wanted), 8 * len(position)):
         K[rows] = np.exp(-dijkstra(graph, directed=False, indices=wanted[rows])[:, wanted] / scale)
     # A path adds up differently from its two ends.
-    return np.asarray(average_transpose(K))
+    return with_labels(average_transpose(K), labels, edges, nodes)
 
 
-def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> np.ndarray:
+def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
     r"""Similarity of the terms of a hierarchy or ontology by the ancestors they share.
 
     .. math:: K_{ij} = \frac{|A_i \cap A_j|}{|A_i \cup A_j|}
@@ -98,8 +100,8 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> np.ndarray:
 
     Returns
     -------
-    ndarray of shape (n, n)
-        Symmetric, ones on the diagonal.
+    ndarray or frame of shape (n, n)
+        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes` a series.
 
     Raises
     ------
@@ -118,7 +120,8 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> np.ndarray:
            [0.5 , 0.5 , 1.  ]])
     """
     tail, head, _, position = _columns(edges, None)
-    wanted = places(nodes, position, "nodes", "in no edge")
+    labels = listed(nodes)
+    wanted = places(labels, position, "nodes", "in no edge")
     parents: dict[int, set[int]] = {}
     for parent, child in zip(tail.tolist(), head.tolist(), strict=True):
         parents.setdefault(child, set()).add(parent)
@@ -127,13 +130,14 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> np.ndarray:
         for node in TopologicalSorter(parents).static_order():
             ancestors[node] = {node}.union(*(ancestors[parent] for parent in parents.get(node, ())))
     except CycleError as error:
-        labels = list(position)
-        circle = " → ".join([repr(labels[node]) for node in error.args[1]][:10])
+        known = list(position)
+        circle = " → ".join([repr(known[node]) for node in error.args[1]][:10])
         raise ValueError(f"no term may be its own ancestor, but edges go in a circle: {circle}.") from None
     rows = [sorted(ancestors[node]) for node in wanted.tolist()]
     indices = np.array([ancestor for row in rows for ancestor in row], dtype=np.int32)
     ends = np.cumsum([0, *map(len, rows)])
-    return np.asarray(tanimoto(csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position)))))
+    K = tanimoto(csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position))))
+    return with_labels(K, labels, edges, nodes)
 
 
 def diffusion_kernel(
@@ -172,7 +176,8 @@ def diffusion_kernel(
     Returns
     -------
     array or frame of shape (n, n)
-        In the library of an adjacency matrix, and with its ids if that is a frame; a numpy array for edges.
+        In the library of an adjacency matrix, and with its ids if that is a frame. For edges a numpy array, or a frame
+        with the labels as ids if they are in one or `nodes` is a series.
 
     Raises
     ------
@@ -195,17 +200,17 @@ def diffusion_kernel(
     beta = check_alpha(beta, "beta")
     if nodes is not None:
         tail, head, weights, position = _columns(graph, "weight")
-        wanted = places(nodes, position, "nodes", "in no edge")
+        labels = listed(nodes)
+        wanted = places(labels, position, "nodes", "in no edge")
         check_memory(4 * 8 * len(position) ** 2, None, f"Diffusion between {len(position)} nodes")
         adjacency = np.zeros((len(position), len(position)))
         np.maximum.at(adjacency, (tail, head), weights)
-        return _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[np.ix_(wanted, wanted)]
+        K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[np.ix_(wanted, wanted)]
+        return with_labels(K, labels, graph, nodes)
     table = read_table(graph, "graph")
-    if table.row_ids is not None and table.column_ids is not None:
-        order = table.column_ids.order_as(table.row_ids, "the columns of graph", "the rows of graph")
-        table = table.take(None, order)
-    K = _diffused(_adjacency(table.values), kind, beta, normalized)
-    return K if table.kind is None else write_table(K, table.row_ids, table.row_ids or table.column_ids, table.kind)
+    shape = getattr(table.values, "shape", (0, 1))
+    table = table.squared("graph") if shape[0] == shape[-1] else table
+    return formed_as(replace(table, values=_diffused(_adjacency(table.values), kind, beta, normalized)), graph)
 
 
 def _adjacency(graph: Any) -> Array:
@@ -259,7 +264,7 @@ def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np
     import narwhals as nw
 
     frame: Any = nw.from_native(edges, eager_only=True, pass_through=True)
-    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else _listed(edges)
+    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
     if widths != {2} and (number is None or widths != {3}):
         found = "no edges" if not rows else f"rows of width {', '.join(map(str, sorted(widths)))}"
@@ -300,7 +305,7 @@ def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: s
     absent : str
         What messages say of an unknown one, such as "in no edge".
     """
-    labels = _listed(wanted)
+    labels = listed(wanted)
     if not labels:
         raise ValueError(f"{what} must hold at least one label, found none.")
     unknown = [label for label in labels if label not in place]
@@ -312,7 +317,13 @@ def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: s
     return np.array([place[label] for label in labels])
 
 
-def _listed(values: Any) -> list[Any]:
+def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
+    """Return a kernel (n, n) as a frame with its labels as ids, if something was given in a frame; else as it is."""
+    kind, ids = frame_kind(*given), Ids(tuple(labels))
+    return K if kind is None else write_table(K, ids, ids, kind)
+
+
+def listed(values: Any) -> list[Any]:
     """Return a list; out of an array come Python's own numbers and strings, or lists of them."""
     array = is_foreign(values) or isinstance(values, np.ndarray)
     return list(to_numpy(values).tolist()) if array else list(values)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from dyadlearn._array import (
     row_blocks,
 )
 from dyadlearn._checks import check_choice
+from dyadlearn._tables import formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
 __all__ = [
@@ -360,7 +363,7 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
     return repaired
 
 
-def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
+def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     r"""Make a similarity matrix a kernel: symmetric and positive semi-definite.
 
     With :math:`(K + K^\top)/2 = U \operatorname{diag}(\sigma) U^\top`, clipping gives the nearest kernel
@@ -377,8 +380,8 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
 
     Parameters
     ----------
-    K : array of shape (n, n)
-        Similarities, of any array library.
+    K : array or frame of shape (n, n)
+        Similarities, of any array library. The columns of a frame are brought into the order of its rows.
     symmetrize : {"mean", "error"}, default="mean"
         Average an asymmetric matrix with its transpose, or refuse it.
     psd : {"clip", "shift", "error"}, default="clip"
@@ -386,12 +389,14 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
 
     Returns
     -------
-    array of shape (n, n)
-        Exactly symmetric, positive semi-definite up to rounding, in the library of `K`. It is `K` itself
-        where there was nothing to repair.
+    array or frame of shape (n, n)
+        Exactly symmetric, positive semi-definite up to rounding, in the library of `K` and with its ids. An array is
+        `K` itself where there was nothing to repair.
 
     Raises
     ------
+    IdError
+        If the rows and columns of a frame have other ids.
     KernelError
         If `K` is not square or empty, or needs a repair that is refused.
     ValueError
@@ -410,16 +415,18 @@ def repair(K: Array, *, symmetrize: str = "mean", psd: str = "clip") -> Array:
     """
     check_choice(symmetrize, "symmetrize", ("mean", "error"))
     check_choice(psd, "psd", ("clip", "shift", "error"))
-    if not is_foreign(K):
-        K = np.asarray(refuse_mask(K, "K"))
-    n = _side(K, "K")
-    xp = namespace(K)
-    K = xp.astype(K, float_dtype(K), copy=False)
-    symmetric, gap = symmetrized(K, symmetrize)
-    if symmetric is K and gap > 0:
-        symmetric = average_transpose(xp.asarray(K, copy=True))
+    table = read_table(K, "K")
+    n = _side(_dense(table.values), "K")
+    table = table.squared("K")
+    found = _dense(table.values)
+    xp = namespace(found)
+    found = xp.astype(found, float_dtype(found), copy=False)
+    symmetric, gap = symmetrized(found, symmetrize)
+    if symmetric is found and gap > 0:
+        symmetric = average_transpose(xp.asarray(found, copy=True))
     values, vectors = eigh(symmetric)
-    return _rebuilt(symmetric, values, vectors, repaired_values(values, psd, n)[0], psd)
+    made = _rebuilt(symmetric, values, vectors, repaired_values(values, psd, n)[0], psd)
+    return formed_as(replace(table, values=made), K)
 
 
 def mended(K: Array, psd: str, name: str) -> Array:
@@ -480,6 +487,11 @@ def _rebuilt(symmetric: Array, values: Array, vectors: Array, repaired: Array, p
     if psd == "shift":
         return symmetric - smallest * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
     return average_transpose((vectors * repaired) @ vectors.T)
+
+
+def _dense(K: Any) -> Array:
+    """Return an array of whatever library, those of lists and frames being numpy's."""
+    return K if is_foreign(K) else np.asarray(refuse_mask(K, "K"))
 
 
 def _side(K: Array, name: str) -> int:

@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._files.packed import parse_number
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels.graphs import check_scale, places
+from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
 __all__ = ["Tree", "brownian_kernel", "read_newick", "tree_distance_kernel"]
 
@@ -104,7 +105,7 @@ def read_newick(text: str) -> Tree:
     return _Reader(text).tree()
 
 
-def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) -> np.ndarray:
+def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) -> Any:
     r"""Covariance of a trait that drifts at random along the branches: the length of the path two tips share.
 
     .. math:: K_{ij} = \text{depth of the last common ancestor of } i \text{ and } j
@@ -115,12 +116,13 @@ def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) ->
     ----------
     tree : Tree or str
         A tree, or its text in Newick's notation.
-    tips : sequence of length n, optional
+    tips : sequence or series of length n, optional
         The tips wanted, in the order of the answer; all in the order of the tree where not given.
 
     Returns
     -------
-    ndarray of shape (n, n)
+    ndarray or frame of shape (n, n)
+        A frame with the tips as ids if `tips` is a series.
 
     Raises
     ------
@@ -135,12 +137,13 @@ def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) ->
            [ 0., 90., 84.],
            [ 0., 84., 90.]])
     """
-    return _shared(tree, tips)[0]
+    labels = None if tips is None else listed(tips)
+    return with_labels(_shared(tree, labels)[0], labels or [], tips)
 
 
 def tree_distance_kernel(
     tree: Tree | str, tips: Iterable[Hashable] | None = None, *, scale: float | None = None
-) -> np.ndarray:
+) -> Any:
     r"""Similarity of tips by the length of the path between them.
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})
@@ -151,7 +154,7 @@ def tree_distance_kernel(
     ----------
     tree : Tree or str
         A tree, or its text in Newick's notation.
-    tips : sequence of length n, optional
+    tips : sequence or series of length n, optional
         The tips wanted, in the order of the answer; all in the order of the tree where not given.
     scale : float, optional
         The distance over which the similarity falls by the factor e; the greatest distance of any tip from the root
@@ -159,8 +162,8 @@ def tree_distance_kernel(
 
     Returns
     -------
-    ndarray of shape (n, n)
-        Symmetric, ones on the diagonal.
+    ndarray or frame of shape (n, n)
+        Symmetric, ones on the diagonal. A frame with the tips as ids if `tips` is a series.
 
     Raises
     ------
@@ -175,10 +178,11 @@ def tree_distance_kernel(
            [0.875, 1.   , 0.135],
            [0.135, 0.135, 1.   ]])
     """
-    shared, deepest = _shared(tree, tips)
+    labels = None if tips is None else listed(tips)
+    shared, deepest = _shared(tree, labels)
     scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
-    return np.asarray(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale))
+    return with_labels(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels or [], tips)
 
 
 def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarray, float]:

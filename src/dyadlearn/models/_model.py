@@ -23,6 +23,8 @@ from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
+from dyadlearn.models._display import Displayed
+from dyadlearn.models._formula import Formula
 from dyadlearn.models._inputs import (
     check_n_features,
     in_range,
@@ -40,7 +42,7 @@ __all__ = ["WITH_TASKS", "PairModel", "all_or_nothing", "determination"]
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
-class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """The face that all models have: labels of pairs, whatever they were learnt from.
 
     A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
@@ -86,6 +88,10 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     @abstractmethod
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
+
+    @abstractmethod
+    def _formula(self) -> Formula:
+        """Return how `predict` comes to its numbers, written out."""
 
     @abstractmethod
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:

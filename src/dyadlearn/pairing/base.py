@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
 from dyadlearn._estimates import SideSize
-from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
+from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.holes.complete import Completion, complete
@@ -180,16 +180,15 @@ class Pairing(ABC):
         Warns
         -----
         PrecisionWarning
-            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding.
+            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding; or if it is
+            above 0, and single precision rounds the kernels by a noticeable part of it.
         """
-        for word, name, alpha, size, spectrum in self._regularised():
-            finfo = namespace(spectrum.values).finfo(spectrum.values.dtype)
-            least = size * float(finfo.smallest_normal) / float(finfo.eps)
-            if 0 < alpha < least:
-                raise ValueError(
-                    f"{name} = {alpha:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least "
-                    f"{least:.1g}."
-                )
+        # One for both sides is told once.
+        for name, ridge in {
+            name: (*ridge, spectrum.values) for _, name, *ridge, spectrum in self._regularised()
+        }.items():
+            check_ridge(name, *ridge)
+        for word, name, alpha, *_, spectrum in self._regularised():
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 warnings.warn(
                     f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
@@ -198,10 +197,11 @@ class Pairing(ABC):
                     stacklevel=3,
                 )
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
-        """Yield for each side its word, its regularisation, what that stands beside, and its spectrum."""
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, float, Spectrum]]:
+        """Yield for each side its word, its regularisation, the most and the least it stands beside, its spectrum."""
         for word, (name, alpha), spectrum in zip(("instance", "task"), self.alphas.items(), self.spectra, strict=False):
-            yield word, name, alpha, largest(spectrum.values), spectrum
+            size = largest(spectrum.values)
+            yield word, name, alpha, size, size * spectrum.least_share, spectrum
 
     # --- complete labels ----------------------------------------------------------------------------
 

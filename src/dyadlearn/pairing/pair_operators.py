@@ -111,10 +111,13 @@ class PairOperators(Coupled):
         shares = (product, per_instance, per_task)
         return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
-        size = self._value(largest(self.spectrum.values), largest(self.task_spectrum.values))
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, float, Spectrum]]:
+        both = self.spectrum, self.task_spectrum
+        sizes = [largest(spectrum.values) for spectrum in both]
+        size = self._value(*sizes)
+        least = self._value(*(size * spectrum.least_share for size, spectrum in zip(sizes, both, strict=True)))
         for word, spectrum in zip(("instance", "task"), self.spectra, strict=False):
-            yield word, "alpha", self.alpha, size, spectrum
+            yield word, "alpha", self.alpha, size, least, spectrum
 
     @property
     def is_zero(self) -> bool:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
-from dyadlearn.selection.baselines import best_baseline
+from dyadlearn.selection.baselines import best_baseline, in_words
 from dyadlearn.sides import SideNames
-from dyadlearn.views.baselines import in_words
 from dyadlearn.views.curves import some_of
 from dyadlearn.views.grid import GridView
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of

@@ -23,9 +23,9 @@ from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.report.explaining import explanations
 from dyadlearn.report.learning import learned_kernels
-from dyadlearn.report.tables import in_between
+from dyadlearn.report.scores import in_between
+from dyadlearn.selection.baselines import best_in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.baselines import best_in_words
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary, summary_of
 from dyadlearn.views.words import number

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.selection.nested import Interval
+from dyadlearn.report.scores import comparison, introduction, said, score_rows
 from dyadlearn.settings import Setting
-from dyadlearn.views.baselines import in_words
-from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary
 from dyadlearn.views.words import number
 
-__all__ = ["contradicting", "identity", "in_between", "likeliest", "settings"]
+__all__ = ["contradicting", "identity", "likeliest", "settings"]
 
 # A word of more letters has to be broken somewhere.
 _LONGEST_WORD = 24
@@ -42,103 +38,26 @@ def _breaking(text: str) -> str:
     return "<wbr>".join(map(escape, re.split(r"(?<=[_\-/.:;,|+])(?=[^\W\d])", text)))
 
 
-def in_between(interval: Interval | None) -> str:
-    """Return the two ends of an interval, a dash where there is none.
-
-    Examples
-    --------
-    >>> from dyadlearn.report.tables import in_between
-    >>> in_between(None)
-    '–'
-    """
-    return "–" if interval is None else f"{number(interval.low, 3)} … {number(interval.high, 3)}"
-
-
 def settings(summary: Summary) -> str:
     """Return how the model does in each setting, beside what it is to be compared with."""
     found, names = summary.results, summary.apart
-    rows: list[tuple[str, str, list[str]]] = [("main", summary.scoring, [number(each.score) for each in found])]
-
-    def add(kind: str, name: str, texts: Iterable[str]) -> None:
-        texts = list(texts)
-        if any(text != "–" for text in texts):
-            rows.append((kind, name, texts))
-
-    add("", "95 % interval", (in_between(each.interval) for each in found))
-    add("", "permuted labels", (number(each.null) for each in found))
-    for name in BASELINES:
-        add("", in_words(name, names), (number(each.baselines.get(name, float("nan"))) for each in found))
-    for name in dict.fromkeys(name for each in found for name in each.others):
-        add("", name, (number(each.others.get(name, float("nan"))) for each in found))
-    add("", "90 % of labels within ±", (number(each.within, 3) for each in found))
-    if any(each.n_undefined for each in found):
-        add("", "undefined for", (_undefined(each, summary) for each in found))
-    add("words", "held out by", (each.method for each in found))
     own = ' <span class="own">chosen here</span>'
     head = "".join(
         f"<th scope='col'>{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}</th>"
         for each in found
     )
     body = "".join(
-        f"<tr class='{kind}'><th scope='row'>{_breaking(name)}</th>"
-        f"{''.join(f'<td>{escape(text)}</td>' for text in texts)}</tr>"
-        for kind, name, texts in rows
+        f"<tr class='{row.kind}'><th scope='row'>{_breaking(row.name)}</th>"
+        f"{''.join(f'<td>{escape(text)}</td>' for text in row.texts)}</tr>"
+        for row in score_rows(summary)
     )
-    said = "".join(f"<li><b>{each.setting.value}</b> {_said(each.setting, summary)}</li>" for each in found)
+    new = "".join(f"<li><b>{each.setting.value}</b> {escape(said(each.setting, summary.names))}</li>" for each in found)
     return (
-        "<p>Every label was predicted as if the model had never seen what the setting calls new. Greater scores are "
-        f"better; those that rank are averaged over all cells in A and D, per {escape(names.instance)} in B and per "
-        f"{escape(names.task)} in C.</p>"
+        f"<p>{escape(introduction(summary))}</p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Scores of the settings'>"
         f"<table class='plain scores'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        f"<ul class='said'>{said}</ul>"
-        f"<p>Simple means know no features and are held out alike: of all labels, of the {escape(names.instance)}, of "
-        f"the {escape(names.task)}, and an effect of each (additive). Where a side is new, nothing is left of its own "
-        f"mean. {_null_words(summary)}{_interval_words(summary)}</p>"
+        f"<ul class='said'>{new}</ul><p>{escape(comparison(summary))}</p>"
     )
-
-
-def _null_words(summary: Summary) -> str:
-    if all(math.isnan(each.null) for each in summary.results):
-        return ""
-    return (
-        "Permuted labels are ten draws in which labels were dealt out anew among what is new, under the same "
-        "regularisation: their mean is what the model reaches where there is nothing to learn, and no test "
-        "(dyadlearn.permutation_test is one). "
-    )
-
-
-def _interval_words(summary: Summary) -> str:
-    found = [each.interval for each in summary.results if each.interval is not None]
-    if not found:
-        return ""
-    return (
-        f"The interval holds 95 % of the scores of {found[0].n_resamples:,} grids whose "
-        f"{escape(summary.names.instances)} and {escape(summary.names.tasks)} were drawn from these with replacement: "
-        "how far the score may be off because others could have been studied."
-    )
-
-
-def _undefined(each: Result, summary: Summary) -> str:
-    if not each.n_undefined:
-        return "–"
-    m, q = summary.grid.values.shape
-    names = summary.names
-    return f"{each.n_undefined:,} of " + (
-        f"{q:,} {names.tasks}" if each.setting is Setting.C else f"{m:,} {names.instances}"
-    )
-
-
-def _said(setting: Setting, summary: Summary) -> str:
-    """Return what is new in a setting, in a sentence."""
-    first, second = map(escape, summary.apart)
-    every, other = (escape(word) for word in summary.names.both)
-    return {
-        Setting.A: f"A pair that is missing; its {first} and its {second} are both known.",
-        Setting.B: f"A new {first}, with the known {other}.",
-        Setting.C: f"A new {second}, with the known {every}.",
-        Setting.D: f"A new {first} with a new {second}: zero-shot.",
-    }[setting]
 
 
 def contradicting(summary: Summary) -> str:

@@ -8,6 +8,7 @@ from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
 from dyadlearn.selection.nested import Interval, NestedScore, bootstrap_interval, nested_score
 from dyadlearn.selection.pair_kernel import PairKernelRidgeCV
+from dyadlearn.selection.scores import Scores
 from dyadlearn.selection.search import KroneckerRidgeCV, TwoStepRidgeCV
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LearnedKernelRidge",
     "NestedScore",
     "PairKernelRidgeCV",
+    "Scores",
     "SettingKFold",
     "TwoStepRidgeCV",
     "audit",

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._checks import check_flag, check_whole
-from dyadlearn._tables import frame_library, write_rows
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.lone import scored_labels
@@ -19,6 +18,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.baselines import baseline_scores
 from dyadlearn.selection.observed import prepared_score
 from dyadlearn.selection.permuting import null_mean
+from dyadlearn.selection.scores import Scores
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import side_names
 
@@ -57,7 +57,7 @@ def evaluate(
     n_permutations: int = 10,
     sides: Any = None,
     nested: bool = True,
-) -> Any:
+) -> Scores:
     """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
 
     A model that has learnt something of the features does better than all of these, which know none and are held out
@@ -95,18 +95,17 @@ def evaluate(
 
     Returns
     -------
-    frame with a row for each setting
-        ``setting``, and in a column that is called as the metric is, such as ``roc_auc``, the score; ``undefined``
-        counts the instances or tasks for which the metric is undefined and that were left out, ``new`` says what was
-        held out and ``method`` how. ``null`` is the mean score of labels that were permuted against what is new, under
-        the regularisation that the model has: what no signal looks like on this scale, the same each time, but no test
-        (see `permutation_test`). It is NaN where it would take more than a few products: where labels are missing or
-        weighted, where tasks have regularisations of their own, where a side is decomposed again for all that leaves,
-        as in setting D of Kronecker ridge regression, and where kernels are learned again.
-        Scores of means follow: ``grand_mean``, ``instance_means``, ``task_means`` and
-        ``additive``, which is an effect of the instance and one of the task; NaN where they have none.
-        The frame is of the library the labels came in, else of pandas or polars, whichever is installed; without either
-        it is a dict of the same columns, each a list.
+    Scores
+        A dict of columns, each a list with an entry for each setting, that prints as a table; `Scores.frame` makes a
+        data frame of it. ``setting``, and in a column that is called as the metric is, such as ``roc_auc``, the score;
+        ``undefined`` counts the instances or tasks for which the metric is undefined and that were left out, ``new``
+        says what was held out and ``method`` how. ``null`` is the mean score of labels that were permuted against what
+        is new, under the regularisation that the model has: what no signal looks like on this scale, the same each
+        time, but no test (see `permutation_test`). It is NaN where it would take more than a few products: where labels
+        are missing or weighted, where tasks have regularisations of their own, where a side is decomposed again for
+        all that leaves, as in setting D of Kronecker ridge regression, and where kernels are learned again. Scores of
+        means follow: ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``, which is an effect of the
+        instance and one of the task; NaN where they have none.
 
     Examples
     --------
@@ -115,11 +114,17 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
-    >>> table = evaluate(model)
-    >>> list(table["setting"]), list(table)[1], list(table)[5:]
-    (['A', 'B', 'C', 'D'], 'neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
-    >>> all(ours > means for ours, means in zip(table["neg_mean_squared_error"], table["additive"], strict=True))
-    True
+    >>> scores = evaluate(model)
+    >>> scores
+                                          neg_mean_
+     new         method               squared_error    null      best mean
+     ─────────────────────────────────────────────────────────────────────
+     A pair      exact leave-one-out       -0.01956  -1.316  -0.9583 grand
+     B instance  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
+     C task      exact leave-one-out       -0.04312  -2.193  -0.9266 grand
+     D both      exact leave-one-out        -0.0567  -2.474  -0.9065 grand
+    >>> list(scores)[1], list(scores)[5:]
+    ('neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     """
     check_is_fitted(model)
     check_whole(n_permutations, "n_permutations", 0)
@@ -142,18 +147,17 @@ def evaluate(
         means.append(baseline_scores(problem, setting, found.units, prepared))
         undefined.append(prepared.n_undefined)
         methods.append(found.method)
+    name = "score" if judge.name in _OTHERS else judge.name
     columns: dict[str, list[Any]] = {
-        # A narrow terminal leaves out the middle: the score and the most that means reach are seen in any.
         "setting": [setting.value for setting in wanted],
-        "score" if judge.name in _OTHERS else judge.name: scores,
+        name: scores,
         "undefined": undefined,
         "new": [names.new_in(setting) for setting in wanted],
         "method": methods,
         "null": nulls,
         **{name: [each[name] for each in means] for name in BASELINES},
     }
-    kind = frame_library(model._grid.kind)
-    return columns if kind is None else write_rows(columns, kind)
+    return Scores(columns, name, names, model._grid.kind)
 
 
 def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested: bool = False) -> HeldOut:

@@ -34,7 +34,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import Training
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.selection.baselines import scored_means
+from dyadlearn.selection.baselines import best_in_words, scored_means
 from dyadlearn.selection.relearning import Groups, LearnedAgain, pass_on
 from dyadlearn.selection.resampling import resampled_scores, score_or_nan
 from dyadlearn.selection.search import Search
@@ -43,7 +43,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["Interval", "NestedScore", "bootstrap_interval", "nested_score"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NestedScore:
     """What a search is worth on cells that it did not see.
 
@@ -71,6 +71,10 @@ class NestedScore:
     task_alphas: np.ndarray | None
     predictions: Any
     baselines: dict[str, float]
+
+    def __repr__(self) -> str:
+        means = best_in_words(self.baselines)
+        return f"NestedScore({self.score:.4g} in setting {self.setting}, {len(self.fold_scores)} folds; means: {means})"
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWa
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.selection.baselines import nothing_learnt
 from dyadlearn.selection.found import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.baselines import nothing_learnt
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
+from dyadlearn.views.facts import regularisation_in_words
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
@@ -127,6 +128,7 @@ def summary_of(
     n_cells: int = 200,
     notes: Iterable[str] = (),
     sides: Any = None,
+    scores_only: bool = False,
     **asked: Any,
 ) -> Summary:
     """Compute all that there is to see of a model.
@@ -141,6 +143,8 @@ def summary_of(
         Warnings to show beside those that are found.
     sides : (str, str) or None
         What one instance and one task are called.
+    scores_only : bool
+        Whether to leave out what is more than scores: landscapes, spectra, contradicting labels and likeliest pairs.
     **asked
         Of `Evaluation`.
 
@@ -153,16 +157,17 @@ def summary_of(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = asked_for.results()
-        landscapes, said = asked_for.landscapes([each.setting for each in results if each.trouble is None])
-        likeliest, explanations = _likeliest(model, asked_for, grid, n_cells, said)
+        shown = [] if scores_only else [each.setting for each in results if each.trouble is None]
+        landscapes, said = asked_for.landscapes(shown) if shown else ([], [])
+        likeliest, explanations = (None, []) if scores_only else _likeliest(model, asked_for, grid, n_cells, said)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    spectra = spectra_of_model(fitted)
-    names = grid.names
+    spectra = {} if scores_only else spectra_of_model(fitted)
+    names, labels = grid.names, None if scores_only else labels_of(model)
     return Summary(
         title=title or f"{type(fitted).__name__}: {grid.size}",
         facts=_facts(asked_for, grid),
@@ -173,7 +178,7 @@ def summary_of(
         own=asked_for.own,
         results=results,
         landscapes=landscapes,
-        contradicting=_contradicting(results, labels_of(model), n_cells, once=grid.is_network),
+        contradicting=None if labels is None else _contradicting(results, labels, n_cells, once=grid.is_network),
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, names), *stopped])],
@@ -237,15 +242,7 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    alphas = evaluation.model._problem().pairing.alphas
-    chosen = np.unique(getattr(evaluation.model, "alpha_", alphas["alpha"]))
-    if "task_alpha" in alphas:
-        words = f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    elif chosen.size > 1:
-        words = f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
-    else:
-        words = f"λ = {power(chosen[0])}"
-    facts.append(("Regularisation", words))
+    facts.append(("Regularisation", regularisation_in_words(evaluation.model, names)))
     if evaluation.own is not None:
         facts.append(("Chosen for", f"setting {told_apart(names).in_words(evaluation.own)}"))
     facts.append(("Judged by", evaluation.judge.name))

@@ -1,0 +1,294 @@
+"""Archives of many arrays: npz, HDF5 and zarr, which are looked into alike.
+
+Either one matrix has all features, with its ids in an array beside it, or every id has an array of its own. Which of
+the two it is shows from the names, and from the first array: no other is opened before it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._files.embeddings.arrays import open_archive
+from dyadlearn._files.embeddings.opened import (
+    FeatureFile,
+    allocated,
+    blocks_of,
+    check_numbers,
+    gather,
+    ids_beside,
+    ids_of,
+    imported,
+    kept_dtype,
+)
+from dyadlearn._files.packed import reading
+from dyadlearn._files.tables import id_text
+from dyadlearn._tables import Ids, make_ids, shown
+from dyadlearn.exceptions import DataFileError
+
+__all__ = ["CONTAINERS", "open_container"]
+
+#: What the array of ids beside a matrix may be called, and that of the names of its columns.
+IDS, COLUMNS = ("ids", "rows", "index"), "columns"
+
+# Where bio_embeddings keeps the id of an array whose own name is a number.
+_OWN_ID = "original_id"
+
+
+@contextmanager
+def _open_hdf5(path: Path) -> Iterator[Any]:
+    with imported("h5py", "HDF5 files", "h5py").File(path, "r") as file:
+        yield file
+
+
+@contextmanager
+def _open_zarr(path: Path) -> Iterator[Any]:
+    zarr = imported("zarr", "zarr files", "zarr")
+    with warnings.catch_warnings():
+        # About its own plans for the format, which whoever reads a file cannot change.
+        warnings.simplefilter("ignore")
+        yield zarr.open(str(path), mode="r")
+
+
+#: What such a file is called, and how it is opened, by its ending.
+CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]] = {
+    ".npz": ("npz archive", open_archive),
+    ".h5": ("HDF5 file", _open_hdf5),
+    ".hdf5": ("HDF5 file", _open_hdf5),
+    ".zarr": ("zarr folder", _open_zarr),
+}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where the features in a file are.
+
+    Attributes
+    ----------
+    place : tuple of str
+        The names that lead to the matrix, or to the group of one array each.
+    names : list of str or None
+        Of the arrays, where there is one for each id.
+    labels : list or None
+        The ids, where the file has them.
+    columns : list or None
+        What the features are called.
+    shape : tuple of int
+        Of the matrix.
+    """
+
+    place: tuple[str, ...]
+    names: list[str] | None
+    labels: list[Any] | None
+    columns: list[Any] | None = None
+    shape: tuple[int, ...] = ()
+
+
+def open_container(path: Path, ending: str, key: str | None, row_ids: Any, pool: str | None) -> FeatureFile:
+    """Open an archive of arrays.
+
+    Parameters
+    ----------
+    path : Path
+    ending : str
+        One of `CONTAINERS`.
+    key : str or None
+        The matrix or the group that holds the features, as ``group/data``; None looks for it.
+    row_ids : str, path, sequence of ids or None
+        The array of the ids by its name, or what `ids_beside` takes.
+    pool : {"mean"} or None
+        What becomes of arrays with several rows for one id.
+    """
+    what, opening = CONTAINERS[ending]
+    opened = partial(opening, path)
+    with reading(path, what), opened() as root:
+        found = _Search(path, row_ids, pool).of(root, key)
+    if found.names is not None:
+        assert found.labels is not None
+        return FeatureFile(
+            path,
+            len(found.names),
+            ids_of(found.labels, len(found.names), str(path)),
+            None,
+            partial(_read_one_each, path, what, opened, found, pool),
+        )
+    n, d = found.shape
+    ids = ids_beside(path, row_ids, n) if found.labels is None else ids_of(found.labels, n, str(path))
+    columns = None if found.columns is None else _column_ids(found.columns, d, path)
+    return FeatureFile(path, n, ids, columns, partial(_read_matrix, path, what, opened, found.place))
+
+
+def _column_ids(labels: list[Any], d: int, path: Path) -> Ids:
+    if len(labels) != d:
+        raise DataFileError(f"{path} names {len(labels)} columns, but its matrix has {d}.")
+    return make_ids([id_text(label) for label in labels], None, f"columns of {path}")
+
+
+def _is_array(node: Any) -> bool:
+    return hasattr(node, "shape")
+
+
+def _is_text(array: Any) -> bool:
+    """Tell whether an array of objects can hold text only: as HDF5 says, and as zarr's codecs make it."""
+    return (array.dtype.metadata or {}).get("vlen") in (str, bytes) or hasattr(array, "filters")
+
+
+def _item(node: Any, name: str, path: Path) -> Any:
+    """Return what a group has under a name; arrays of which a codec would run code are refused."""
+    item = node[name]
+    # Two versions of zarr call them otherwise; HDF5 has filters of its own, which are no Python.
+    last = item.compressors if hasattr(item, "compressors") else [getattr(item, "compressor", None)]
+    for codec in (*(getattr(item, "filters", None) or ()), *last):
+        if "pickle" in f"{getattr(codec, 'codec_id', '')} {type(codec).__name__}".lower():
+            raise DataFileError(f"{path}: {name!r} holds pickled objects, which are never unpickled.")
+    return item
+
+
+def _at(root: Any, place: tuple[str, ...], path: Path) -> Any:
+    for name in place:
+        root = _item(root, name, path)
+    return root
+
+
+@dataclass(frozen=True)
+class _Search:
+    """How the features in an archive are found."""
+
+    path: Path
+    row_ids: Any
+    pool: str | None
+
+    def of(self, root: Any, key: str | None) -> _Found:
+        """Return where the features are that a key names, or all there are."""
+        if _is_array(root):
+            return self._of_matrix(root, (), None)
+        names = tuple(part for part in (key or "").split("/") if part)
+        if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
+            names = (str(key),)
+        node = root
+        for place, name in enumerate(names):
+            within, node = node, _item(node, name, self.path) if not _is_array(node) and name in node else None
+            if node is None:
+                has = "" if _is_array(within) else f": it has {shown(sorted(within.keys()))}"
+                raise DataFileError(f"{self.path} has no {'/'.join(names[: place + 1])!r}{has}.")
+        if _is_array(node):
+            return self._of_matrix(node, names, _at(root, names[:-1], self.path))
+        return self._of_group(node, names)
+
+    def _of_group(self, group: Any, place: tuple[str, ...]) -> _Found:
+        names = sorted(group.keys())
+        beside = [name for name in (self.row_ids, *IDS) if isinstance(name, str) and name in names]
+        others = [name for name in names if name not in (*beside, COLUMNS)]
+        if not others:
+            raise DataFileError(f"{self.path} holds no features.")
+        first = _item(group, others[0], self.path)
+        if len(others) == 1 and (beside or self.pool is None):
+            if not _is_array(first):
+                return self._of_group(first, (*place, others[0]))
+            if beside or len(first.shape) == 2:
+                return self._of_matrix(first, (*place, others[0]), group)
+        if beside or not _is_array(first):
+            raise DataFileError(
+                f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
+                f"{self.path.name}::{others[0]}) which has the features."
+            )
+        labels: list[Any] = others
+        if _OWN_ID in getattr(first, "attrs", ()):
+            labels = [group[name].attrs[_OWN_ID] for name in others]
+        return _Found(place, others, labels)
+
+    def _of_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> _Found:
+        where = f"{self.path}: {'/'.join(place)!r}" if place else str(self.path)
+        check_numbers(np.dtype(array.dtype), where)
+        shape = tuple(map(int, array.shape))
+        if len(shape) != 2 or 0 in shape:
+            raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
+        if self.pool is not None:
+            raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
+        labels = columns = None
+        if group is not None:
+            own = (self.row_ids,) if self.row_ids is not None else IDS
+            found = [name for name in own if isinstance(name, str | os.PathLike) and str(name) in group]
+            labels = self._texts(group, str(found[0])) if found and str(found[0]) != place[-1] else None
+            columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
+        return _Found(place, None, labels, columns, shape)
+
+    def _texts(self, group: Any, name: str) -> list[Any]:
+        array = _item(group, name, self.path)
+        if not _is_array(array) or len(array.shape) != 1:
+            raise DataFileError(f"{self.path}: {name!r} must be a list of names.")
+        if np.dtype(array.dtype).kind not in "OSUTiu":
+            raise DataFileError(f"{self.path}: {name!r} holds values of type {array.dtype}, which are no names.")
+        if np.dtype(array.dtype).hasobject and not _is_text(array):
+            check_numbers(np.dtype(object), f"{self.path}: {name!r}")
+        values: list[Any] = array[:].tolist()
+        return values
+
+
+def _read_matrix(
+    path: Path,
+    what: str,
+    opened: Callable[[], AbstractContextManager[Any]],
+    place: tuple[str, ...],
+    places: np.ndarray,
+) -> np.ndarray:
+    with reading(path, what), opened() as root:
+        array = _at(root, place, path)
+        n, d = array.shape
+        starts = blocks_of(n, None if array.chunks is None else array.chunks[0], d * np.dtype(array.dtype).itemsize)
+        return gather(lambda first, end: array[first:end], places, starts, path)
+
+
+def _read_one_each(
+    path: Path,
+    what: str,
+    opened: Callable[[], AbstractContextManager[Any]],
+    found: _Found,
+    pool: str | None,
+    places: np.ndarray,
+) -> np.ndarray:
+    """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
+    assert found.names is not None
+    assert found.labels is not None
+    values: np.ndarray | None = None
+    with reading(path, what), opened() as root:
+        group = _at(root, found.place, path)
+        for row, at in enumerate(places):
+            whose = f"{path}: {found.labels[at]!r}"
+            vector = _vector(_item(group, found.names[at], path), pool, whose)
+            if values is None:
+                values = allocated((len(places), len(vector)), kept_dtype(vector.dtype), path)
+            if len(vector) != values.shape[1]:
+                raise DataFileError(
+                    f"{whose} has {len(vector)} features, but {found.labels[places[0]]!r} has {values.shape[1]}: all "
+                    "must have as many."
+                )
+            values[row] = vector
+    assert values is not None  # somebody is asked for
+    return values
+
+
+def _vector(array: Any, pool: str | None, whose: str) -> np.ndarray:
+    if not _is_array(array):
+        raise DataFileError(f"{whose} is a group and no array.")
+    check_numbers(np.dtype(array.dtype), whose)
+    shape = tuple(map(int, array.shape))
+    if len(shape) not in (1, 2) or 0 in shape:
+        raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
+    if len(shape) == 1:
+        return np.asarray(array[:])
+    if shape[0] > 1 and pool is None:
+        raise DataFileError(
+            f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
+            'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
+        )
+    rows = np.asarray(array[:])
+    return np.asarray(rows.mean(axis=0, dtype=np.float64), dtype=kept_dtype(rows.dtype))

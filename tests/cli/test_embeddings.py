@@ -1,0 +1,219 @@
+"""Features by id on the command line: for training and for what is new, and no more read than labels or pairs name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import load
+from dyadlearn.cli.entities import open_source
+from dyadlearn.cli.files import Files, file_name, file_options
+
+h5py = pytest.importorskip("h5py")
+pa = pytest.importorskip("pyarrow")
+
+NEW_USERS, NEW_ITEMS = ["n0", "n1"], ["j0"]
+
+
+def one_each(path, labels, rows, also=()):
+    """An HDF5 file with a data set for each id, and others that are no vectors at all: whoever reads them fails."""
+    with h5py.File(path, "w") as file:
+        for label, row in zip(labels, rows, strict=True):
+            file[label] = row
+        for label in also:
+            file[label] = "not to be read"
+    return path
+
+
+@pytest.fixture
+def stores(tables):
+    """Both sides with what is new in them, users in HDF5 and items in parquet."""
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    X, T = np.vstack([tables.X, rng.normal(size=(2, 3))]), np.vstack([tables.T, rng.normal(size=(1, 2))])
+    users = one_each(tables.folder / "users.h5", [*tables.users, *NEW_USERS], X, also=["unread", "zz"])
+    items = tables.folder / "items.parquet"
+    pq.write_table(pa.table({"item": [*tables.items, *NEW_ITEMS], "vector": T.tolist()}), items)
+    return users, items, X, T
+
+
+@pytest.fixture
+def stored(tables, stores, run):
+    """A model made of them; the others, which have no labels, were left out."""
+    path = tables.folder / "stored.dyad"
+    words = ["--instances", stores[0], "--tasks", stores[1], "--setting", "D", "--alphas", "0.1,1,10"]
+    ran = run("tune", tables.labels, *words, "-o", path, "--json")
+    assert ran.code == 0, ran.err
+    assert any("4 of 16 instances in" in note and "users.h5 have no labels" in note for note in ran.json["notes"])
+    return path
+
+
+def test_the_model_is_that_of_the_tables(tables, stores, stored, model, run):
+    assert_allclose(load(stored).predict(tables.X, tables.T), load(model).predict(tables.X, tables.T), rtol=1e-10)
+    scored = run("evaluate", tables.labels, "--instances", stores[0], "--tasks", stores[1], "--settings", "D", "--json")
+    same = run("evaluate", tables.labels, *tables.sides, "--settings", "D", "--json")
+    assert_allclose(scored.json["settings"][0]["scores"]["roc_auc"], same.json["settings"][0]["scores"]["roc_auc"])
+    found = run("inspect", stored, "--json").json["files"]
+    assert found == {"labels": "labels.csv", "instances": "users.h5", "tasks": "items.parquet"}
+
+
+def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
+    _, _, X, T = stores
+    expected = load(stored).predict(X[-2:], T[-1:])
+    np.save(tables.folder / "new.npy", X[-2:].astype(np.float32))
+    (tables.folder / "new.ids.txt").write_text("n0\nn1\n")
+    np.savez(tables.folder / "new.npz", n1=X[-1], n0=X[-2])
+    put(tables.folder / "new.csv", NEW_USERS, "abc", X[-2:])
+    one_each(tables.folder / "new.h5", NEW_USERS, X[-2:])
+    (tables.folder / "wanted.txt").write_text("n0\nn1\n")
+    items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.csv'}"
+    (tables.folder / "new_items.csv").write_text("item,price\nj0,3\n")
+    for users in ("new.npy", "new.npz", "new.csv", "new.h5", f"users.h5::ids={tables.folder / 'wanted.txt'}"):
+        output = tables.folder / "p.csv"
+        ran = run("predict", stored, "--instances", tables.folder / users, "--tasks", items, "-o", output, "-f", "-q")
+        assert ran.code == 0, ran.err
+        lines = get(output)
+        assert lines[0][1:] == NEW_ITEMS
+        assert [line[0] for line in lines[1:]] == NEW_USERS
+        assert_allclose([float(line[1]) for line in lines[1:]], expected[:, 0], rtol=1e-5)
+
+
+def test_pairs_tell_who_is_read(tables, stores, stored, run):
+    pairs = tables.folder / "pairs.csv"
+    pairs.write_text("user,item\nn1,j0\nu3,i2\nn1,i0\n")
+    ran = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["instances"] == 2  # of 16, two of which cannot be read
+    whole = load(stored).predict(stores[2], stores[3])
+    assert_allclose(ran.json["predictions"]["prediction"], [whole[13, 8], whole[3, 2], whole[13, 0]], rtol=1e-9)
+    refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1])
+    assert refused.code == 2
+    assert "'unread' holds" in refused.err
+    pairs.write_text("user,item\nq1,j0\n")
+    refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs)
+    assert refused.code == 2
+    assert "None of the 1 ids that are asked for ('q1') is in" in refused.err
+    pairs.write_text("user,item\nq1,j0\nn1,j0\n")
+    assert "'q1' not among the ids" in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
+
+
+def test_recommending_explaining(tables, stores, stored, run):
+    explained = run("explain", stored, "--instance", "n0", "--new-instance", stores[0], "--task", "i1", "--json")
+    assert explained.code == 0, explained.err
+    assert_allclose(explained.json["prediction"], load(stored).predict(stores[2][[12]])[0, 1])
+    (tables.folder / "wanted.txt").write_text("n1\n")
+    new = f"{stores[0]}::ids={tables.folder / 'wanted.txt'}"
+    best = run("recommend", stored, "--new", new, "--side", "instance", "-k", 2, "--json")
+    assert best.code == 0, best.err
+    assert {entry["instance"] for entry in best.json["best"]} == {"n1"}
+
+
+def test_wrong_numbers_of_features_have_one_sentence(tables, stores, stored, run):
+    path = one_each(tables.folder / "wide.h5", ["n0"], np.ones((1, 5)))
+    ran = run("predict", stored, "--instances", path)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert "X has 5 features, but TwoStepRidgeCV is expecting 3 features" in ran.err
+    ran = run("predict", stored, "--instances", stores[0], "--tasks", path)
+    assert "tasks has 5 columns, expected 2 features" in ran.err or "'unread'" in ran.err
+
+
+def test_an_online_model_grows_from_a_store(tables, stores, put, run):
+    path, labels = (
+        tables.folder / "o.dyad",
+        put(tables.folder / "first.csv", tables.users[:8], tables.items, tables.Y[:8]),
+    )
+    words = ["--instances", stores[0], "--tasks", stores[1]]
+    assert run("tune", labels, *words, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
+    more = put(tables.folder / "more.csv", tables.users[8:], tables.items, tables.Y[8:])
+    ran = run("update", path, "--instances", stores[0], "--labels", more, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["instances"] == 12
+    lost = put(tables.folder / "lost.csv", ["u1x"], tables.items, tables.Y[:1])
+    assert "is in" in run("update", path, "--instances", stores[0], "--labels", lost).err
+
+
+def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
+    path = tables.folder / "learned.dyad"
+    words = ["--instances", f"emb={stores[0]}", "--instances", f"table={tables.instances}", "--tasks", stores[1]]
+    ran = run("learn", tables.labels, *words, "--stages", 1, "--steps", 2, "--setting", "B", "-o", path, "-q")
+    assert ran.code == 0, ran.err
+    # The table tells who is new.
+    new = put(tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]])
+    words = ["predict", path, "--instances", f"emb={stores[0]}", "--instances", f"table={new}", "--json"]
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    assert ran.json["rows"] == ["n1", "n0"]
+    pairs = tables.folder / "pairs.csv"
+    pairs.write_text("user,item\nn0,i3\n")
+    again = run(
+        "predict", path, "--instances", f"emb={stores[0]}", "--instances", f"table={new}", "--pairs", pairs, "--json"
+    )
+    assert_allclose(again.json["predictions"]["prediction"][0], ran.json["predictions"][1][3], rtol=1e-9)
+
+
+def test_arrays_take_their_ids_from_beside_them(tables, run):
+    np.save(tables.folder / "x.npy", tables.X[::-1])
+    words = ["--tasks", tables.tasks, "--alphas", "1", "--setting", "D", "-f", "-q", "-o", tables.folder / "m.dyad"]
+    assert run("tune", tables.labels, "--instances", tables.folder / "x.npy", *words).code == 0
+    in_order = load(tables.folder / "m.dyad").predict(tables.X[:1])
+    (tables.folder / "names.txt").write_text("\n".join(tables.users[::-1]))
+    given = f"{tables.folder / 'x.npy'}::row_ids=names.txt"
+    assert run("tune", tables.labels, "--instances", given, *words).code == 0
+    by_name = load(tables.folder / "m.dyad").predict(tables.X[:1])
+    assert np.abs(by_name - in_order).max() > 1e-3
+    (tables.folder / "names.txt").rename(tables.folder / "x.ids.txt")
+    assert run("tune", tables.labels, "--instances", tables.folder / "x.npy", *words).code == 0
+    assert_allclose(load(tables.folder / "m.dyad").predict(tables.X[:1]), by_name)
+
+
+def test_a_kernel_in_parquet_is_still_one(tables, run):
+    import pyarrow.parquet as pq
+
+    K = tables.X @ tables.X.T
+    columns = dict(zip(tables.users, K, strict=True))
+    pq.write_table(pa.table({"user": tables.users, **columns}), tables.folder / "k.parquet")
+    words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
+    ran = run("tune", tables.labels, "--instances", tables.folder / "k.parquet", *words)
+    assert ran.code == 0, ran.err
+    assert "is taken for a kernel" in ran.err
+    assert load(tables.folder / "m.dyad").kernel == "precomputed"
+
+
+def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch):
+    assert file_options(Path("a/b.h5::/g/x")) == (Path("a/b.h5"), {"key": "/g/x"})
+    assert file_options(Path("b.h5::g,pool=mean,row_ids=acc")) == (
+        Path("b.h5"),
+        {"key": "g", "pool": "mean", "row_ids": "acc"},
+    )
+    assert file_options(Path("b.h5")) == (Path("b.h5"), {})
+    assert file_name(Path("a/b.h5::/g/x")) == "b.h5::/g/x"
+    for wrong in ("b.h5::", "b.h5::g,h", "b.h5::colour=red", "b.h5::pool="):
+        with pytest.raises(ValueError, match=r"After b\.h5:: stand the name of what is to be read"):
+            file_options(Path(wrong))
+    files = Files.of(["r=b.h5::pool=mean", "s=c.h5::g"], "--instances")
+    assert files.paths == {"r": Path("b.h5::pool=mean"), "s": Path("c.h5::g")}
+    assert files.words == "r=b.h5::pool=mean s=c.h5::g"
+    assert Files.of(["b.h5::pool=mean"], "--instances").paths == {"": Path("b.h5::pool=mean")}
+    monkeypatch.chdir(tmp_path)
+    one_each(Path("odd::name.h5"), tables.users, tables.X)
+    assert open_source(Path("odd::name.h5")).ids.labels == tuple(sorted(tables.users))
+    Path("p.fasta").write_text(">a\nACDE\n")
+    ran = run("tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad")
+    assert (ran.code, "p.fasta holds sequences: :: is for files of features" in ran.err) == (2, True)
+
+
+def test_residues_are_pooled_where_that_is_asked_for(tables, run):
+    path = one_each(tables.folder / "r.h5", tables.users, tables.X[:, None] + np.array([-1.0, 1.0])[:, None])
+    words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
+    refused = run("tune", tables.labels, "--instances", path, *words)
+    assert refused.code == 2
+    assert "several rows for one id, such as one for each residue" in refused.err
+    assert run("tune", tables.labels, "--instances", f"{path}::pool=mean", *words, "-q").code == 0
+    pooled = load(tables.folder / "m.dyad").predict(tables.X)
+    assert run("tune", tables.labels, "--instances", tables.instances, *words, "-f", "-q").code == 0
+    assert_allclose(pooled, load(tables.folder / "m.dyad").predict(tables.X), rtol=1e-9)

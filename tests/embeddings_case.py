@@ -1,0 +1,168 @@
+"""Files of the same features in every format and layout that is read."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+N, D = 40, 3
+IDS = [f"p{row}" for row in range(N)]
+VALUES = np.random.default_rng(0).normal(size=(N, D))
+#: Who is asked for: in another order than that of the file, and in several of its blocks.
+ASKED = ["p31", "p2", "p30", "p17"]
+PLACES = [31, 2, 30, 17]
+
+
+def npy(path, values=VALUES):
+    np.save(path, values)
+    path.with_suffix(".ids.txt").write_text("\n".join(IDS[: len(values)]) + "\n\n")
+
+
+def npy_by_columns(path):
+    npy(path, np.asfortranarray(VALUES))
+
+
+def npz(path, values=VALUES):
+    np.savez(path, embeddings=values, ids=np.array(IDS))
+
+
+def npz_packed(path):
+    np.savez_compressed(path, values=VALUES, index=np.array(IDS, dtype="S"))
+
+
+def npz_one_each(path):
+    np.savez(path, **dict(zip(IDS, VALUES, strict=True)))
+
+
+def npz_one_each_packed(path):
+    np.savez_compressed(path, **dict(zip(IDS, VALUES, strict=True)))
+
+
+def h5(path, values=VALUES):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.create_dataset("embeddings", data=values, chunks=(7, 2), compression="gzip", fletcher32=True)
+        file["ids"] = IDS
+
+
+def h5_plain(path):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["group/embeddings"] = VALUES
+        file["group/rows"] = np.array(IDS, dtype="S")
+
+
+def h5_one_each(path, values=VALUES):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name, vector in zip(IDS, values, strict=True):
+            file.create_dataset(name, data=vector, chunks=vector.shape, fletcher32=True)
+
+
+def h5_numbered(path):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for place, (name, vector) in enumerate(zip(IDS, VALUES, strict=True)):
+            file[f"{place}"] = vector
+            file[f"{place}"].attrs["original_id"] = name
+
+
+def zarr_group(path, form=3, text=True):
+    import zarr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the format of text is not settled, it says
+        group = zarr.open_group(path, mode="w", **({"zarr_format": form} if zarr.__version__ >= "3" else {}))
+        put = getattr(group, "create_array", None) or group.array
+        put("embeddings", data=VALUES, chunks=(7, 2))
+        put("ids", data=np.array(IDS, dtype="U" if text else "S"))
+
+
+def zarr_two(path):
+    zarr_group(path, form=2, text=False)
+
+
+def zarr_one_each(path):
+    import zarr
+
+    group = zarr.open_group(path, mode="w")
+    put = getattr(group, "create_array", None) or group.array
+    for name, vector in zip(IDS, VALUES, strict=True):
+        put(name, data=vector)
+
+
+def parquet(path, values=VALUES):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {f"f{place}": column for place, column in enumerate(values.T)}
+    pq.write_table(pa.table({**columns, "protein": IDS}), path, row_group_size=7)
+
+
+def vectors(kind):
+    import pyarrow as pa
+
+    return pa.table(
+        {"protein": IDS, "length": range(N), "embedding": pa.array([row.tolist() for row in VALUES], kind(pa))}
+    )
+
+
+def parquet_vectors(path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(vectors(lambda pa: pa.list_(pa.float64())), path, row_group_size=7)
+
+
+def parquet_fixed(path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(vectors(lambda pa: pa.list_(pa.float64(), D)), path, row_group_size=7)
+
+
+def arrow(path):
+    from pyarrow import feather
+
+    feather.write_feather(vectors(lambda pa: pa.list_(pa.float64())), path, chunksize=7, compression="lz4")
+
+
+def arrow_stream(path):
+    import pyarrow as pa
+
+    table = vectors(lambda pa: pa.large_list(pa.float64()))
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table, max_chunksize=7)
+
+
+def text(path):
+    lines = [",".join([name, *map(repr, row)]) for name, row in zip(IDS, VALUES.tolist(), strict=True)]
+    path.write_text("\n".join(["id,a,b,c", *lines]))
+
+
+#: How each is written, by a name whose ending is that of the file.
+WRITERS = {
+    "mapped.npy": npy,
+    "by_columns.npy": npy_by_columns,
+    "matrix.npz": npz,
+    "packed.npz": npz_packed,
+    "one_each.npz": npz_one_each,
+    "one_each_packed.npz": npz_one_each_packed,
+    "matrix.h5": h5,
+    "plain.hdf5": h5_plain,
+    "one_each.h5": h5_one_each,
+    "numbered.h5": h5_numbered,
+    "group.zarr": zarr_group,
+    "two.zarr": zarr_two,
+    "one_each.zarr": zarr_one_each,
+    "numbers.parquet": parquet,
+    "vectors.parquet": parquet_vectors,
+    "fixed.parquet": parquet_fixed,
+    "blocks.arrow": arrow,
+    "blocks.feather": arrow,
+    "stream.arrow": arrow_stream,
+    "text.csv": text,
+}

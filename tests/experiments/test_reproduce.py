@@ -1,0 +1,73 @@
+"""The plan of all experiments: what runs, what is left out, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "experiments"
+
+
+@pytest.fixture
+def reproduce(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import reproduce
+
+    return reproduce
+
+
+def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
+    steps = {step.name: step for step in reproduce.plan(["table2", "text"], tmp_path)}
+    assert (steps["table2"].runs, steps["table2"].words) == (True, "drugs and targets will be downloaded")
+    assert (steps["transfer"].runs, steps["transfer"].words) == (False, "not asked for")
+    assert steps["text"].runs
+    assert steps["text"].words.startswith(f"no web pages, packages in {tmp_path}: only the 1,500 packages")
+    for name in ("yamanishi2008", "lshtc1_dryrun", "debtags"):
+        (tmp_path / name).mkdir()
+    assert [step.words for step in reproduce.plan(["table2", "text"], tmp_path)] == [
+        "all data here",
+        "not asked for",
+        "all data here",
+    ]
+
+
+def test_what_cannot_be_had_and_not_be_done_without_is_left_out(reproduce, monkeypatch, tmp_path):
+    monkeypatch.setitem(
+        reproduce.EXPERIMENTS, "text", reproduce.Experiment("texts", "online_text.py", ("lshtc1_dryrun",), 1.0, 1.0)
+    )
+    step = reproduce.plan(["text"], tmp_path)[-1]
+    assert (step.runs, step.words) == (False, f"no web pages in {tmp_path}: nothing to run on")
+
+
+def test_a_failure_keeps_nobody_else_from_running(reproduce, monkeypatch, tmp_path, capsys):
+    called = []
+
+    def run(command, check):
+        called.append(command)
+        return subprocess.CompletedProcess(command, 3 if "drug_target.py" in command[1] else 0)
+
+    monkeypatch.setattr(reproduce.subprocess, "run", run)
+    with pytest.raises(SystemExit) as ended:
+        reproduce.main(["--quick", "--out", str(tmp_path), "--data-home", str(tmp_path), "--text=--repeats 2"])
+    assert ended.value.code == 1
+    assert [Path(command[1]).name for command in called] == ["drug_target.py", "transfer.py", "online_text.py"]
+    assert all("--quick" in command and str(tmp_path) in command for command in called)
+    assert called[-1][-2:] == ["--repeats", "2"]
+    told = capsys.readouterr().out
+    assert told.index("What runs") < told.index("table2: failed (3)")
+    assert "text: done" in told
+
+
+def test_every_experiment_and_every_other_script_is_there(reproduce):
+    for script in [each.script for each in reproduce.EXPERIMENTS.values()] + list(reproduce.OTHERS):
+        assert (FOLDER / script).is_file(), script
+
+
+def test_the_plan_alone_runs_nothing(reproduce, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reproduce.subprocess, "run", None)
+    reproduce.main(["--plan", "--data-home", str(tmp_path)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "will be downloaded" in told
+    assert "done after" not in told

@@ -1,0 +1,520 @@
+"""Features by id: the same out of every format, no more read than is asked for, and files that nobody should trust."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import embeddings_case as case
+from dyadlearn import read_features
+from dyadlearn._files import tables
+from dyadlearn._files.embeddings import frames, opened
+from dyadlearn._files.embeddings.formats import open_features
+from dyadlearn._files.embeddings.opened import blocks_of, gather
+from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
+from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
+
+COLUMNS = [name for name in WRITERS if name.endswith((".parquet", ".arrow", ".feather"))]
+
+
+@pytest.fixture
+def polars_only(monkeypatch):
+    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == "polars" else None)
+
+
+def check(path):
+    found = read_features(path, ASKED)
+    assert found.ids == tuple(ASKED)
+    assert_array_equal(found.values, VALUES[PLACES])
+    whole = read_features(path)
+    assert_array_equal(whole.values[[whole.ids.index(label) for label in ASKED]], found.values)
+    assert set(whole.ids) == set(IDS)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_same_out_of_every_file(tmp_path, name):
+    WRITERS[name](tmp_path / name)
+    check(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_read_by_polars_where_there_is_no_pyarrow(tmp_path, name, polars_only, monkeypatch):
+    WRITERS[name](tmp_path / name)
+    monkeypatch.setattr(frames, "_Pyarrow", None)
+    monkeypatch.setattr(frames, "_ROWS", 7)
+    check(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        ("f2", "f4"),
+        ("f4", "f4"),
+        ("f8", "f8"),
+        ("i1", "f8"),
+        ("u8", "f8"),
+        ("bool", "f8"),
+        (">f4", "f4"),
+        (">f8", "f8"),
+    ],
+)
+def test_precision_is_kept(tmp_path, stored, kept):
+    values = np.round(4 * np.abs(VALUES)).astype(stored)
+    for name in ("mapped.npy", "matrix.npz", "matrix.h5", "one_each.h5", "numbers.parquet"):
+        if stored.startswith(">") and name.endswith("parquet"):
+            continue
+        WRITERS[name](tmp_path / name, values)
+        found = read_features(tmp_path / name, ASKED).values
+        assert found.dtype == np.dtype(kept), name
+        assert_array_equal(found, values[PLACES].astype(float))
+
+
+@pytest.mark.parametrize("step", [1, 4, 7, 100])
+@pytest.mark.parametrize("places", [[3, 0, 39, 3], [5], list(range(N))[::-1]])
+def test_gather_reads_each_block_once_and_no_other(step, places):
+    spans = []
+
+    def read(first, end):
+        spans.append((first, end))
+        return VALUES[first:end]
+
+    places = np.array(places)
+    assert_array_equal(gather(read, places, blocks_of(N, step, 1), None), VALUES[places])
+    wanted = sorted({place // step for place in places})
+    assert [first // step for first, _ in spans] == wanted
+    assert [(end - 1) // step for _, end in spans] == wanted
+    assert [span for span in spans if not {*span} - {0} <= {*places, *(places + 1)}] == []
+
+
+# No more is read than is asked for ------------------------------------------------------------------
+
+
+def scribble(path, offset, length):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write((b"\xa5\x13\x77" * length)[:length])
+
+
+def refuses(path, label="p0"):
+    with pytest.raises(DataFileError, match="is damaged or no"):
+        read_features(path, [label])
+
+
+def test_a_mapped_array_may_be_larger_than_any_memory(tmp_path):
+    path, n, d = tmp_path / "huge.npy", 10_000, 4_000_000
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n, d)})
+        start = file.tell()
+        file.truncate(start + 8 * n * d)
+        file.seek(start + 8 * (7_000 * d + 1))
+        file.write(np.float64(0.5).tobytes())
+    ids = [f"x{row}" for row in range(n)]
+    found = read_features(path, ["x7000", "x3"], row_ids=ids)
+    assert found.values.shape == (2, d)
+    assert found.values[0, :3].tolist() == [0.0, 0.5, 0.0]
+    with pytest.raises(NotEnoughMemoryError, match=r"Reading 10000 × 4000000 features of .*huge\.npy needs about 298"):
+        read_features(path, row_ids=ids)
+
+
+def test_other_blocks_of_a_matrix_in_hdf5_are_not_read(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "m.h5"
+    case.h5(path)
+    with h5py.File(path) as file:
+        chunks = [file["embeddings"].id.get_chunk_info(place) for place in range(12)]
+    for chunk in chunks:
+        if chunk.chunk_offset[0] in (7, 35):
+            scribble(path, chunk.byte_offset, chunk.size)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    refuses(path, "p8")
+
+
+def test_other_data_sets_of_hdf5_are_not_read(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "e.h5"
+    case.h5_one_each(path)
+    with h5py.File(path) as file:
+        others = [file[name].id.get_chunk_info(0) for name in IDS if name not in ASKED]
+    for chunk in others:
+        scribble(path, chunk.byte_offset, chunk.size)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    refuses(path)
+
+
+def test_other_chunks_of_zarr_are_not_read(tmp_path):
+    pytest.importorskip("zarr")
+    for name in ("group.zarr", "two.zarr"):
+        path = tmp_path / name
+        WRITERS[name](path)
+        chunks = [each for each in (path / "embeddings").rglob("*") if each.is_file() and each.name[-1].isdigit()]
+        assert len(chunks) == 12
+        for chunk in chunks:
+            row = chunk.name.split(".")[0] if "." in chunk.name else chunk.parent.name
+            if int(row) not in {place // 7 for place in PLACES}:
+                chunk.write_bytes(b"\xff" * 9)
+        assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+        refuses(path, "p8")
+    path = tmp_path / "one_each.zarr"
+    case.zarr_one_each(path)
+    for label in set(IDS) - set(ASKED):
+        for chunk in (path / label).rglob("*"):
+            if chunk.is_file() and chunk.name in ("0", "c"):
+                chunk.write_bytes(b"\xff" * 9)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    refuses(path)
+
+
+def test_other_members_of_an_archive_are_not_unpacked(tmp_path):
+    from zipfile import ZipFile
+
+    path = tmp_path / "e.npz"
+    case.npz_one_each_packed(path)
+    with ZipFile(path) as archive:
+        others = [each for each in archive.infolist() if each.filename.removesuffix(".npy") not in ASKED]
+    # The header of the first tells that there is one for each id.
+    for each in others[1:]:
+        scribble(path, each.header_offset + 30 + len(each.filename) + 20, 30)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    refuses(path, "p1")
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+@pytest.mark.parametrize("name", ["numbers.parquet", "vectors.parquet"])
+def test_other_row_groups_of_parquet_are_not_read(tmp_path, name, library, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / name
+    WRITERS[name](path)
+    data = pq.ParquetFile(path).metadata
+    place = 0 if name.startswith("numbers") else 2
+    for group in {0, 1, 2, 3, 4, 5} - {place // 7 for place in PLACES}:
+        column = data.row_group(group).column(place)
+        scribble(path, column.dictionary_page_offset or column.data_page_offset, column.total_compressed_size)
+    if library == "polars":
+        pytest.importorskip("polars")
+        monkeypatch.setattr(tables, "find_spec", lambda name: True if name == "polars" else None)
+        monkeypatch.setattr(frames, "_ROWS", 7)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    refuses(path, "p8")
+
+
+def test_other_blocks_of_arrow_are_not_looked_at(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    path, asked = tmp_path / "b.arrow", []
+    case.arrow(path)
+    init = frames._Pyarrow.__init__
+
+    def counting(self, schema, sizes, block):
+        init(self, schema, sizes, lambda place, names: (asked.append((place, tuple(names))), block(place, names))[1])
+
+    monkeypatch.setattr(frames._Pyarrow, "__init__", counting)
+    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
+    # The ids of all blocks, and the vectors of three.
+    assert asked == [(place, ("protein",)) for place in range(6)] + [(place, ("embedding",)) for place in (0, 2, 4)]
+
+
+# Where ids and features are -------------------------------------------------------------------------
+
+
+def test_ids_of_an_array(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, VALUES[:3])
+    with pytest.raises(IdError, match=r"x\.npy has no ids: write them into x\.ids\.txt beside it, one a line"):
+        read_features(path)
+    assert open_features(path).ids is None
+    assert read_features(path, ["b"], row_ids=["a", "b", "c"]).ids == ("b",)
+    assert read_features(path, [7], row_ids=np.array([5, 7, 9])).ids == (7,)
+    for name, content in {
+        "names.txt": "a\nb \nc",
+        "names.csv": "id,x\na,1\nb,2\nc,3\n",
+        "names.tsv": "n\na\nb\nc\n",
+    }.items():
+        (tmp_path / name).write_text(content)
+        assert read_features(path, row_ids=name).ids == ("a", "b", "c")
+        assert read_features(path, row_ids=tmp_path / name).ids == ("a", "b", "c")
+    np.save(tmp_path / "names.npy", np.array(["a", "b", "c"]))
+    assert read_features(path, row_ids="names.npy").ids == ("a", "b", "c")
+    shutil.copy(tmp_path / "names.csv", tmp_path / "x.ids.csv")
+    assert read_features(path).ids == ("a", "b", "c")
+    for content, message in {
+        "a\nb\n": r"x\.ids\.txt has 2 ids, but there are 3 rows",
+        "a\n\nb": r"x\.ids\.txt has no id at position 1",
+        "a\nb\na": r"x\.ids\.txt has repeated ids: 'a'",
+    }.items():
+        (tmp_path / "x.ids.txt").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            read_features(path)
+    with pytest.raises(DataFileError, match=r"none\.txt is neither a file of ids, one a line, nor a part of .*x\.npy"):
+        read_features(path, row_ids="none.txt")
+    with pytest.raises(TypeError, match="row_ids must be a list of ids, such as labels.index, found dict"):
+        read_features(path, row_ids={"a": 1})
+
+
+def test_parts_are_named(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "m.h5"
+    with h5py.File(path, "w") as file:
+        file["first/x"], file["first/acc"] = VALUES, IDS
+        file["second/x"], file["second/acc"] = -VALUES, IDS[::-1]
+        for label, row in zip(IDS, VALUES, strict=True):
+            file[f"each/{label}"] = row
+    assert_array_equal(read_features(path, ASKED, key="first/x", row_ids="acc").values, VALUES[PLACES])
+    assert_array_equal(read_features(path, ["p0"], key="/second", row_ids="acc").values, -VALUES[-1:])
+    assert_array_equal(read_features(path, ASKED, key="each").values, VALUES[PLACES])
+    assert_array_equal(read_features(path, ASKED, key="first/x", row_ids=IDS).values, VALUES[PLACES])
+    for key, message in {
+        None: r"holds 3 arrays or groups, 'each', 'first', 'second': say by key= \(on the command line m\.h5::each\)",
+        "third": r"has no 'third': it has 'each', 'first', 'second'",
+        "first/y": r"has no 'first/y': it has 'acc', 'x'",
+        "first/x/y": r"has no 'first/x/y'\.",
+    }.items():
+        with pytest.raises(DataFileError, match=message):
+            read_features(path, key=key)
+    path = tmp_path / "two.npz"
+    np.savez(path, **{"a/x": VALUES, "b": -VALUES, "ids": IDS})
+    assert_array_equal(read_features(path, ASKED, key="a/x").values, VALUES[PLACES])
+    with pytest.raises(DataFileError, match="holds 2 arrays or groups, 'a/x', 'b'"):
+        read_features(path)
+    np.savez(path, x=VALUES, rows=IDS, columns=["u", "v", "w"])
+    assert read_features(path).column_ids.labels == ("u", "v", "w")
+    np.savez(path, x=VALUES, rows=IDS, columns=["u", "v"])
+    with pytest.raises(DataFileError, match="names 2 columns, but its matrix has 3"):
+        read_features(path)
+
+
+def test_columns_of_vectors_are_named(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "v.parquet"
+    rows = VALUES.tolist()
+    pq.write_table(pa.table({"n": range(N), "a": rows, "b": (-VALUES).tolist(), "name": IDS, "other": IDS[::-1]}), path)
+    assert_array_equal(read_features(path, ASKED, key="b").values, -VALUES[PLACES])
+    assert_array_equal(read_features(path, ["p0"], key="a", row_ids="other").values, VALUES[-1:])
+    assert_array_equal(read_features(path, [31], key="a", row_ids="n").values, VALUES[[31]])
+    assert_array_equal(read_features(path, ASKED, key="a", row_ids=IDS).values, VALUES[PLACES])
+    with pytest.raises(DataFileError, match=r"has vectors in 2 columns, 'a', 'b': say by key= .* v\.parquet::a"):
+        read_features(path)
+    with pytest.raises(DataFileError, match="has no column 'c': its columns are 'n', 'a', 'b', 'name', 'other'"):
+        read_features(path, key="c")
+    pq.write_table(pa.table({"x": [0.5, 1.5], "y": [1.0, 2.0]}), path)
+    with pytest.raises(DataFileError, match="has no column of ids: expected text, or whole numbers in the first"):
+        read_features(path)
+    pq.write_table(pa.table({"id": [3, 1], "x": [0.5, 1.5], "y": pa.array([1, None], pa.int8())}), path)
+    assert read_features(path, ["3"]).ids == ("3",)
+    with pytest.raises(DataFileError, match="row 1, column 'y': the value is missing"):
+        read_features(path)
+
+
+def test_several_rows_for_one_id(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "residues.h5"
+    with h5py.File(path, "w") as file:
+        for label, row in zip(IDS, VALUES, strict=True):
+            file[label] = (row + np.arange(-2, 3)[:, None]).astype(np.float32)
+    with pytest.raises(DataFileError, match=r"'p31' has an array of shape \(5, 3\), several rows.* pool=\"mean\""):
+        read_features(path, ASKED)
+    found = read_features(path, ASKED, pool="mean").values
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, VALUES[PLACES], atol=1e-6)
+    with pytest.raises(ValueError, match=r"pool must be 'mean', and is for files with one array for each id"):
+        read_features(path, pool="max")
+    case.h5(tmp_path / "m.h5")
+    with pytest.raises(DataFileError, match="has one row for each id: pool= is for files with several"):
+        read_features(tmp_path / "m.h5", pool="mean")
+
+
+# What is wrong with a file --------------------------------------------------------------------------
+
+
+def of_hdf5(**content):
+    def write(path):
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            for name, value in content.items():
+                file[name] = value
+
+    return write
+
+
+def of_npz(**content):
+    return lambda path: np.savez(path, **content)
+
+
+def of_parquet(**content):
+    def write(path):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table(content), path)
+
+    return write
+
+
+INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "message"),
+    [
+        ("x.npy", lambda path: np.save(path, np.zeros((0, 3))), r"shape \(0, 3\): expected a row of features"),
+        ("x.npy", lambda path: np.save(path, np.zeros(3)), r"shape \(3,\): expected a row of features"),
+        ("x.npy", lambda path: np.save(path, np.array([["a"]])), "values of type <U1: expected numbers"),
+        ("x.npy", lambda path: np.save(path, np.array([[{}]])), "objects of Python or arrays of different lengths"),
+        ("x.npz", of_npz(x=INF, ids=["a", "b"]), "row 'a': infinity is no value"),
+        ("x.npz", of_npz(x=NAN, ids=["a", "b"]), "row 'b', column 1: the value is missing"),
+        ("x.npz", of_npz(a=np.ones(2), b=np.ones(3)), "'b' has 3 features, but 'a' has 2: all must have as many"),
+        ("x.npz", of_npz(x=INF, ids=["a", "a"]), "repeated ids: 'a'"),
+        ("x.npz", of_npz(x=INF, ids=["a"]), "has 1 ids, but there are 2 rows"),
+        ("x.npz", of_npz(x=INF, ids=[0.5, 1.0]), "'ids' holds values of type float64, which are no names"),
+        ("x.npz", of_npz(x=INF, ids=np.array(["a", "b"], dtype=object)), "'ids' holds objects of Python"),
+        ("x.npz", of_npz(x=INF, ids=[["a"], ["b"]]), "'ids' must be a list of names"),
+        ("x.npz", of_npz(ids=["a"]), "holds no features"),
+        ("x.npz", of_npz(), "damaged or no npz archive|holds no features"),
+        ("x.npz", of_npz(a=np.ones(2), b=np.ones((2, 2, 2))), r"'b' has an array of shape \(2, 2, 2\)"),
+        ("x.npz", of_npz(a=np.ones(2), b=np.ones(0)), r"'b' has an array of shape \(0,\)"),
+        ("x.h5", of_hdf5(), "holds no features"),
+        ("x.h5", of_hdf5(x=INF, ids=["a", "b"]), "row 'a': infinity is no value"),
+        ("x.h5", of_hdf5(a=np.ones(2), b="text"), "'b' holds objects of Python|'b' holds values"),
+        ("x.h5", of_hdf5(**{"a": np.ones(2), "b/c": np.ones(2)}), "'b' is a group and no array"),
+        ("x.h5", of_hdf5(x=np.ones((2, 2)), ids=[b"\xff", b"a"]), "is damaged or no list of ids"),
+        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], [1.0]]), "its vectors have the lengths 1, 2"),
+        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], None]), "its vectors have the lengths"),
+        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, None], [1.0, 2.0]]), "column 2: the value is missing"),
+        ("x.parquet", of_parquet(id=["a", "a"], x=[1.0, 2.0]), "repeated ids: 'a'"),
+        ("x.parquet", of_parquet(id=["a", None], x=[1.0, 2.0]), "no id at position 1"),
+        ("x.parquet", of_parquet(id=["a", "b"], s=["CCO", "C"]), "column 's': 'CCO' is not a number"),
+        ("x.parquet", of_parquet(id=["a", "b"]), "has ids and no features"),
+        ("x.parquet", of_parquet(id=np.array([], dtype=str)), "holds no rows"),
+        ("x.pt", lambda path: path.write_bytes(b"PK"), r"ends in '\.pt': features are read from files that end in"),
+        ("x.csv", lambda path: path.write_text("id,a\nx,\n"), "row 'x', column 'a': the value is missing"),
+    ],
+)
+def test_bad_content_has_a_sentence(tmp_path, name, write, message):
+    path = tmp_path / name
+    write(path)
+    (tmp_path / "x.ids.txt").write_text("")
+    with pytest.raises(ValueError, match=message) as found:
+        read_features(path)
+    assert "\n" not in str(found.value)
+    assert "x." in str(found.value)
+
+
+def test_ids_that_are_asked_for(tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"7": np.ones(2), "8": np.zeros(2), "p": np.zeros(2)})
+    assert read_features(path, [8, 7]).ids == (8, 7)
+    asked = read_features(path, pd.Index(["p", "7"], name="protein"))
+    assert asked.row_ids.name == "protein"
+    assert read_features(path, pl.Series(["8"])).ids == read_features(path, np.array(["8"])).ids == ("8",)
+    message = r"2 of the 3 proteins that are asked for are not in .*x\.npz: 'q', 9; its ids are such as '7', '8', 'p'\."
+    with pytest.raises(IdError, match=message):
+        read_features(path, ["q", 7, 9], of="proteins")
+    with pytest.raises(IdError, match="ids names 7 more than once"):
+        read_features(path, [7, 8, 7])
+    with pytest.raises(ValueError, match="ids is empty"):
+        read_features(path, [])
+    for wrong in ("7", pd.DataFrame({"a": [1]}), np.ones((2, 2))):
+        with pytest.raises(TypeError, match="ids must be a list of ids, such as labels.index"):
+            read_features(path, wrong)
+    with pytest.raises(FileNotFoundError):
+        read_features(tmp_path / "none.h5")
+    for wrong in ({"key": "a"}, {"row_ids": ["a"]}, {"pool": "mean"}):
+        case.text(tmp_path / "t.csv")
+        with pytest.raises(ValueError, match=r"t\.csv"):
+            read_features(tmp_path / "t.csv", **wrong)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith(("zarr", "csv"))])
+def test_files_that_are_cut_short_or_something_else(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](path)
+    whole = path.read_bytes()
+    for end in (0, 1, 8, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(DataFileError, match=r"is damaged or no|holds no"):
+            read_features(path)
+    for other in (b"id,a\np0,1\n", bytes(range(256)) * 40, b"PK\x03\x04" + bytes(100), b"\x93NUMPY" + bytes(100)):
+        path.write_bytes(other)
+        with pytest.raises(DataFileError, match=r"is damaged or no"):
+            read_features(path)
+
+
+def test_a_folder_that_is_no_zarr(tmp_path):
+    pytest.importorskip("zarr")
+    path = tmp_path / "x.zarr"
+    path.mkdir()
+    with pytest.raises(DataFileError, match=r"x\.zarr is damaged or no zarr folder"):
+        read_features(path)
+    case.zarr_group(path)
+    for each in path.rglob("*.json"):
+        each.write_text(each.read_text()[:20])
+    with pytest.raises(DataFileError, match=r"x\.zarr is damaged or no zarr folder"):
+        read_features(path)
+
+
+class Trap:
+    """What would make a folder if it were unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    pytest.importorskip("zarr")
+    trap = tmp_path / "sprung"
+    path = tmp_path / "x.zarr"
+    for name, shape in {"values": [2, 2], "ids": [2]}.items():
+        array = path / name
+        array.mkdir(parents=True)
+        about = {"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": "<f8", "fill_value": 0, "order": "C"}
+        about |= {"filters": [{"id": "pickle", "protocol": 5}], "compressor": None}
+        (array / ".zarray").write_text(json.dumps(about))
+        (array / ".".join("0" * len(shape))).write_bytes(pickle.dumps(Trap(trap)))
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    with pytest.raises(DataFileError, match="holds pickled objects, which are never unpickled|is damaged"):
+        read_features(path, row_ids=["a", "b"], key="values")
+    for name in ("x.npy", "x.npz"):
+        with open(tmp_path / name, "wb") as file:
+            objects = np.array([[Trap(trap)]], dtype=object)
+            np.save(file, objects, allow_pickle=True) if name == "x.npy" else np.savez(file, x=objects, ids=objects[0])
+        with pytest.raises(DataFileError, match="holds objects of Python"):
+            read_features(tmp_path / name)
+    assert not trap.exists()
+
+
+def test_libraries_that_are_not_there(tmp_path, monkeypatch):
+    for name in ("matrix.h5", "group.zarr", "blocks.arrow", "numbers.parquet"):
+        WRITERS[name](tmp_path / name)
+
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(opened, "import_module", absent)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    for name, library in {
+        "matrix.h5": "HDF5 files needs h5py",
+        "group.zarr": "zarr files needs zarr",
+        "blocks.arrow": "arrow needs polars or pyarrow",
+        "numbers.parquet": "parquet needs polars or pyarrow",
+    }.items():
+        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install dyadlearn\[embeddings\]"):
+            read_features(tmp_path / name)
+
+
+def test_a_sparse_matrix_is_read_whole(tmp_path):
+    from scipy import sparse
+
+    path = tmp_path / "s.npz"
+    sparse.save_npz(path, sparse.csr_array(np.eye(3)))
+    found = read_features(path, ["b"], row_ids=["a", "b", "c"])
+    assert_array_equal(found.values.toarray(), [[0, 1, 0]])
+    assert VALUES.shape[1] == D

@@ -1,0 +1,206 @@
+"""Kernels of frames are frames with the ids of both sides; what has ids is put in order by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn._tables import Ids, Table, read_table, write_table
+from dyadlearn.exceptions import IdError
+from dyadlearn.kernels import (
+    Product,
+    Sum,
+    brownian_kernel,
+    diffusion_kernel,
+    gram,
+    gram_diagonal,
+    graph_distance_kernel,
+    normalize,
+    repair,
+    shared_ancestors_kernel,
+    tree_distance_kernel,
+    weighted_product,
+    weighted_sum,
+)
+
+NAMES, OTHERS, FEATURES = tuple("abcd"), tuple("xyz"), ("f", "g", "h")
+KINDS = ("pandas", "polars", "table")
+
+
+def named(values, rows, columns, kind):
+    """Return values with ids, as a frame of some library or as the library's own table."""
+    if kind == "table":
+        return Table(values, Ids(tuple(rows)), Ids(tuple(columns)))
+    pytest.importorskip(kind)
+    return write_table(values, Ids(tuple(rows)), Ids(tuple(columns)), kind)
+
+
+def check(found, values, rows, columns, kind):
+    """Check the values, the ids and the form of an answer."""
+    assert isinstance(found, Table) == (kind == "table")
+    table = read_table(found, "found")
+    assert table.kind == (None if kind == "table" else kind)
+    assert table.row_ids.labels == tuple(rows)
+    assert table.column_ids.labels == tuple(columns)
+    assert_allclose(np.asarray(table.values), values, rtol=1e-14, atol=1e-15)
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(0)
+    return rng.random((4, 3)), rng.random((3, 3))
+
+
+@pytest.fixture
+def similarity():
+    rng = np.random.default_rng(1)
+    return rng.random((4, 4)) + 2 * np.eye(4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_square_kernel_has_its_ids_on_both_sides(kind, similarity):
+    """Columns in another order than the rows are brought into theirs, so that the diagonal is the diagonal."""
+    turned = [2, 0, 3, 1]
+    K = named(similarity[:, turned], NAMES, [NAMES[place] for place in turned], kind)
+    indefinite = similarity - 2.5 * np.eye(4)
+    other = named(indefinite[:, turned], NAMES, [NAMES[place] for place in turned], kind)
+    check(normalize(K), normalize(similarity), NAMES, NAMES, kind)
+    check(repair(K), repair(similarity), NAMES, NAMES, kind)
+    check(repair(other, psd="shift"), repair(indefinite, psd="shift"), NAMES, NAMES, kind)
+    symmetric = similarity + similarity.T
+    graph = named(symmetric[:, turned], NAMES, [NAMES[place] for place in turned], kind)
+    check(diffusion_kernel(graph), diffusion_kernel(symmetric), NAMES, NAMES, kind)
+    strange = named(similarity, NAMES, ("a", "b", "c", "q"), kind)
+    for function in (normalize, repair, diffusion_kernel):
+        with pytest.raises(IdError, match=r"the columns of (K|graph) and the rows of .*'d'.*'q'"):
+            function(strange)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_block_keeps_the_ids_of_either_side(kind, features):
+    A, B = features
+    block, rows, columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    K = named(block, NAMES, OTHERS, kind)
+    check(normalize(K, rows, columns), normalize(block, rows, columns), NAMES, OTHERS, kind)
+
+
+def test_a_diagonal_is_matched_by_its_ids(features):
+    pandas = pytest.importorskip("pandas")
+    A, B = features
+    block, rows, columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    K = named(block, NAMES, OTHERS, "pandas")
+    diagonals = pandas.Series(rows, NAMES)[::-1], pandas.Series(columns, OTHERS)[::-1]
+    check(normalize(K, *diagonals), normalize(block, rows, columns), NAMES, OTHERS, "pandas")
+    with pytest.raises(IdError, match="row_diagonal and the rows of K"):
+        normalize(K, *diagonals[::-1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("combine", [weighted_sum, weighted_product])
+def test_combined_kernels_are_matched_by_their_ids(combine, kind, similarity):
+    first, second, third = similarity, similarity.T @ similarity, similarity**2
+    weights = (1, 2, 0.5)
+    expected = combine([first, second, third], weights)
+    turned = [2, 0, 3, 1]
+    names = [NAMES[place] for place in turned]
+    grams = [
+        named(first, NAMES, NAMES, kind),
+        named(second[turned], names, NAMES, kind),
+        named(third[np.ix_(turned, turned)], names, names, kind),
+    ]
+    check(combine(grams, weights), expected, NAMES, NAMES, kind)
+    # An array has no ids and is taken as it stands, wherever it comes.
+    stands = combine([first, second[np.ix_(turned, turned)]], weights[:2])
+    check(combine([first, grams[1]], weights[:2]), stands, names, names, kind)
+    check(combine([grams[0], second], weights[:2]), combine([first, second], weights[:2]), NAMES, NAMES, kind)
+    with pytest.raises(IdError, match=r"the rows of grams\[1\] and those before it.*'a'.*'q'"):
+        combine([grams[0], named(second, tuple("qbcd"), NAMES, kind)])
+    with pytest.raises(IdError, match=r"the columns of grams\[1\] and those before it.*'a'.*'q'"):
+        combine([grams[0], named(second, NAMES, tuple("qbcd"), kind)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gram_of_frames(kind, features):
+    A, B = features
+    first, second = named(A, NAMES, FEATURES, kind), named(B[:, [2, 0, 1]], OTHERS, ("h", "f", "g"), kind)
+    kernels = (
+        "rbf",
+        Sum(("linear", "tanimoto")),
+        Product(("linear", ("rbf", {"gamma": 2})), weights=(1, 2)),
+        lambda A, B: np.asarray(A) @ np.asarray(B).T,
+    )
+    for kernel in kernels:
+        check(gram(first, kernel=kernel), gram(A, kernel=kernel), NAMES, NAMES, kind)
+        # Features are matched by their names.
+        check(gram(first, second, kernel=kernel), gram(A, B, kernel=kernel), NAMES, OTHERS, kind)
+        diagonal = np.asarray(gram_diagonal(first, kernel=kernel))
+        assert_allclose(diagonal, gram_diagonal(A, kernel=kernel), rtol=1e-14)
+    with pytest.raises(IdError, match=r"the columns of B and the columns of A.*'g'.*'i'"):
+        gram(first, named(B, OTHERS, ("f", "i", "h"), kind))
+
+
+def test_sums_and_products_of_frames_are_frames(features):
+    A, _ = features
+    first = named(A, NAMES, FEATURES, "pandas")
+    for combination in (Sum(("linear", "rbf")), Product(("linear", "rbf"))):
+        check(combination(first), combination(A), NAMES, NAMES, "pandas")
+        diagonal = combination.diagonal(first)
+        assert_allclose(np.asarray(diagonal), combination.diagonal(A))
+
+
+def test_a_diagonal_of_pandas_keeps_its_ids(features):
+    A, B = features
+    first, second = named(A, NAMES, FEATURES, "pandas"), named(B, OTHERS, FEATURES, "pandas")
+    found = gram_diagonal(first, kernel="poly")
+    assert found.index.tolist() == list(NAMES)
+    # A kernel of frames is normalised by the diagonals of its frames, whatever the order of these.
+    scaled = normalize(gram(first, second, kernel="poly"), found[::-1], gram_diagonal(second, kernel="poly")[::-1])
+    whole = normalize(gram(np.concatenate([A, B]), kernel="poly"))
+    assert_allclose(scaled.to_numpy(), whole[:4, 4:], rtol=1e-12)
+
+
+def test_callables_take_words_and_series():
+    """A frame of words is no mistake for a function of one's own; for a kernel by name it is."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    words = {"name": ["a", "b", "c"], "colour": ["red", "blue", "red"]}
+
+    def same(A, B):
+        return np.equal.outer(np.asarray(A).reshape(-1), np.asarray(B).reshape(-1))
+
+    expected = np.array([[1.0, 0, 1], [0, 1, 0], [1, 0, 1]])
+    check(gram(pandas.DataFrame(words).set_index("name"), kernel=same), expected, "abc", "abc", "pandas")
+    check(gram(polars.DataFrame(words), kernel=same), expected, "abc", "abc", "polars")
+    check(gram(pandas.Series(words["colour"], words["name"]), kernel=same), expected, "abc", "abc", "pandas")
+    assert_array_equal(gram_diagonal(polars.DataFrame(words), kernel=same), np.ones(3))
+    with pytest.raises(ValueError, match="A holds text in column 'colour'"):
+        gram(polars.DataFrame(words))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_graphs_and_trees_in_frames(kind):
+    library = pytest.importorskip(kind)
+    edges = [("root", "a"), ("root", "b"), ("b", "c"), ("b", "d")]
+    frame = library.DataFrame({"from": [edge[0] for edge in edges], "to": [edge[1] for edge in edges]})
+    nodes = ["d", "a", "c"]
+    for function in (graph_distance_kernel, shared_ancestors_kernel, diffusion_kernel):
+        expected = function(edges, nodes)
+        assert isinstance(expected, np.ndarray)
+        check(function(frame, iter(nodes)), expected, nodes, nodes, kind)
+        check(function(edges, library.Series(nodes)), expected, nodes, nodes, kind)
+    tree = "((a:1,c:2):3,d:4);"
+    for function in (brownian_kernel, tree_distance_kernel):
+        expected = function(tree, nodes)
+        assert isinstance(expected, np.ndarray)
+        check(function(tree, library.Series(nodes)), expected, nodes, nodes, kind)
+        if kind == "pandas":
+            check(function(tree, library.Index(nodes)), expected, nodes, nodes, kind)
+
+
+def test_tables_keep_the_library_of_their_frames(similarity):
+    table = replace(named(similarity, NAMES, NAMES, "table"), kind="pandas")
+    found = normalize(table)
+    assert isinstance(found, Table)
+    assert found.kind == "pandas"

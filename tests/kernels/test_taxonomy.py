@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import TwoStepRidge
+from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn.exceptions import IdError
+from dyadlearn.kernels import Tree, brownian_kernel, normalize, shared_ancestors_kernel, taxonomy_kernel
+
+RANKS = ["class", "order", "family", "genus"]
+HOSTS = {
+    "cat": ("Mammalia", "Carnivora", "Felidae", "Felis"),
+    "lynx": ("Mammalia", "Carnivora", "Felidae", "Lynx"),
+    "dog": ("Mammalia", "Carnivora", "Canidae", "Canis"),
+    "crow": ("Aves", "Passeriformes", "Corvidae", "Corvus"),
+}
+
+
+def random_taxonomy(n: int, n_ranks: int, seed: int, missing: float = 0.0) -> list[list[str | None]]:
+    """Return rows whose names are few, so that the same ones stand below different ones."""
+    rng = np.random.default_rng(seed)
+    rows = [[f"t{rng.integers(2 + rank)}" for rank in range(n_ranks)] for _ in range(n)]
+    gone = rng.random((n, n_ranks)) < missing
+    return [
+        [None if lost else name for name, lost in zip(row, line, strict=True)]
+        for row, line in zip(rows, gone, strict=True)
+    ]
+
+
+def slowly(A, B, weights=None, normalized=True):
+    """Compare each pair of rows from the top down, by the definition."""
+
+    def shared(a, b):
+        total = 0.0
+        for rank, (one, other) in enumerate(zip(a, b, strict=True)):
+            if one is None or other is None or one != other:
+                break
+            total += 1.0 if weights is None else weights[rank]
+        return total
+
+    def entry(a, b):
+        if not normalized:
+            return shared(a, b)
+        own = shared(a, a) * shared(b, b)
+        return shared(a, b) / math.sqrt(own) if own else 0.0
+
+    return np.array([[entry(a, b) for b in B] for a in A])
+
+
+def test_it_is_what_a_walk_down_each_pair_finds():
+    cases = [
+        (1, 1, 0.0, None),
+        (7, 1, 0.3, (2.0,)),
+        (30, 4, 0.0, None),
+        (30, 5, 0.2, None),
+        (25, 3, 0.6, (1.0, 0.0, 4.0)),
+        (25, 3, 0.0, (0.0, 3.0, 0.25)),
+        (12, 2, 1.0, None),
+    ]
+    for seed, (n, n_ranks, missing, weights) in enumerate(cases):
+        rows = random_taxonomy(n, n_ranks, seed, missing)
+        others = random_taxonomy(n + 3, n_ranks, seed + 100, missing)
+        for normalized in (True, False):
+            options = {"weights": weights, "normalized": normalized}
+            K = taxonomy_kernel(rows, **options)
+            assert_allclose(K, slowly(rows, rows, **options), rtol=1e-14, atol=0)
+            assert_array_equal(K, K.T)
+            assert np.linalg.eigvalsh(K).min() > -1e-12 * max(K.max(), 1)
+            block = taxonomy_kernel(others, rows, **options)
+            assert_allclose(block, slowly(others, rows, **options), rtol=1e-14, atol=0)
+
+
+def test_it_is_the_product_of_a_column_for_each_path():
+    """Which shows that it is positive semi-definite."""
+    rows, weights = random_taxonomy(40, 4, 3, 0.1), (0.5, 1.0, 2.0, 3.0)
+    paths = sorted({tuple(row[: rank + 1]) for row in rows for rank in range(4) if None not in row[: rank + 1]})
+    features = np.array([[math.sqrt(weights[len(p) - 1]) * (tuple(row[: len(p)]) == p) for p in paths] for row in rows])
+    assert_allclose(taxonomy_kernel(rows, weights=weights, normalized=False), features @ features.T, atol=1e-13)
+
+
+def test_it_agrees_with_the_kernels_of_its_tree():
+    rows, weights = random_taxonomy(20, 4, 5), (2.0, 1.0, 0.5, 3.0)
+    # The tree of the paths, with each entity as a tip that hangs on its own path without a length.
+    names, parents, lengths, place = [""], [-1], [0.0], {(): 0}
+    tips = [f"e{row}" for row in range(20)]
+    order = sorted(range(20), key=lambda row: rows[row])
+    for row in order:
+        for rank in range(4):
+            path = tuple(rows[row][: rank + 1])
+            if path not in place:
+                place[path] = len(names)
+                names.append("/".join(path))
+                parents.append(place[path[:-1]])
+                lengths.append(weights[rank])
+        names.append(tips[row])
+        parents.append(place[tuple(rows[row])])
+        lengths.append(0.0)
+    brownian = brownian_kernel(Tree(tuple(names), tuple(parents), tuple(lengths)), tips)
+    assert_allclose(taxonomy_kernel(rows, weights=weights, normalized=False), brownian, rtol=1e-14)
+    assert_allclose(taxonomy_kernel(rows, weights=weights), normalize(brownian), rtol=1e-13)
+    # Of an entity's own path and another's, the share that is common.
+    edges = [(names[parent] or "root", name) for name, parent in zip(names[1:], parents[1:], strict=True)]
+    paths = ["/".join(row) for row in rows]
+    kinds = sorted(set(paths))
+    shared = taxonomy_kernel([kind.split("/") for kind in kinds], normalized=False) + 1  # the root is one too
+    expected = shared / (10 - shared)
+    assert_allclose(shared_ancestors_kernel(edges, kinds), expected, rtol=1e-14)
+
+
+def test_the_same_name_below_others_is_another():
+    rows = [("Plantae", "Morus", "alba"), ("Animalia", "Morus", "alba"), ("Plantae", "Quercus", "alba")]
+    assert_allclose(taxonomy_kernel(rows), [[1, 0, 1 / 3], [0, 1, 0], [1 / 3, 0, 1]])
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), "", "  ", "pandas"])
+def test_a_missing_rank_ends_the_path(nothing):
+    if nothing == "pandas":
+        nothing = pytest.importorskip("pandas").NA
+    rows = [("a", nothing, "x"), ("a", nothing, "x"), ("a", "b", "x"), (nothing, "b", "x")]
+    found = taxonomy_kernel(rows, normalized=False)
+    assert_array_equal(found, [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 3, 0], [0, 0, 0, 0]])
+    # What has no highest rank is similar to nothing.
+    root = 1 / math.sqrt(3)
+    assert_allclose(taxonomy_kernel(rows), [[1, 1, root, 0], [1, 1, root, 0], [root, root, 1, 0], [0, 0, 0, 0]])
+
+
+def test_frames_and_tables_keep_their_ids():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    names, expected = list(HOSTS), slowly(HOSTS.values(), HOSTS.values())
+    frame = pandas.DataFrame(list(HOSTS.values()), index=names, columns=RANKS)
+    frames = {
+        "pandas": frame,
+        "categories": frame.astype("category"),
+        "polars": polars.from_pandas(frame.reset_index(names="host")),
+        "polars of categories": polars.from_pandas(frame.reset_index(names="host")).cast(polars.Categorical),
+        "table": Table(frame.to_numpy(dtype=object), Ids(tuple(names)), Ids(tuple(RANKS))),
+    }
+    new = pandas.DataFrame(
+        [("Lynx", 3.5, "Felidae", "Carnivora", "Mammalia")],
+        index=["bobcat"],
+        columns=["genus", "mass", "family", "order", "class"],
+    )
+    for name, table in frames.items():
+        found = taxonomy_kernel(table)
+        assert isinstance(found, Table) == (name == "table")
+        read = read_table(found, name)
+        assert read.row_ids.labels == read.column_ids.labels == tuple(names)
+        assert_allclose(np.asarray(read.values), expected, rtol=1e-14)
+        # New ones are matched by the names of the ranks; other columns are nobody's business.
+        block = read_table(taxonomy_kernel(new, table), name)
+        assert (block.row_ids.labels, block.column_ids.labels) == (("bobcat",), tuple(names))
+        assert_allclose(np.asarray(block.values), slowly([HOSTS["lynx"]], HOSTS.values()), rtol=1e-14)
+    found = taxonomy_kernel(frame, ranks=["class", "family"])
+    assert_allclose(found, slowly(*[[(row[0], row[2]) for row in HOSTS.values()]] * 2))
+    # Without names, ranks are positions; with names beside, from left to right.
+    array = np.array(list(HOSTS.values()))
+    assert_allclose(taxonomy_kernel(array, ranks=[0, 2]), found)
+    assert_allclose(taxonomy_kernel(array[:2], frame), expected[:2])
+    with pytest.raises(IdError, match=r"'tribe' not among the ids of the columns of A \(such as 'class'"):
+        taxonomy_kernel(frame, ranks=["class", "tribe"])
+    with pytest.raises(IdError, match=r"'class' not among the ids of the columns of A"):
+        taxonomy_kernel(array, ranks=["class"])
+    with pytest.raises(IdError, match=r"'genus' not among the ids of the columns of A"):
+        taxonomy_kernel(frame[RANKS[:3]], frame)
+
+
+def test_numbers_are_names():
+    pandas = pytest.importorskip("pandas")
+    known = pandas.DataFrame({"class": [1, 1, 2], "order": [3.0, np.nan, 3.0]})  # whole ones, and one that is missing
+    new = pandas.DataFrame({"class": [1], "order": [3]})
+    assert_allclose(taxonomy_kernel(new, known, normalized=False), [[2, 1, 0]])
+
+
+def test_new_entities_go_into_a_model():
+    pandas = pytest.importorskip("pandas")
+    rows, rng = random_taxonomy(30, 3, 1), np.random.default_rng(0)
+    hosts = pandas.DataFrame(rows, index=[f"h{row}" for row in range(30)])
+    Y = pandas.DataFrame(rng.normal(size=(24, 5)), index=hosts.index[:24][::-1])
+    model = TwoStepRidge(kernel="precomputed", fit_intercept=False).fit(taxonomy_kernel(hosts[:24]), Y)
+    found = model.predict(taxonomy_kernel(hosts[24:], hosts[:24]))
+    K = taxonomy_kernel(hosts).to_numpy()
+    labels = Y.loc[hosts.index[:24]].to_numpy()
+    assert_allclose(found, K[24:, :24] @ np.linalg.solve(K[:24, :24] + np.eye(24), labels), rtol=1e-10)
+    assert found.index.tolist() == hosts.index[24:].tolist()
+
+
+def test_ranks_in_the_wrong_order_are_refused():
+    turned = [row[::-1] for row in HOSTS.values()]
+    with pytest.raises(ValueError, match=r"'Felidae' of 1 stands below several of 0.* such as ranks=\[3, 2, 1, 0\]"):
+        taxonomy_kernel(turned)
+    assert_allclose(taxonomy_kernel(turned, ranks=[3, 2, 1, 0]), slowly(HOSTS.values(), HOSTS.values()))
+    # New ones may be few, and nothing is told by them.
+    assert_allclose(taxonomy_kernel(turned[:2], turned)[0], [1, 0, 0, 0])
+    # Nor by rows that all differ at once, or that are one chain.
+    assert_allclose(taxonomy_kernel([("a", "b"), ("c", "d")]), np.eye(2), rtol=1e-15)
+    assert_allclose(taxonomy_kernel([("a", "b"), ("a", "b")]), np.ones((2, 2)), rtol=1e-15)
+
+
+def test_what_is_no_taxonomy_is_refused():
+    rows = list(HOSTS.values())
+    cases = [
+        ({"A": []}, "A must have at least one entity and one rank"),
+        ({"A": [()]}, "A must have at least one entity and one rank"),
+        ({"A": ["Felis", "Canis"]}, "a name for each rank, found the single text 'Felis'"),
+        ({"A": np.array(["Felis", "Canis"])}, r"entities × ranks, found 1 dimension"),
+        ({"A": [("a", 1.5)]}, "the rank 1 holds 1.5, which is no name"),
+        ({"A": [("a", ["b"])]}, r"the rank 1 holds \['b'\], which is no name"),
+        ({"A": rows, "weights": (1, 2)}, "weights must hold one number for each of 4 ranks, found 2"),
+        ({"A": rows, "weights": (0, 0, 0, 0)}, "all zero"),
+        ({"A": rows, "weights": (1, 1, 1, -1)}, "non-negative"),
+        ({"A": rows, "ranks": []}, "ranks must hold at least one"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            taxonomy_kernel(**options)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="the same ranks, found 2 with names and 4 without"):
+        taxonomy_kernel(rows, pandas.DataFrame([("a", "b")]))

@@ -1,0 +1,143 @@
+"""The table that `evaluate` returns: a dict for machines, a table for people."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+import problems
+from dyadlearn import KroneckerRidge, TwoStepRidge, evaluate, nested_score, recommend, screen, top_pairs
+from dyadlearn.diagnostics import compare
+from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.selection import Scores, TwoStepRidgeCV
+from dyadlearn.sides import SideNames
+from sweeps import lines, over
+
+LONG = "a very long name for one of the two side"
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y, T = problems.data(12, 9)
+    return TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
+
+
+def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, method="exact leave-one-out", **more):
+    """Return made-up scores of setting C."""
+    columns = {
+        "setting": ["C"],
+        "roc_auc": [score],
+        "undefined": [undefined],
+        "new": ["task"],
+        "method": [method],
+        "null": [null],
+        **{name: [mean] for name, mean in zip(BASELINES, means, strict=True)},
+    }
+    return Scores(columns, "roc_auc", **more)
+
+
+def test_what_is_printed_is_what_is_there():
+    assert repr(scores_of()).splitlines() == [
+        " new     method               roc_auc  null  best mean",
+        " ─────────────────────────────────────────────────────",
+        " C task  exact leave-one-out      0.5  0.25   0.4 task",
+    ]
+    nothing = repr(scores_of(null=np.nan, means=[np.nan] * 4)).splitlines()
+    assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "0.5", "–"]
+    assert "null" not in nothing[0]
+    assert str(scores_of()) == repr(scores_of())
+
+
+def test_notes_stand_below():
+    poor = scores_of(score=0.3, undefined=2, sides=SideNames("host", "parasite"))
+    assert poor.notes == [
+        "In setting C the model reaches roc_auc 0.3, no more than simple means do without any features: 0.4, parasite "
+        "means.",
+        "roc_auc is undefined for 2 parasites in setting C, which do not count.",
+    ]
+    assert " ".join(repr(poor).split()).endswith(" ".join(poor.notes))
+    assert all(note in poor._repr_html_() for note in poor.notes)
+
+
+@over(
+    lines(
+        "settings options",
+        ("ABCD", {}),
+        ("ABCD", {"scoring": "neg_root_mean_squared_error"}),
+        ("BC", {"sides": (LONG, f"{LONG[:-1]}2")}),
+        ("AD", {"sides": ("タンパク質", "化合物")}),
+        ("", {}),
+    )
+)
+def test_print_fits_eighty_columns(fitted, settings, options):
+    scores = evaluate(fitted, settings, n_permutations=2, **options)
+    lines = repr(scores).splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    for row in scores.rows():
+        assert f"{row[scores.scoring]:.4g}" in repr(scores)
+
+
+def test_a_function_with_a_long_name_is_scored_in_eighty_columns(fitted):
+    def judge(Y, F):
+        return 0.123456
+
+    for name in ("_".join(["word"] * 30), "<lambda>" * 20):
+        judge.__name__ = name
+        scores = evaluate(fitted, "D", judge)
+        assert scores.scoring == name
+        assert max(map(len, repr(scores).splitlines())) <= 80
+        assert "0.1235" in repr(scores)
+        assert "<lambda>" not in scores._repr_html_()
+
+
+def test_frames_are_of_the_library_of_the_labels():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, Y, T = problems.data(9, 7)
+    for library, other in ((pd, pl), (pl, pd)):
+        labels = library.DataFrame(Y, columns=[f"t{j}" for j in range(7)]) if library is pd else pl.DataFrame(Y)
+        scores = evaluate(TwoStepRidge().fit(X, labels, tasks=T), n_permutations=0)
+        frame = scores.frame()
+        assert isinstance(frame, library.DataFrame)
+        assert list(frame.columns) == list(scores)
+        assert list(frame["setting"]) == list("ABCD")
+        assert isinstance(scores.frame(other.__name__), other.DataFrame)
+        assert other.DataFrame(scores).shape == frame.shape
+
+
+def test_without_a_library_of_frames_there_is_the_table_all_the_same(fitted, monkeypatch):
+    monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
+    scores = evaluate(fitted, "B")
+    assert "exact leave-one-out" in repr(scores)
+    with pytest.raises(ImportError, match="install pandas or polars"):
+        scores.frame()
+
+
+def test_it_is_a_dict_that_can_be_kept(fitted):
+    scores = evaluate(fitted, "BD", sides=("host", "parasite"))
+    for other in (pickle.loads(pickle.dumps(scores)), copy.deepcopy(scores)):
+        assert repr(other) == repr(scores)
+        assert other.sides == SideNames("host", "parasite")
+    assert json.loads(json.dumps(scores)) == scores
+    assert [row["setting"] for row in scores.rows()] == scores["setting"] == ["B", "D"]
+
+
+def test_other_results_have_a_table_in_notebooks_too(fitted):
+    X, Y, T = problems.data(12, 9)
+    liked = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
+    other = KroneckerRidge().fit(X, Y, tasks=T)
+    for result in (
+        recommend(liked, instance=0, k=3),
+        top_pairs(liked, k=3),
+        screen(fitted, k=3),
+        compare({"<b>": fitted, "other": other}, "B", n_resamples=10, random_state=0),
+    ):
+        markup = result._repr_html_()
+        assert markup.count("<tr>") == 1 + len(next(iter(result.columns().values())))
+        assert "<b>" not in markup
+    search = TwoStepRidgeCV([1.0], [1.0], setting="B")
+    assert repr(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)).startswith("NestedScore(-")

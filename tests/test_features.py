@@ -1,0 +1,192 @@
+"""Features that were read by their ids go wherever a frame goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import dyadlearn as dl
+from dyadlearn import read_features
+from dyadlearn._tables import Ids, Table
+
+pd = pytest.importorskip("pandas")
+
+M, Q = 12, 7
+PROTEINS, DRUGS = [f"P{i}" for i in range(M + 2)], [f"D{j}" for j in range(Q + 2)]
+RNG = np.random.default_rng(3)
+X, T = RNG.normal(size=(M + 2, 3)), RNG.normal(size=(Q + 2, 2))
+Y = pd.DataFrame(X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + 0.1, index=PROTEINS[:M], columns=DRUGS[:Q])
+# Frames in another order than that of the labels, as the files are.
+FRAMES = pd.DataFrame(X, index=PROTEINS)[::-1], pd.DataFrame(T, index=DRUGS)[::-1]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    np.savez(folder / "proteins.npz", **dict(zip(PROTEINS, X, strict=True)))
+    np.savez(folder / "drugs.npz", values=T[::-1], ids=DRUGS[::-1])
+    return folder / "proteins.npz", folder / "drugs.npz"
+
+
+@pytest.fixture
+def known(files):
+    """Instances and tasks of the labels, in an order of their own."""
+    return read_features(files[0], Y.index[::-1]), read_features(files[1], Y.columns)
+
+
+@pytest.fixture
+def new(files):
+    return read_features(files[0], pd.Index(PROTEINS[M:])), read_features(files[1], pd.Index(DRUGS[Q:]))
+
+
+def frames(ids, side):
+    return FRAMES[side].loc[ids]
+
+
+MODELS = [
+    dl.TwoStepRidge(),
+    dl.TwoStepRidge(kernel="rbf", task_kernel="rbf"),
+    dl.KroneckerRidge(),
+    dl.PairKernelRidge(),
+    dl.TwoStepRegressor(),
+    dl.TwoStepRidgeCV(setting="D"),
+    dl.KroneckerRidgeCV(setting="B"),
+    dl.PairKernelRidgeCV(setting="A"),
+    dl.OnlineTwoStepRidge(),
+    dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False),
+]
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_models_take_them_as_they_take_frames(model, known, new):
+    from sklearn.base import clone
+
+    twin = clone(model).fit(frames(Y.index[::-1], 0), Y, tasks=frames(Y.columns, 1))
+    fitted = clone(model).fit(known[0], Y, tasks=known[1])
+    expected = twin.predict(frames(PROTEINS[M:], 0), tasks=frames(DRUGS[Q:], 1))
+    found = fitted.predict(new[0], tasks=new[1])
+    assert list(found.index) == PROTEINS[M:]
+    assert list(found.columns) == DRUGS[Q:]
+    assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)
+
+
+def test_independent_tasks(known, new):
+    fitted = dl.IndependentTaskRidgeCV().fit(known[0], Y)
+    twin = dl.IndependentTaskRidgeCV().fit(frames(Y.index, 0), Y)
+    assert_allclose(fitted.predict(new[0]), twin.predict(frames(PROTEINS[M:], 0)), rtol=1e-9)
+
+
+def test_long_tables_and_what_is_kept_of_them(files, tmp_path):
+    pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
+    labels = Y.to_numpy().ravel()
+    whole = read_features(files[0]), read_features(files[1])
+    model = dl.PairRegressor(dl.KroneckerRidge(), instances=whole[0], tasks=whole[1]).fit(pairs, labels)
+    twin = dl.PairRegressor(dl.KroneckerRidge(), instances=FRAMES[0], tasks=FRAMES[1]).fit(pairs, labels)
+    asked = [("P12", "D8"), ("P0", "D7")]
+    assert_allclose(model.predict(asked), twin.predict(asked), rtol=1e-9)
+    dl.save(model, tmp_path / "m.dyad")
+    assert_array_equal(dl.load(tmp_path / "m.dyad").predict(asked), model.predict(asked))
+
+
+def test_descriptions_and_landmarks(files, known):
+    both = dl.Descriptions({"embedding": known[0], "frame": frames(Y.index, 0)})
+    assert_array_equal(both.tables["frame"].values, known[0].values)  # in the order of the first
+    model = dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False).fit({"a": known[0]}, Y, tasks=known[1])
+    assert model.predict({"a": read_features(files[0], ["P13"])}, tasks=known[1]).shape == (1, Q)
+    landmarks = dl.Landmarks(n_components=4, random_state=0).fit(known[0])
+    assert_allclose(landmarks.transform(known[0]), landmarks.transform(known[0].values))
+
+
+def test_what_is_asked_of_a_model(known, new, tmp_path):
+    model = dl.TwoStepRidge().fit(known[0], Y, tasks=known[1])
+    twin = dl.TwoStepRidge().fit(frames(Y.index, 0), Y, tasks=frames(Y.columns, 1))
+    wanted = [("P12", "D8"), ("P13", "D7")]
+    assert_allclose(
+        model.predict_pairs(*new, wanted), twin.predict_pairs(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1), wanted)
+    )
+    assert_allclose(model.holdout("D").loc[Y.index], twin.holdout("D").loc[Y.index], rtol=1e-9)
+    best = dl.recommend(model, X=new[0], k=2)
+    assert best.columns()["instance"][:2] == ["P12", "P12"]
+    assert dl.explain(model, new[0].take(np.array([0])), "D0").prediction == pytest.approx(
+        twin.predict(frames(["P12"], 0)).loc["P12", "D0"]
+    )
+    assert dl.verify_holdout(model, "B", n_cells=3) < 1e-8
+    dl.save(model, tmp_path / "m.dyad")
+    assert_array_equal(dl.load(tmp_path / "m.dyad").predict(*new), model.predict(*new))
+
+
+def test_batches(known):
+    half = M // 2
+    rows = [known[0].take(np.arange(half)), known[0].take(np.arange(half, M))]
+    labels = [Y.loc[list(each.ids)] for each in rows]
+    model = dl.OnlineTwoStepRidge()
+    model.partial_fit(rows[0], labels[0], tasks=known[1]).partial_fit(rows[1], labels[1])
+    whole = dl.OnlineTwoStepRidge().fit(known[0], Y.loc[list(known[0].ids)], tasks=known[1])
+    assert_allclose(model.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_ids_that_do_not_match_are_named(known, files):
+    with pytest.raises(ValueError, match="1 of the rows of Y not in X .'P0'"):
+        dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, tasks=known[1])
+    with pytest.raises(ValueError, match=r"2 features.* 3 features|3 features"):
+        dl.TwoStepRidge().fit(known[0], Y, tasks=known[1]).predict(known[1])
+
+
+def test_single_precision(tmp_path):
+    np.savez(tmp_path / "x.npz", **{name: row.astype(np.float16) for name, row in zip(PROTEINS, X, strict=True)})
+    half = read_features(tmp_path / "x.npz", Y.index)
+    assert half.values.dtype == np.float32
+    assert dl.IndependentTaskRidge().fit(half, Y.astype(np.float32)).predict(half).to_numpy().dtype == np.float32
+    assert dl.IndependentTaskRidge().fit(half, Y).predict(half).to_numpy().dtype == np.float64
+
+
+def test_answers_come_as_the_ids_did(known, files):
+    model = dl.TwoStepRidge().fit(known[0], Y, tasks=known[1])
+    assert isinstance(model.predict(read_features(files[0], PROTEINS[M:])), np.ndarray)
+    pl = pytest.importorskip("polars")
+    found = model.predict(read_features(files[0], pl.Series("protein", PROTEINS[M:])))
+    assert isinstance(found, pl.DataFrame)
+    assert found["protein"].to_list() == PROTEINS[M:]
+
+
+def test_names_of_features_are_looked_at(tmp_path):
+    for name, columns in {"x": "abc", "other": "abd"}.items():
+        np.savez(tmp_path / f"{name}.npz", values=X[:M], rows=PROTEINS[:M], columns=list(columns))
+    for model in (dl.TwoStepRidge(), dl.TwoStepRegressor()):
+        model.fit(read_features(tmp_path / "x.npz", Y.index), Y)
+        for ids in (Y.index, list(Y.index)):
+            with pytest.raises(ValueError, match="The feature names of X should match"):
+                model.predict(read_features(tmp_path / "other.npz", ids))
+
+
+def test_a_kernel_of_new_pairs_is_put_in_order_by_its_ids():
+    K, G = X[:M] @ X[:M].T + np.eye(M), T[:Q] @ T[:Q].T + np.eye(Q)
+    sides = (Table(K, Ids(tuple(PROTEINS[:M])), Ids(tuple(PROTEINS[:M]))), Table(G, Ids(tuple(DRUGS[:Q]))))
+    pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
+    ridge = dl.KroneckerRidge(kernel="precomputed", task_kernel="precomputed")
+    model = dl.PairRegressor(ridge, instances=sides[0], tasks=sides[1]).fit(pairs, Y.to_numpy().ravel())
+    rows = X[M:] @ X[:M].T
+    straight = Table(rows, Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M])))
+    turned = Table(rows[:, ::-1], Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M][::-1])))
+    expected, found = (dl.recommend(model, X=given, k=Q).columns() for given in (straight, turned))
+    assert found["task"] == expected["task"]
+    scores = next(name for name in expected if name not in ("instance", "task", "rank"))
+    assert_allclose(found[scores], expected[scores])
+    assert_allclose(expected[scores], dl.recommend(model, X=rows, k=Q).columns()[scores])
+
+
+def test_a_table_can_be_looked_at(known):
+    table = known[1]
+    assert repr(table) == "Table of 7 rows × 2 columns (float64), ids 'D0', 'D1', 'D2', …"
+    assert repr(Table(np.ones((2, 1)))) == "Table of 2 rows × 1 columns (float64)"
+    assert Table(np.ones((2, 1))).ids is None
+    assert table.ids == tuple(DRUGS[:Q])
+    pd.testing.assert_frame_equal(table.to_frame("pandas"), pd.DataFrame(T[:Q], index=DRUGS[:Q]))
+    pl = pytest.importorskip("polars")
+    frame = table.to_frame("polars")
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.columns == ["id", "0", "1"]
+    named = Table(np.ones((1, 2)), Ids(("a",), "drug"), Ids(("u", "v")), "polars")
+    assert named.to_frame().columns == ["drug", "u", "v"]

@@ -1,0 +1,139 @@
+"""The progress bar: on a terminal, below a notebook's cell, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+
+import pytest
+
+from dyadlearn import _progress
+from dyadlearn._progress import Progress
+from sweeps import lines, over
+
+
+class Terminal(io.StringIO):
+    """Standard error that somebody watches."""
+
+    def isatty(self):
+        return True
+
+
+class Notebook:
+    """A kernel's IPython that keeps what it was told to display, and a clock that moves by a second at each look."""
+
+    def __init__(self, monkeypatch, kernel=True):
+        self.shown, self.now = [], 0.0
+        shell = types.SimpleNamespace(kernel=object()) if kernel else types.SimpleNamespace()
+        package, displays = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+        package.get_ipython, displays.display = lambda: shell, self.display
+        monkeypatch.setitem(sys.modules, "IPython", package)
+        monkeypatch.setitem(sys.modules, "IPython.display", displays)
+        monkeypatch.setattr(_progress, "monotonic", self.clock)
+        self.step = 1.0
+
+    def clock(self):
+        self.now += self.step
+        return self.now
+
+    def display(self, bundle, raw, display_id):
+        assert raw
+        assert display_id is True
+        self.shown.append(bundle)
+        return types.SimpleNamespace(update=lambda bundle, raw: self.shown.append(bundle))
+
+
+def counted(total, title="Folds", show=None, steps=3):
+    with Progress(total, title, show) as bar:
+        for _ in range(steps):
+            bar.advance()
+
+
+@pytest.fixture
+def nobody(monkeypatch):
+    """Let nobody watch: no terminal, and no IPython in memory."""
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+
+
+def test_nobody_watches_and_nothing_is_shown(nobody, capsys):
+    counted(3)
+    assert sys.stderr.getvalue() == ""
+    assert capsys.readouterr().out == ""
+    counted(3, show=True)  # but to those who ask for it
+    assert "Folds" in sys.stderr.getvalue()
+
+
+def test_a_terminal_has_a_bar_that_goes(nobody, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    counted(3)
+    assert "Folds" in sys.stderr.getvalue()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    counted(3, show=False)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_a_notebook_has_a_bar_that_goes(nobody, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    notebook = Notebook(monkeypatch)
+    counted(4, "<b>Folds", steps=4)
+    *shown, last = notebook.shown
+    assert [each["text/plain"] for each in shown] == [
+        "<b>Folds: 25 %, 0:01, about 0:03 left",
+        "<b>Folds: 50 %, 0:02, about 0:02 left",
+        "<b>Folds: 75 %, 0:03, about 0:01 left",
+        "<b>Folds: 100 %, 0:04, about 0:00 left",
+    ]
+    assert shown[0]["text/html"].startswith('<progress style="width:20em" value="1" max="4">')
+    assert "<b>" not in shown[0]["text/html"]
+    assert last == {"text/html": "", "text/plain": ""}
+    assert sys.stderr.getvalue() == ""  # and not another one on the terminal that started it
+
+
+@over(lines("step total words", (1.0, None, "Folds: 1, 0:01"), (61.0, 0, "Folds: 100 %, 1:01, about 0:00 left")))
+def test_steps_that_nobody_knows(step, total, words):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        notebook = Notebook(monkeypatch)
+        notebook.step = step
+        counted(total)
+        assert notebook.shown[0]["text/plain"] == words
+
+
+def test_what_takes_no_time_shows_nothing(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch)
+    notebook.step = 0.01
+    counted(9, steps=9)
+    assert notebook.shown == []
+    notebook.step = 0.1  # and what goes on quickly is not shown at each step
+    counted(99, steps=99)
+    assert 20 < len(notebook.shown) < 40
+
+
+def test_it_goes_when_something_fails(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch)
+
+    def stopped():
+        with Progress(5, "Folds", None) as bar:
+            bar.advance(title="Other")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert notebook.shown[0]["text/plain"].startswith("Other: 20 %")
+    assert notebook.shown[-1] == {"text/html": "", "text/plain": ""}
+
+
+def test_a_terminal_with_ipython_has_one_bar(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch, kernel=False)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Progress(3, "Folds", None):
+        pass
+    assert "Folds" in sys.stderr.getvalue()
+    assert notebook.shown == []
+
+
+def test_false_is_no(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch)
+    counted(3, show=False)
+    assert notebook.shown == []
