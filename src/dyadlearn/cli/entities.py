@@ -531,7 +531,7 @@ def _asked_places(source: Source, asked: Sequence[Hashable] | None) -> np.ndarra
     if not found:
         raise IdError(
             f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {source.path}, whose ids "
-            f"are such as {shown(source.ids.labels, 3)}."
+            f"are such as {shown(source.ids.labels[:3])}."
         )
     return source.ids.positions(found, str(source.path))
 

@@ -61,22 +61,28 @@ __all__ = [
 Labels = Annotated[
     Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
 ]
-Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
-MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
-Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
+Instances = Annotated[
+    Path, typer.Option("--instances", help="Instances: features, embeddings, a kernel, SMILES or FASTA.")
+]
+MaybeInstances = Annotated[
+    Path | None, typer.Option("--instances", help="Features, embeddings, a kernel, SMILES or FASTA.")
+]
+Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, embeddings, a kernel, SMILES or FASTA.")]
 InstancesSmiles = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
 ]
 TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
 
 # The same of sides that may have several files.
-_ALIKE = "Features, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+_ALIKE = (
+    "Features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+)
 SeveralInstances = Annotated[
     list[str],
     typer.Option(
         "--instances",
         metavar="[NAME=]FILE",
-        help="Instances: features, a kernel, SMILES or FASTA; repeated, each by a name, for several descriptions.",
+        help="Instances: features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, for several.",
     ),
 ]
 MaybeSeveralInstances = Annotated[

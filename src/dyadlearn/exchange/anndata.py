@@ -225,8 +225,9 @@ def to_anndata(
 
     Without `X` and `tasks` it is about the grid of training. The layer ``"predicted"`` holds what the model predicts,
     which has seen the labels; ``"holdout_A"`` to ``"holdout_D"`` what it predicts for each label without having seen
-    what the setting leaves out, as `dyadlearn.evaluate` scores it. With `X` or `tasks` it is about their predictions.
-    ``uns["dyadlearn"]`` tells the model, its regularisation and how labels were held out.
+    what the setting leaves out, as `dyadlearn.evaluate` scores it (learned kernels stay as they are). With `X` or
+    `tasks` it is about their predictions. ``uns["dyadlearn"]`` tells the model, its regularisation and how labels were
+    held out.
 
     Parameters
     ----------

@@ -90,8 +90,8 @@ class FeatureFile:
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
             raise IdError(
-                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}: "
-                f"{shown(lacking)}; its ids are such as {shown(self.ids.labels, 3)}."
+                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}, whose ids are "
+                f"such as {shown(self.ids.labels[:3])}: {shown(lacking)}."
             )
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
