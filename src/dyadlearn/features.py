@@ -64,7 +64,8 @@ def read_features(
     Returns
     -------
     Table
-        ``values`` (n, d) and ``ids``, which whatever takes a data frame takes; ``to_frame()`` makes one of it.
+        ``values`` (n, d) and ``ids``, which whatever takes a data frame takes; ``to_frame()`` makes one of it, for
+        scikit-learn's own tools.
 
     Raises
     ------

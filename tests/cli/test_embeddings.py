@@ -232,16 +232,17 @@ def test_the_page_does_what_it_says(run, monkeypatch):
     made: dict[str, Any] = {}
     for example in DocTestParser().get_examples(blocks["python"][0]):
         exec(example.source, made)
-    monkeypatch.chdir(made["folder"])
     commands = re.findall(r"^dyadlearn (.*)$", blocks["sh"][1], re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["tune", "evaluate", "predict"]
     printed = ""
-    for command in commands:
-        ran = run(*command.split())
-        assert ran.code == 0, ran.err
-        printed += ran.err + ran.out
+    with made["temporary"]:
+        monkeypatch.chdir(made["folder"])
+        for command in commands:
+            ran = run(*command.split())
+            assert ran.code == 0, ran.err
+            printed += ran.err + ran.out
+        monkeypatch.undo()
     shown = [line.strip() for line in blocks["text"][0].splitlines() if line.strip()]
     assert len(shown) == 10
     for line in shown:
         assert re.search(r"\s+".join(re.escape(word).replace("…", r"\d*") for word in line.split()), printed), line
-    made["temporary"].cleanup()
