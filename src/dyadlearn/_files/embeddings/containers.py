@@ -233,10 +233,6 @@ class _Search:
                 f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
                 f"{self.path.name}::{others[0]}) which has the features."
             )
-        if self.row_ids is not None:
-            raise DataFileError(
-                f"{self.path} has an array for each id, known by its name: leave row_ids out."
-            )
         labels: list[Any] = others
         if _OWN_ID in getattr(first, "attrs", ()):
             labels = [_item(group, name, self.path).attrs[_OWN_ID] for name in others]
