@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +168,13 @@ def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
     np.save(tmp_path / "x.npy", VALUES)
     with pytest.raises(error, match=message):
         read_features(tmp_path / "x.npy", asked, row_ids=[1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.1.npy", "x.npy.gz", "X.NPY"])
+def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, name):
+    with (gzip.open if name.endswith("gz") else open)(path := tmp_path / name, "wb") as file:
+        np.save(file, VALUES)
+    with pytest.raises(IdError, match="has no ids") as found:
+        read_features(path)
+    (tmp_path / re.search(r"write them into (\S+) beside", str(found.value))[1]).write_text("\n".join(IDS))
+    check(read_features(path), IDS, VALUES)

@@ -101,7 +101,7 @@ class FeatureFile:
     def without_ids(self) -> IdError:
         """The error of a file that must have ids and has none."""
         return IdError(
-            f"{self.path} has no ids: write them into {self.path.with_suffix(BESIDE[0]).name} beside it, one a line in "
+            f"{self.path} has no ids: write them into {_beside(self.path, BESIDE[0]).name} beside it, one a line in "
             "the order of its rows, or name them by row_ids=."
         )
 
@@ -307,12 +307,16 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         return ids_of(listed(row_ids, "row_ids"), n, "row_ids=")
     if row_ids is None:
-        bare = path.name.removesuffix(".gz")
-        stem = path.with_name(bare[: len(bare) - len(Path(bare).suffix)])
-        found = next((each for end in BESIDE if (each := stem.with_name(stem.name + end)).is_file()), None)
+        found = next((each for end in BESIDE if (each := _beside(path, end)).is_file()), None)
         return None if found is None else ids_of(read_ids(found), n, str(found))
     named = Path(row_ids)
     found = next((each for each in (named, path.parent / named) if each.is_file()), None)
     if found is None:
         raise DataFileError(f"{named} is neither a file of ids, one a line, nor a part of {path}.")
     return ids_of(read_ids(found), n, str(found))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    """Return the file that by custom has the ids of another, with one of the endings of those."""
+    bare = Path(path.name.removesuffix(".gz"))
+    return path.with_name(bare.stem + ending)
