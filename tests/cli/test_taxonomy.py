@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import TwoStepRidge, load
-from dyadlearn.cli.entities import Recipe
+from dyadlearn._tables import Table
+from dyadlearn.cli.entities import Entities, Recipe, _cut
 from dyadlearn.kernels import taxonomy_kernel
 
 RANKS = ("class", "order", "family", "genus")
@@ -124,3 +125,12 @@ def test_recipes_of_files_from_before_have_no_ranks():
     state = Recipe("features", "linear").state()
     del state["paths"]
     assert Recipe.from_state(state, "instances") == Recipe("features", "linear")
+
+
+def test_ranks_of_those_who_are_left_out_are_forgotten():
+    paths = [["Mammalia", "Felis"], ["Aves", "Corvus"], ["Mammalia", "Canis"]]
+    recipe = Recipe("taxonomy", "taxonomy", names=["class", "genus"], paths=paths)
+    whole = Entities(Table(taxonomy_kernel(paths)), recipe)
+    left = _cut(whole, np.array([0, 2]))
+    assert left.recipe.paths == [paths[0], paths[2]]
+    assert_array_equal(left.table.values, taxonomy_kernel(left.recipe.paths))

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn import read_features
-from dyadlearn._files import tables
+from dyadlearn._files import packed, tables
 from dyadlearn._files.tables import load_table
 from dyadlearn.cli.entities import open_source
 from dyadlearn.exceptions import DataFileError, IdError
@@ -178,3 +178,61 @@ def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, nam
         read_features(path)
     (tmp_path / re.search(r"write them into (\S+) beside", str(found.value))[1]).write_text("\n".join(IDS))
     check(read_features(path), IDS, VALUES)
+
+
+def test_there_is_one_id_for_each_row_and_one_name_for_each_column(tmp_path):
+    np.save(path := tmp_path / "x.npy", VALUES)
+    for row_ids in ([*IDS, "e"], IDS[:-1]):
+        with pytest.raises(DataFileError, match=rf"row_ids= has {len(row_ids)} ids, but there are 4 rows"):
+            read_features(path, ["d"], row_ids=row_ids)
+    for columns in ("uvwx", "uv"):
+        np.savez(tmp_path / "x.npz", x=VALUES, ids=IDS, columns=list(columns))
+        with pytest.raises(DataFileError, match=f"names {len(columns)} columns, but its matrix has 3"):
+            read_features(tmp_path / "x.npz")
+
+
+def test_a_file_of_ids_is_looked_for_where_it_says_first(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    np.save(path := tmp_path / "data" / "x.npy", VALUES)
+    (tmp_path / "data" / "names.txt").write_text("\n".join(IDS))
+    monkeypatch.chdir(tmp_path)
+    assert read_features(path, row_ids="names.txt").ids == tuple(IDS)
+    (tmp_path / "names.txt").write_text("\n".join(IDS[::-1]))
+    assert read_features(path, row_ids="names.txt").ids == tuple(IDS[::-1])
+
+
+def test_archives_unpack_to_no_more_than_the_limit(tmp_path, monkeypatch):
+    np.savez_compressed(path := tmp_path / "x.npz", x=np.zeros((50, 50)), ids=[f"p{row}" for row in range(50)])
+    monkeypatch.setattr(packed, "_limit", lambda: 2**13)
+    with pytest.raises(DataFileError, match=r"x\.npz unpacks to more than"):
+        read_features(path, ["p3"])
+
+
+def test_means_have_all_their_digits(tmp_path):
+    np.savez(path := tmp_path / "x.npz", a=np.array([[2**24, 1], [1, 2], [1, 3]], np.float32), b=np.ones((2, 2)))
+    assert_array_equal(read_features(path, ["a"], pool="mean").values, [[(2**24 + 2) / 3, 2]])
+    for asked in (["a"], ["b"]):
+        with pytest.raises(DataFileError, match="several rows for one id"):
+            read_features(path, asked)
+
+
+def write_arrow(path, values, names):
+    import pyarrow as pa
+
+    table = pa.table(values, names=names)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as sink:
+        sink.write_table(table)
+
+
+def test_an_index_of_pandas_without_a_word_of_it(tmp_path, reader):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x.arrow"
+    write_arrow(path, [[3, 1, 2, 0], VALUES[:, 0], [7, 5, 6, 9]], ["n", "x", "__index_level_0__"])
+    check(read_features(path, [9, 7]), [9, 7], [[0, 9.5], [3, 0.5]])
+
+
+def test_columns_of_one_name(tmp_path):
+    pytest.importorskip("pyarrow")
+    write_arrow(tmp_path / "x.arrow", [IDS, VALUES[:, 0], VALUES[:, 1]], ["id", "x", "x"])
+    with pytest.raises(DataFileError, match="two of its columns have the same name"):
+        read_features(tmp_path / "x.arrow")
