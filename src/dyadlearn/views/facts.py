@@ -11,6 +11,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
+from dyadlearn.views.spectra import kernel_words
 from dyadlearn.views.words import number, power, told_apart
 
 __all__ = ["has_grid", "known_settings_of", "plain_facts", "regularisation_in_words", "sides_in_words"]
@@ -62,15 +63,7 @@ def sides_in_words(model: Any) -> list[str]:
 
 
 def _kernel(given: Any) -> str:
-    if given.is_precomputed:
-        return "a kernel as given"
-    name = given.kernel if isinstance(given.kernel, str) else getattr(given.kernel, "__name__", repr(given.kernel))
-    options = ", ".join(f"{key}={_option(value)}" for key, value in (given.params or {}).items())
-    return f"features, {name}{f' ({options})' if options else ''} kernel"
-
-
-def _option(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "a kernel as given" if given.is_precomputed else f"features, {kernel_words(given)} kernel"
 
 
 def known_settings_of(model: Any) -> list[Setting]:

@@ -128,5 +128,6 @@ def kernel_words(spec: KernelSpec) -> str:
     if descriptions := getattr(spec.kernel, "names", ()):
         return f"learned, of {joined(descriptions)}"
     word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
-    params = ", ".join(f"{key}={value}" for key, value in (spec.params or {}).items())
+    given = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
+    params = ", ".join(f"{key}={value}" for key, value in given.items())
     return f"{word} ({params})" if params else word
