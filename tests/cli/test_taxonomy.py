@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import TwoStepRidge, load
+from dyadlearn.cli.entities import Recipe
 from dyadlearn.kernels import taxonomy_kernel
 
 RANKS = ("class", "order", "family", "genus")
@@ -117,3 +118,9 @@ def test_wrong_turns(folder, run, put):
     done = run("predict", "model.dyad", "--instances", "short.csv")
     assert done.code == 2
     assert "lacks 2 of the 4 columns that the model needs, the ranks: 'family', 'genus'" in " ".join(done.err.split())
+
+
+def test_recipes_of_files_from_before_have_no_ranks():
+    state = Recipe("features", "linear").state()
+    del state["paths"]
+    assert Recipe.from_state(state, "instances") == Recipe("features", "linear")

@@ -188,8 +188,11 @@ def test_what_is_not_there_or_no_description_is_told(monkeypatch):
             from_anndata(adata, **options)
     adata.uns.clear()
     adata.obsm["odd"] = adata.obsm["X_pca"].reshape(M, 3, 1)
-    with pytest.raises(TypeError, match=r"adata.obsm\['odd'\] must be an array, a sparse matrix or a frame, found"):
+    with pytest.raises(ValueError, match=r"adata.obsm\['odd'\] must have a row of numbers .*the shape \(12, 3, 1\)"):
         from_anndata(adata, obsm="odd")
+    for wrong in (np.eye(3), None, adata.obs):
+        with pytest.raises(TypeError, match=f"adata must be an AnnData, found {type(wrong).__name__}"):
+            from_anndata(wrong, obsm="odd")
     adata.obs_names = ["cell0", *CELLS[:-1]]
     with pytest.raises(IdError, match=r"adata.obs_names has repeated ids: 'cell0'.*obs_names_make_unique"):
         from_anndata(adata, obsm="X_pca")
@@ -395,3 +398,11 @@ def test_perturbed_genes_from_a_file_to_predictions(tmp_path):
     data = from_anndata(turned, obsm="embedding", varm="embedding")
     again = TwoStepRidgeCV(setting="B").fit(data.X, data.Y, tasks=data.tasks).predict(new.X)
     assert_allclose(again[genes], found, rtol=1e-6)
+
+
+def test_a_layer_of_labels_is_not_written_into_what_has_them(fitted):
+    model = fitted.model
+    with pytest.raises(ValueError, match="layer names where labels go, which are not written into adata"):
+        to_anndata(model, adata=make(), layer="labels")
+    with pytest.raises(TypeError, match="adata must be an AnnData, found ndarray"):
+        to_anndata(model, adata=np.eye(3))

@@ -147,8 +147,11 @@ def _is_text(array: Any) -> bool:
 
 
 def _item(node: Any, name: str, path: Path) -> Any:
-    """Return what a group has under a name."""
-    return _without_code(node[name], f"{path}: {name!r}")
+    """Return what a group has under a name, once it is known that it can be read."""
+    item = _without_code(node[name], f"{path}: {name!r}")
+    if getattr(item, "is_virtual", False):
+        _check_sources(item, f"{path}: {name!r}")
+    return item
 
 
 def _without_code(item: Any, whose: str) -> Any:
@@ -159,6 +162,26 @@ def _without_code(item: Any, whose: str) -> Any:
         if "pickle" in f"{getattr(codec, 'codec_id', '')} {type(codec).__name__}".lower():
             raise DataFileError(f"{whose} holds pickled objects, which are never unpickled.")
     return item
+
+
+def _check_sources(array: Any, whose: str) -> None:
+    """Refuse an array of HDF5 that lies in other places which are not there: it would be read as zeros."""
+    for source in array.virtual_sources():
+        beside = (Path(array.file.filename).parent / source.file_name, Path(source.file_name))
+        found = next((each for each in beside if each.is_file()), None)
+        if source.file_name == ".":
+            is_there = source.dset_name in array.file
+        elif is_there := found is not None:
+            with type(array.file)(found, "r") as other:
+                is_there = source.dset_name in other
+        if not is_there:
+            place = "the file itself" if source.file_name == "." else source.file_name
+            raise DataFileError(f"{whose} lies in {source.dset_name!r} of {place}, which is not there.")
+
+
+def _shape(array: Any) -> tuple[int, ...]:
+    """Return the shape of an array; those of HDF5 that hold nothing have none."""
+    return tuple(map(int, array.shape or ()))
 
 
 def _at(root: Any, place: tuple[str, ...], path: Path) -> Any:
@@ -178,6 +201,8 @@ class _Search:
     def of(self, root: Any, key: str | None) -> _Found:
         """Return where the features are that a key names, or all there are."""
         if _is_array(root):
+            if key:
+                raise DataFileError(f"{self.path} holds one array: leave key={key!r} out.")
             return self._of_matrix(root, (), None)
         names = tuple(part for part in (key or "").split("/") if part)
         if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
@@ -221,14 +246,14 @@ class _Search:
         if self.pool is not None or (len(names) > _FEW and not has_ids):
             return None
         items = {name: _item(group, name, self.path) for name in names}
-        shapes = {name: item.shape for name, item in items.items() if _is_array(item)}
+        shapes = {name: _shape(item) for name, item in items.items() if _is_array(item)}
         matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
         return matrices[0] if len(matrices) == 1 else None
 
     def _of_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> _Found:
         where = f"{self.path}: {'/'.join(place)!r}" if place else str(self.path)
         check_numbers(np.dtype(array.dtype), where)
-        shape = tuple(map(int, array.shape))
+        shape = _shape(array)
         if len(shape) != 2 or 0 in shape:
             raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
         if self.pool is not None:
@@ -243,7 +268,7 @@ class _Search:
 
     def _texts(self, group: Any, name: str) -> list[Any]:
         array = _item(group, name, self.path)
-        if not _is_array(array) or len(array.shape) != 1:
+        if not _is_array(array) or len(_shape(array)) != 1:
             raise DataFileError(f"{self.path}: {name!r} must be a list of names.")
         if np.dtype(array.dtype).kind not in "OSUTiu":
             raise DataFileError(f"{self.path}: {name!r} holds values of type {array.dtype}, which are no names.")
@@ -284,13 +309,16 @@ def _read_one_each(
         for row, at in enumerate(places):
             whose = f"{path}: {found.labels[at]!r}"
             vector = _vector(_item(group, found.names[at], path), pool, whose)
+            kept = kept_dtype(vector.dtype)
             if values is None:
-                values = allocated((len(places), len(vector)), kept_dtype(vector.dtype), path)
+                values = allocated((len(places), len(vector)), kept, path)
             if len(vector) != values.shape[1]:
                 raise DataFileError(
                     f"{whose} has {len(vector)} features, but {found.labels[places[0]]!r} has {values.shape[1]}: all "
                     "must have as many."
                 )
+            if np.promote_types(values.dtype, kept) != values.dtype:
+                values = values.astype(kept)  # the first to have more digits than those before it
             values[row] = vector
     assert values is not None  # somebody is asked for
     return values
@@ -300,7 +328,7 @@ def _vector(array: Any, pool: str | None, whose: str) -> np.ndarray:
     if not _is_array(array):
         raise DataFileError(f"{whose} is a group and no array.")
     check_numbers(np.dtype(array.dtype), whose)
-    shape = tuple(map(int, array.shape))
+    shape = _shape(array)
     if len(shape) not in (1, 2) or 0 in shape:
         raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
     if len(shape) == 1:
