@@ -126,8 +126,8 @@ def glance_of(model: Any) -> Glance:
 
 def _sides(model: Any, inner: Any, names: SideNames) -> list[SideGlance]:
     sides = zip(names.both, _shape(inner), ids_of(model), _described(inner), strict=True)
-    sides = islice(sides, 1) if is_network(inner) else sides
-    return [SideGlance(name, size, _first(ids), said) for name, size, ids, said in sides]
+    n_sides = 1 if is_network(inner) else 2
+    return [SideGlance(name, size, _first(ids), said) for name, size, ids, said in islice(sides, n_sides)]
 
 
 def _shape(inner: Any) -> tuple[int, int]:
