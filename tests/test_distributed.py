@@ -33,9 +33,6 @@ cluster = pytest.importorskip("distributed")
 
 from dyadlearn import distributed  # noqa: E402
 
-# An old dask warns where threads compute while a cluster is there, which is what many tests want.
-pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler:UserWarning")
-
 M, P, Q, R = 90, 6, 8, 3
 ALPHAS, TASK_ALPHAS = [0.01, 0.3, 20.0], [0.1, 5.0]
 

@@ -18,7 +18,7 @@ __all__ = ["check_ridge", "digits_left", "is_graded", "rounding_level", "settle"
 _MARGIN = 4.0
 # Blocks that stay in the cache of a processor cost one pass over memory, however many operations they go through.
 _CACHED_BYTES = 2**18
-# What single precision may round eigenvalues by, relative to a ridge: answers are off by more, and have a digit or two.
+# What single precision may round eigenvalues by, relative to a ridge: answers may be off as much, with a digit or two.
 _ROUNDED = 1e-2
 
 
@@ -151,7 +151,7 @@ def check_ridge(name: str, ridge: float, size: float, least: float, like: Array)
     if finfo.bits < 64 and ridge > 0 and divisor * _ROUNDED < rounding:
         warnings.warn(
             f"Single precision rounds eigenvalues of up to {size:.3g} by {rounding:.1g}, which is much beside "
-            f"{name} = {ridge:g}: answers are off by {100 * rounding / divisor:.0f} % or more. Give features and "
+            f"{name} = {ridge:g}: answers may be off by {100 * rounding / divisor:.0f} %. Give features and "
             f"labels in float64, or use at least {rounding / _ROUNDED:.1g}.",
             PrecisionWarning,
             stacklevel=4,

@@ -110,6 +110,10 @@ MODELS = {
     ),
     "pair kernel, no constant": (PairKernelRidge(0.5, per_task=0.3, fit_intercept=False), (9, 7, 3, 2)),
     "nothing shared": (PairKernelRidge(0.5, product=0.0, per_task=1.0, per_instance=0.2, kernel="rbf"), (9, 7, 3, 2)),
+    "nothing of new instances": (
+        PairKernelRidge(0.5, product=0.0, per_instance=0.2, task_kernel="linear"),
+        (9, 7, 3, 2),
+    ),
     "two-step, searched": (TwoStepRidgeCV(setting="D", kernel="rbf"), (9, 7, 3, 2)),
     "Kronecker, searched": (KroneckerRidgeCV(setting="B", task_kernel="rbf"), (9, 7, 3, 2)),
     "learned": (LearnedKernelRidge(setting="B", n_steps=3, kernel="rbf", task_kernel="linear"), (9, 7, 3, 2)),
@@ -163,6 +167,16 @@ def test_large_offsets_of_features_cost_no_digits():
         rows += 1e6
     for model in (TwoStepRidge(0.1, 0.1), OnlineTwoStepRidge(0.1, 0.1)):
         check(data.fit(model), data)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "tanimoto"])
+def test_rows_whose_length_overflows(kernel):
+    data = Data()
+    for name in ("X", "T", "Y"):
+        setattr(data, name, getattr(data, name).astype(np.float32))
+    model = data.fit(LearnedKernelRidge(setting="B", n_steps=2, kernel="rbf", task_kernel=kernel))
+    data.new = np.array([[1e25, 0.0, 0.0], [1e15, 1.0, 1.0]], dtype=np.float32)
+    check_training(model, data, 1e-4)
 
 
 def test_rows_of_training_and_single_rows():
@@ -259,6 +273,11 @@ def test_pairs_row_by_row():
     assert_allclose(grid.ravel(), found, rtol=1e-10, atol=1e-10)
     alone = PairRegressor(IndependentTaskRidge(), instances=data.X).fit(pairs, data.Y.ravel())
     assert_allclose(run(to_onnx(alone), X=data.X).ravel(), alone.predict(pairs), rtol=1e-10, atol=1e-10)
+    # A pipeline of it alone is the same; what would come before it are pairs of ids, and no features.
+    again = run(to_onnx(make_pipeline("passthrough", model)), X=data.X[rows], tasks=data.T[columns])
+    assert_allclose(again, found, rtol=1e-12)
+    with pytest.raises(ValueError, match="takes pairs of ids"):
+        to_onnx(make_pipeline(StandardScaler().fit(pairs), model))
     knowing = PairRegressor(PairKernelRidge(per_task=1.0), instances=data.X, tasks=data.T)
     with pytest.raises(ValueError, match="by more than their features"):
         to_onnx(knowing.fit(pairs, data.Y.ravel()))
@@ -375,8 +394,17 @@ def test_wrong_requests_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             to_onnx(model, **options)
-    with pytest.raises(ValueError, match="makes 2 features, but the model takes 3"):
-        to_onnx(model, feature_map=StandardScaler().fit(data.T))
+    # Of one column, subtracting would make three.
+    for width, maps in (
+        (1, StandardScaler().fit(data.X[:, :1])),
+        (2, StandardScaler().fit(data.T)),
+        (4, make_pipeline(StandardScaler(), Landmarks(4, random_state=0)).fit(data.X)),
+    ):
+        with pytest.raises(ValueError, match=f"instances come to {width} .* expects 3"):
+            to_onnx(model, feature_map=maps)
+    mapped = data.fit(OnlineTwoStepRidge(feature_map=Landmarks(6, random_state=0)))
+    with pytest.raises(ValueError, match="come to 2 .* expects 3"):
+        to_onnx(mapped, feature_map=StandardScaler().fit(data.T))
     with pytest.raises(TypeError, match="StandardScaler has no form in a graph"):
         to_onnx(StandardScaler().fit(data.X))
     with pytest.raises(TypeError, match="TwoStepRegressor has no form in a graph"):

@@ -177,6 +177,6 @@ def test_estimates_are_right_within_a_quarter(told):
     wrong, is_seen = {}, np.lib.NumpyVersion(np.__version__) >= "2.5.0"
     for name, work, unseen in pieces_of_work():
         ratio = told(work) / (taken(work) + 8 * unseen * (not is_seen))
-        if not 0.8 <= ratio <= 1.25:
+        if not 0.75 <= ratio <= 1.25:
             wrong[name] = round(ratio, 2)
     assert wrong == {}

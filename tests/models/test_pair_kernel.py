@@ -274,3 +274,19 @@ def test_main_effects_and_a_mean_are_learnt(shares, fit_intercept):
     same = np.abs(moved.predict(X, tasks=T) - 1000.0 - model.predict(X, tasks=T)).max() < 1e-9
     assert same == fit_intercept
     assert abs(moved.intercept_ - model.intercept_ - 1000.0 * fit_intercept) < 1e-8
+
+
+@over(every(shares=[(1.0, 0.3, 0.2), (0.0, 0.3, 0.2)], fit_intercept=[True, False]))
+def test_null_directions_of_both_sides_do_not_multiply_rounding(shares, fit_intercept):
+    """What neither features of instances nor of tasks can tell is divided by λ alone, and multiplied by zero."""
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(40, 5)), rng.normal(size=(30, 4)), rng.normal(size=(40, 30))
+    new = rng.normal(size=(6, 5)), rng.normal(size=(7, 4))
+    found = []
+    for dtype in (np.float32, np.float64):
+        model = PairKernelRidge(1e-5, **named(shares), fit_intercept=fit_intercept)
+        model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
+        rows, tasks = (part.astype(dtype) for part in new)
+        found.append([model.predict(), model.predict(rows), model.predict(rows, tasks), model.predict(None, tasks)])
+    for single, double in zip(*found, strict=True):
+        assert_allclose(single, double, rtol=1e-3, atol=1e-3 * np.abs(double).max())

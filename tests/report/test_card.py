@@ -97,7 +97,10 @@ def test_scores_are_those_of_evaluate(data, tmp_path, monkeypatch):
     assert_allclose(found, list(scores["neg_mean_squared_error"].values()), rtol=1e-3)
     facts = dict(tables["What it was fitted on"])
     assert (facts["Model"], facts["Labels"]) == ("TwoStepRidge", "300")
-    assert (facts["Regularisation"], facts["Tasks"]) == ("λ_d = 0.5, λ_t = 0.2", "features, linear kernel")
+    assert (facts["Regularisation"], facts["Tasks"]) == (
+        "λ_d = 0.5, λ_t = 0.2",
+        f"{T.shape[1]} features, linear kernel",
+    )
 
 
 def test_labels_of_two_values_and_a_search(data, tmp_path):
@@ -131,7 +134,7 @@ def test_learned_kernels(data, tmp_path):
     weight = model.weights_["instances"]["signal"]
     assert [row[2].split(" %")[0] for row in tables["Kernels"] if row[1] == "signal"] == [f"{100 * weight:.0f}"]
     assert any("optimistic" in text for text in texts)
-    assert "signal: features, rbf" in dict(tables["What it was fitted on"])["Instances"]
+    assert f"signal: {X.shape[1]} features, rbf" in dict(tables["What it was fitted on"])["Instances"]
 
 
 def test_texts_that_mean_something_else_stay_texts(data, tmp_path):
@@ -222,7 +225,7 @@ def test_models_without_a_grid_have_a_card_without_scores(make, data, tmp_path):
     assert "metrics" not in told
     facts = dict(tables["What it was fitted on"])
     assert facts["Model"] == type(model).__name__
-    assert facts["Hosts"] == "features, linear kernel"
+    assert facts["Hosts"] == f"{model.n_features_in_} features, linear kernel"
     assert any("There are none here" in text for text in texts)
     inside = next(text for text in texts if text.startswith("A model file holds"))
     assert ("all hosts and all their labels" in inside) is model.grows
@@ -236,7 +239,7 @@ def test_models_that_know_no_tasks_networks_and_long_tables(data, tmp_path):
     assert "tasks=T" not in path.read_text(encoding="utf-8")
     _, _, tables, _ = read(write_card(TwoStepRidge(symmetry="symmetric").fit(X[:15], Y[:15] + Y[:15].T), path))
     assert tables["Scores"][0][2] == "B: new first node"
-    assert dict(tables["What it was fitted on"])["Nodes"] == "features, linear kernel"
+    assert dict(tables["What it was fitted on"])["Nodes"] == f"{X.shape[1]} features, linear kernel"
     pairs = np.argwhere(np.ones(Y.shape))
     long = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
     read(write_card(long, path, settings="B"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 import pickle
 
@@ -124,6 +125,22 @@ def test_it_is_a_dict_that_can_be_kept(fitted):
         assert other.sides == SideNames("host", "parasite")
     assert json.loads(json.dumps(scores)) == scores
     assert [row["setting"] for row in scores.rows()] == scores["setting"] == ["B", "D"]
+
+
+def test_what_somebody_took_a_column_from_is_shown_as_the_dict_that_it_is(fitted):
+    whole = evaluate(fitted, "BD")
+    for name in whole:
+        scores = copy.copy(whole)
+        del scores[name]
+        assert repr(scores) == repr(dict(scores))
+        assert scores._repr_html_() == f"<pre>{html.escape(repr(dict(scores)))}</pre>"
+        assert scores.notes == []
+    longer = copy.copy(whole)
+    longer["own"] = [1.0]
+    assert repr(longer) == repr(dict(longer))
+    more = copy.copy(whole)
+    more["own"] = [1.0, 2.0]
+    assert repr(more) == repr(whole)
 
 
 def test_other_results_have_a_table_in_notebooks_too(fitted):

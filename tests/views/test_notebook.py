@@ -151,12 +151,43 @@ def test_ids_and_labels_in_words():
     glance = glance_of(TwoStepRidge().fit(pd.DataFrame(X, index=ids), labels, tasks=T))
     assert [side.ids for side in glance.sides] == ["drug: drug0, drug1, drug2, …", "t0, t1, t2, …"]
     assert dict(glance.facts)["Labels"] == f"{M * Q}, all observed; 0 and 1"
-    assert glance.sides[0].described == "linear, 4 features"
+    assert glance.sides[0].described == "4 features, linear kernel"
     labels.iloc[0, :3] = np.nan
     precomputed = TwoStepRidge(kernel="precomputed").fit(X @ X.T, labels.to_numpy())
     glance = glance_of(precomputed)
     assert dict(glance.facts)["Labels"] == "123 of 126 observed (97.6 %); 0 and 1"
-    assert [side.described for side in glance.sides] == ["kernel given", "nothing is known of them"]
+    assert [side.described for side in glance.sides] == ["a kernel as given", "nothing is known of them"]
+
+
+def test_what_sides_are_described_by():
+    kernels = {"shape": "precomputed", "one": "rbf"}
+    model = LearnedKernelRidge(setting="B", n_steps=2, kernel=kernels).fit({"shape": X @ X.T, "one": X[:, :1]}, Y)
+    gamma = model._descriptions[0]["one"].params["gamma"]
+    words = f"shape: a kernel as given; one: 1 feature, rbf (gamma={gamma:.4g}) kernel"
+    assert [side.described for side in glance_of(model).sides] == [words, "nothing is known of them"]
+    for tasks, words, alphas in (
+        (T[:, :1], "1 feature, linear kernel", "λ_d = 0.5, λ_t = 2"),
+        (None, "nothing is known of them", "λ = 0.5"),
+    ):
+        glance = glance_of(OnlineTwoStepRidge(0.5, 2.0).fit(X, Y, tasks=tasks))
+        assert [side.described for side in glance.sides] == ["4 features, linear kernel", words]
+        assert dict(glance.facts)["Regularisation"] == alphas
+
+
+def test_labels_that_are_all_the_same():
+    glance = glance_of(TwoStepRidge().fit(X, np.full((M, Q), 3.0), tasks=T))
+    assert dict(glance.facts)["Labels"] == f"{M * Q}, all observed; all 3"
+
+
+def test_edges_of_a_large_network_are_not_scored_unasked(monkeypatch):
+    # What an edge does to its transpose takes as many products as there are pairs of edges.
+    rng = np.random.default_rng(0)
+    nodes, labels = rng.normal(size=(260, 4)), symmetric(rng.normal(size=(260, 260)))
+    asked = asked_of(monkeypatch)
+    for model, n_asked in ((KroneckerRidge, 0), (TwoStepRidge, 1)):
+        asked.clear()
+        glance_of(model(kernel="rbf", symmetry="symmetric").fit(nodes, labels))
+        assert [setting.value for setting in asked].count("A") == n_asked
 
 
 def test_hostile_ids_are_text():

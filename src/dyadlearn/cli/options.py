@@ -47,6 +47,9 @@ __all__ = [
     "Sides",
     "Tasks",
     "TasksSmiles",
+    "Title",
+    "ToldScoring",
+    "ToldSettings",
     "alphas_of",
     "check_table",
     "check_target",
@@ -123,6 +126,14 @@ SCORES = (
     f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "
     "regression"
 )
+
+# What is told of a model on a page or a card.
+Title = Annotated[str | None, typer.Option("--title", help="The heading.")]
+ToldSettings = Annotated[str | None, typer.Option("--settings", help="Which settings; by default all that are quick.")]
+ToldScoring = Annotated[
+    str | None,
+    typer.Option("--scoring", help=f"What is best; by default what the model was tuned for. One of {SCORES}."),
+]
 Scoring = Annotated[
     str | None,
     typer.Option(help=f"What is best; by default roc_auc for two values, else squared error. One of {SCORES}."),

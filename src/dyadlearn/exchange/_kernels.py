@@ -115,7 +115,7 @@ def _term(graph: Graph, member: Description, rows: str, training: np.ndarray) ->
 
 
 def _own(graph: Graph, kernel: Any, params: Mapping[str, Any] | None, rows: str, width: int) -> str:
-    """Add the kernel (n, 1) of rows with themselves, where more is known of it than that it is one."""
+    """Add the kernel of rows with themselves, (n, 1), or (1, 1) where it is one number, where a graph knows it."""
     if not isinstance(kernel, str) or kernel not in _OWN:
         raise ValueError(
             f"The kernel {kernel if isinstance(kernel, str) else type(kernel).__name__} of a description is scaled to "
@@ -130,11 +130,11 @@ def _square_norms(graph: Graph, rows: str) -> str:
 
 
 def _all_ones(graph: Graph, lengths: str, **_: Any) -> str:
-    return graph.node("Add", graph.node("Mul", lengths, 0.0), 1.0)
+    return graph.constant(np.ones((1, 1)))  # not of lengths, which may overflow
 
 
 def _nothing(graph: Graph, lengths: str) -> str:
-    return graph.node("Mul", lengths, 0.0)
+    return graph.constant(np.zeros((1, 1)))
 
 
 def _is_positive(graph: Graph, lengths: str) -> str:

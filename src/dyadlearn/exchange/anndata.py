@@ -158,7 +158,8 @@ def _entry(adata: Any, slot: str, key: str, ids: Ids) -> Any:
 
 def _found(entries: Mapping[str, Any], key: str, slot: str) -> Any:
     if key not in entries:
-        there = shown(list(entries.keys()), 12) or "none"
+        names = [name for name in entries.keys() if name is not None]  # noqa: SIM118 (AnnData 0.13 calls X the layer None)
+        there = shown(names, 12) or "none"
         raise ValueError(f"adata.{slot} has no entry {key!r}: it has {there}.")
     return entries[key]
 
@@ -282,7 +283,7 @@ def to_anndata(
     >>> to_anndata(model, settings=["B", "D"])
     AnnData object with n_obs × n_vars = 5 × 3
         uns: 'dyadlearn'
-        layers: 'predicted', 'holdout_B', 'holdout_D'
+        layers: 'predicted', 'holdout_B', 'holdout_D'...
     """
     if adata is not None:
         _check_anndata(adata)

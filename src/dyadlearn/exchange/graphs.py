@@ -106,10 +106,11 @@ def to_onnx(
     target = None if path is None else Path(path)
     if target is not None:
         check_place(target)  # before anything is computed
-    fitted, before = _taken_apart(model)
+    last, before = _taken_apart(model)
+    fitted = _of_grids(last)
     formula = fitted._formula()
     wanted = _wanted(tasks, formula)
-    by_pairs = _by_pairs(model, pairs, wanted)
+    by_pairs = _by_pairs(last, pairs, wanted)
     if wanted == "training" and task_feature_map is not None:
         raise ValueError('task_feature_map is for tasks that come in: leave it out, or ask for tasks="new".')
     graph = Graph(_dtype(dtype, formula))
@@ -120,7 +121,7 @@ def to_onnx(
         predictions = _for_new_tasks(graph, formula, maps, by_pairs)
         shape = ["n"] if by_pairs else ["n", "q"]
     graph.output(predictions, "predictions", shape)
-    found = graph.model(_doc(fitted, wanted, by_pairs), _properties(model, fitted, wanted), __version__)
+    found = graph.model(_doc(fitted, wanted, by_pairs), _properties(last, fitted, wanted), __version__)
     if target is not None:
         content = found.SerializeToString()
         with replacing(target) as file:
@@ -131,15 +132,21 @@ def to_onnx(
 # What is asked for ---------------------------------------------------------------------------------
 
 
-def _taken_apart(model: Any) -> tuple[Any, Any]:
-    """Return the fitted model of pairs, and what makes features for it; whatever has no such form is refused."""
-    before, fitted = None, model
-    if isinstance(model, Pipeline):
-        before, fitted = model[:-1] if len(model) > 1 else None, model[-1]
-    if hasattr(fitted, "fit"):
-        check_is_fitted(fitted)
-    # A model of long tables wraps one of grids.
-    fitted = getattr(fitted, "model_", fitted)
+def _taken_apart(model: Any) -> tuple[Any, Pipeline | None]:
+    """Return the last step of a pipeline, or what is none, and what makes features for it."""
+    if not isinstance(model, Pipeline):
+        return model, None
+    last, before = model[-1], model[:-1] if len(model) > 1 else None
+    if hasattr(last, "model_") and _flat(before):
+        raise ValueError(f"{type(last).__name__} takes pairs of ids, which no step before it can make features of.")
+    return last, before
+
+
+def _of_grids(model: Any) -> Any:
+    """Return the fitted model of pairs, which one of long tables wraps; whatever has no form in a graph is refused."""
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    fitted = getattr(model, "model_", model)
     if not hasattr(fitted, "_formula"):
         raise TypeError(
             f"{type(model).__name__} has no form in a graph: give a fitted model of this library that is linear in "
@@ -150,7 +157,7 @@ def _taken_apart(model: Any) -> tuple[Any, Any]:
             "The model describes instances or tasks by profiles of their labels, and so predicts for those of training "
             "only: fit it with stages=1, or for the setting in which they are new."
         )
-    return fitted, before
+    return fitted
 
 
 def _wanted(tasks: str | None, formula: Formula) -> str:
@@ -266,27 +273,33 @@ def _times(graph: Graph, rows: str, weights: Array | None, has_constant: bool) -
 
 def _inputs(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any]) -> Mapping[str, str]:
     """Add the inputs of a side and what makes features of them, and return their names by what they describe."""
-    given = [each for transformer in maps for each in _flat(transformer)]
+    side, own = _SIDES[name], _flat(steps.feature_map)
+    given = [*(each for transformer in maps for each in _flat(transformer)), *own]
     if "" not in steps.widths:
         if given:
-            raise ValueError(f"The {_SIDES[name]} have several descriptions, and no feature map is for all of them.")
+            raise ValueError(f"The {side} have several descriptions, and no feature map is for all of them.")
         return {each: graph.input(f"{name}.{each}", size, width) for each, width in steps.widths.items()}
     for each in given:
         check_is_fitted(each)
     width = getattr(given[0], "n_features_in_", None) if given else steps.widths[""]
     if width is None:  # of things that are no vectors
-        raise _without_form(given[0], _SIDES[name])
+        raise _without_form(given[0], side)
     rows = graph.input(name, size, int(width))
     for each in given:
-        rows = _mapped(each, graph, rows, _SIDES[name])
-    if given and (made := len(given[-1].get_feature_names_out())) != steps.widths[""]:
-        raise ValueError(
-            f"The feature map of the {_SIDES[name]} makes {made} features, but the model takes {steps.widths['']}: "
-            "give the one that made those it was fitted on."
-        )
-    for each in _flat(steps.feature_map):
-        rows = _mapped(each, graph, rows, _SIDES[name])
+        # A graph would stretch a single column to any number of them.
+        _check_width(type(each).__name__, width, getattr(each, "n_features_in_", width), side)
+        rows, width = _mapped(each, graph, rows, side), getattr(each, "_n_features_out", width)
+    if not own:
+        _check_width("the model", width, steps.widths[""], side)
     return {"": rows}
+
+
+def _check_width(taker: str, width: int, expected: int, side: str) -> None:
+    if width != expected:
+        raise ValueError(
+            f"Feature maps of the {side} come to {width} features, and {taker} expects {expected}: give those that the "
+            "model was fitted behind."
+        )
 
 
 def _flat(given: Any) -> list[Any]:

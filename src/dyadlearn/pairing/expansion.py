@@ -421,6 +421,8 @@ class PairExpansion(Expansion):
         """As of `Expansion`; without a shared function a mean is added."""
         if self.is_shared:
             return super().training_factor
+        if not self.per_task:  # then coefficients may be those of features of tasks
+            return zeros((self.values.shape[0], self.n_tasks), self.values), self._mean
         return self.per_task * self.values[:, : self.n_tasks], self._mean
 
     @property

@@ -245,15 +245,15 @@ class PairKernel(PairOperators):
 
     def _of_dual(self, rotated: Array, mean: float) -> Array:
         """Return coefficients from rotated dual parameters, which may be overwritten, and the free mean."""
-        product, per_task, per_instance = self.shares
+        product = self.shares[0]
         if product not in (0.0, 1.0):
             rotated *= product
         xp = namespace(rotated)
-        # Kernel rows are zero along null directions, unless a function of its own knows its rows by themselves.
-        if self.spectrum.is_singular and not per_instance:
-            rotated *= xp.astype(self.spectrum.values > 0, rotated.dtype)[:, None]
-        if self.task_spectrum.is_singular and not per_task:
-            rotated *= xp.astype(self.task_spectrum.values > 0, rotated.dtype)[None, :]
+        # Kernel rows are zero along null directions, unless a function of its own knows its rows by themselves: what
+        # λ alone divides there would only multiply their rounding.
+        if self.spectrum.is_singular or self.task_spectrum.is_singular:
+            values = self._value(self.spectrum.values[:, None], self.task_spectrum.values[None, :])
+            rotated *= xp.astype(values > 0, rotated.dtype)
         if not self._has_corner:
             return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
         found = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T

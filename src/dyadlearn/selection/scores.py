@@ -85,7 +85,7 @@ class Scores(dict[str, list[Any]]):
         """What there is to mind of these scores, in sentences."""
         return [
             note
-            for row in self.rows()
+            for row in (self.rows() if self._is_whole else [])
             for note in remarks(
                 self.scoring, Setting(row["setting"]), row[self.scoring], row["undefined"], _means(row), self.sides
             )
@@ -94,6 +94,12 @@ class Scores(dict[str, list[Any]]):
     def rows(self) -> list[dict[str, Any]]:
         """Return the columns turned around: a dict for each setting."""
         return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all columns are there that the table is made of: whoever has a dict may change it."""
+        needed = {"setting", "new", "method", self.scoring, "null", "undefined", *BASELINES}
+        return needed <= self.keys() and len(set(map(len, self.values()))) == 1
 
     def _table(self) -> tuple[list[str], list[list[str]], int]:
         words, figures = HEADINGS
@@ -107,9 +113,13 @@ class Scores(dict[str, list[Any]]):
         return headings, lines, len(words)
 
     def __repr__(self) -> str:
+        if not self._is_whole:
+            return super().__repr__()
         return as_text(make_table(*self._table()), *self.notes)
 
     def _repr_html_(self) -> str:
+        if not self._is_whole:
+            return f"<pre>{escape(super().__repr__())}</pre>"
         return html_table(*self._table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
 

@@ -11,8 +11,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.spectra import kernel_words
-from dyadlearn.views.words import number, power, told_apart
+from dyadlearn.views.words import kernel_words, number, power, told_apart
 
 __all__ = ["has_grid", "known_settings_of", "plain_facts", "regularisation_in_words", "sides_in_words"]
 
@@ -37,7 +36,7 @@ def regularisation_in_words(model: Any, names: SideNames) -> str:
     """
     alphas = model._alphas if model.grows else model._problem().pairing.alphas
     chosen = np.unique(getattr(model, "alpha_", alphas["alpha"]))
-    if "task_alpha" in alphas:
+    if "task_alpha" in alphas and not (model.grows and not model._knows_tasks):
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     if chosen.size > 1:
         return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
@@ -54,16 +53,29 @@ def sides_in_words(model: Any) -> list[str]:
     >>> from dyadlearn.views.facts import sides_in_words
     >>> model = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 0.5}, task_kernel="precomputed")
     >>> sides_in_words(model.fit(np.eye(3), np.eye(3), tasks=np.eye(3)))
-    ['features, rbf (gamma=0.5) kernel', 'a kernel as given']
+    ['3 features, rbf (gamma=0.5) kernel', 'a kernel as given']
     """
+    sides = zip(model._descriptions, _widths(model), strict=False)
     return [
-        "; ".join(f"{name}: {_kernel(each)}" if name else _kernel(each) for name, each in side.items())
-        for side in model._descriptions
+        "; ".join(
+            f"{name}: {_described(each, each.n_columns)}" if name else _described(each, n_columns)
+            for name, each in side.items()
+        )
+        for side, n_columns in sides
     ]
 
 
-def _kernel(given: Any) -> str:
-    return "a kernel as given" if given.is_precomputed else f"features, {kernel_words(given)} kernel"
+def _widths(model: Any) -> list[int]:
+    """Return how many columns a row of each side has."""
+    if model.grows:
+        return [model.n_features_in_, model._learnt.n_task_features]
+    return [side.n_columns for side in model._sides()]
+
+
+def _described(given: Any, n_columns: int) -> str:
+    if given.is_precomputed:
+        return "a kernel as given"
+    return f"{n_columns:,} {'feature' if n_columns == 1 else 'features'}, {kernel_words(given)} kernel"
 
 
 def known_settings_of(model: Any) -> list[Setting]:

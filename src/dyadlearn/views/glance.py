@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,8 +22,7 @@ from dyadlearn.selection.evaluate import evaluate, scoring_of
 from dyadlearn.selection.scores import Scores
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.facts import regularisation_in_words
-from dyadlearn.views.spectra import kernel_words
+from dyadlearn.views.facts import regularisation_in_words, sides_in_words
 from dyadlearn.views.weights import weights_of_model
 
 __all__ = ["Glance", "SideGlance", "glance_of"]
@@ -105,7 +105,7 @@ def glance_of(model: Any) -> Glance:
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> glance = glance_of(TwoStepRidge(0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T))
     >>> glance.sides[0].described, glance.facts[1], glance.scores["setting"]
-    ('linear, 3 features', ('Regularisation', 'λ_d = 0.1, λ_t = 1'), ['A', 'B', 'C', 'D'])
+    ('3 features, linear kernel', ('Regularisation', 'λ_d = 0.1, λ_t = 1'), ['A', 'B', 'C', 'D'])
     """
     inner, title = getattr(model, "model_", model), type(model).__name__
     if inner is not model:  # a model of long tables wraps one of grids
@@ -125,11 +125,9 @@ def glance_of(model: Any) -> Glance:
 
 
 def _sides(model: Any, inner: Any, names: SideNames) -> list[SideGlance]:
-    words = [_described(side) for side in dict.fromkeys(inner._sides())]
-    if len(words) < 2 and not is_network(inner):
-        words.append("nothing is known of them")
-    sides = zip(names.both, _shape(inner), ids_of(model), words, strict=False)
-    return [SideGlance(name, size, _first(ids), said) for name, size, ids, said in sides]
+    sides = zip(names.both, _shape(inner), ids_of(model), _described(inner), strict=True)
+    n_sides = 1 if is_network(inner) else 2
+    return [SideGlance(name, size, _first(ids), said) for name, size, ids, said in islice(sides, n_sides)]
 
 
 def _shape(inner: Any) -> tuple[int, int]:
@@ -137,17 +135,14 @@ def _shape(inner: Any) -> tuple[int, int]:
     return int(m), int(q)
 
 
-def _described(side: Any) -> str:
-    words = _cut(kernel_words(side.spec))
-    if side.spec.is_precomputed:
-        return "kernel given"
-    return f"{words}, {side.n_columns:,} {'feature' if side.n_columns == 1 else 'features'}"
+def _described(model: Any) -> list[str]:
+    """Return what is known of each side."""
+    first, *second = sides_in_words(model)
+    return [_cut(first, 400), _cut(second[0], 400) if second else "nothing is known of them"]
 
 
 def _growing_sides(model: Any) -> list[SideGlance]:
-    names, described = SideNames(), [f"{model.n_features_in_:,} features"]
-    described.append("features" if model._knows_tasks else "nothing is known of them")
-    sides = zip(names.both, (model.n_seen_, model.n_tasks_), model._ids, described, strict=True)
+    sides = zip(SideNames().both, (model.n_seen_, model.n_tasks_), model._ids, _described(model), strict=True)
     return [SideGlance(name, int(size), _first(ids), said) for name, size, ids, said in sides]
 
 
@@ -191,7 +186,8 @@ def _labels(inner: Any) -> str:
         values = to_numpy(targets)
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         two = bool(np.all((values == low) | (values == high) | np.isnan(values)))
-        words.append(f"{number(low)} and {number(high)}" if two else f"from {number(low)} to {number(high)}")
+        span = f"{number(low)} and {number(high)}" if two else f"from {number(low)} to {number(high)}"
+        words.append(f"all {number(low)}" if low == high else span)
     return "; ".join(words)
 
 
@@ -278,4 +274,7 @@ def _work(model: Any, setting: Setting) -> float:
         return scoring + n_solves * (_PER_SOLVE + n_steps * product)
     if problem.pairing.decomposes(setting):
         return scoring + least * (20.0 * least**3 + 3 * product)
+    if setting is Setting.A and problem.pairing.symmetry and not problem.pairing.smoothers:
+        # What an edge does to its transpose takes a product of all pairs of vertices with all pairs of eigenvalues.
+        return scoring + 0.25 * (m * len(problem.pairing.spectra[0].values)) ** 2
     return scoring + 4 * product

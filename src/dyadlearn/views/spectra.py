@@ -17,9 +17,9 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.words import joined
+from dyadlearn.views.words import joined, kernel_words
 
-__all__ = ["SideSpectrum", "kernel_words", "spectra_of_model", "spectrum_of_kernel"]
+__all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     """
     fitted = labelled_model(model, remedy)
     pairing = fitted._problem().pairing
-    kernels = [kernel_words(side.spec) for side in fitted._sides()]
+    kernels = [_kernel(side.spec) for side in fitted._sides()]
     if pairing.smoothers:
         sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
         return {name: _smoothed(side, kernel) for name, side, kernel in sides}
@@ -123,11 +123,7 @@ def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
     return SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
 
 
-def kernel_words(spec: KernelSpec) -> str:
-    """Return the kernel of a side with its parameters, in words."""
-    if descriptions := getattr(spec.kernel, "names", ()):
-        return f"learned, of {joined(descriptions)}"
-    word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
-    given = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
-    params = ", ".join(f"{key}={value}" for key, value in given.items())
-    return f"{word} ({params})" if params else word
+def _kernel(spec: KernelSpec) -> str:
+    """Return the kernel of a side, or what it was learned of."""
+    descriptions = getattr(spec.kernel, "names", ())
+    return f"learned, of {joined(descriptions)}" if descriptions else kernel_words(spec)
