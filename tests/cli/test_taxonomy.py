@@ -7,8 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import TwoStepRidge, load
-from dyadlearn._tables import Table
-from dyadlearn.cli.entities import Entities, Recipe, _cut
+from dyadlearn._tables import Ids, Table
+from dyadlearn.cli.entities import Entities, Recipe, _cut, _of_ranks
+from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import taxonomy_kernel
 
 RANKS = ("class", "order", "family", "genus")
@@ -134,3 +135,17 @@ def test_ranks_of_those_who_are_left_out_are_forgotten():
     left = _cut(whole, np.array([0, 2]))
     assert left.recipe.paths == [paths[0], paths[2]]
     assert_array_equal(left.table.values, taxonomy_kernel(left.recipe.paths))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"normalized": "maybe"}, "is normalized=true or false, found 'maybe'"),
+        ({"ranks": "class/genus/class"}, "takes every rank once, found class/genus/class"),
+    ],
+)
+def test_options_that_would_be_taken_for_others(option, message):
+    table = Table(np.array([["M", "F"], ["A", "C"]], dtype=object), None, Ids(("class", "genus")))
+    with pytest.raises(KernelError, match=message):
+        _of_ranks(table, option)
+    assert_array_equal(_of_ranks(table, {"normalized": False}).table.values, 2 * np.eye(2))

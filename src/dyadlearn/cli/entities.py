@@ -301,6 +301,10 @@ def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
     unknown = options.keys() - {"weights", "normalized"}
     if unknown:
         raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
+    if not isinstance(options.get("normalized", True), bool):
+        raise KernelError(f"The kernel taxonomy is normalized=true or false, found {options['normalized']!r}.")
+    if len(set(ranks)) < len(ranks):
+        raise KernelError(f"The kernel taxonomy takes every rank once, found {'/'.join(ranks)}.")
     table = table.take(None, table.column_ids.positions(ranks, "the file's ranks"))
     recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=ranks, paths=table.values.tolist())
     return Entities(Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe)
