@@ -223,6 +223,19 @@ def test_a_search_of_a_large_grid_tells_its_best_score(monkeypatch):
     assert "exact leave-one-out" in dict(glance.facts)["Chosen for"]
 
 
+def test_all_settings_together_take_little_work(monkeypatch):
+    monkeypatch.setattr(glances, "_work", lambda model, setting: 0.4 * glances._MOST_WORK)
+    glance = glance_of(TwoStepRidge().fit(X, Y, tasks=T))
+    assert glance.scores["setting"] == ["A", "B"]
+    assert glance.notes == ["Setting C and D: evaluate(model) tells."]
+
+
+def test_another_metric_is_another_score():
+    model = IndependentTaskRidgeCV().fit(X, Y)
+    assert glance_of(model).scores.scoring == "neg_mean_squared_error"
+    assert glance_of(model.set_params(scoring="r2")).scores.scoring == "r2"
+
+
 def test_it_is_found_once(monkeypatch):
     asked = asked_of(monkeypatch)
     model = TwoStepRidge().fit(X, Y, tasks=T)
