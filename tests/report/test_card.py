@@ -285,3 +285,12 @@ def test_lines_of_code_do_not_end_it():
     [block] = MarkdownIt().parse(code("sh", lines))
     assert block.type == "fence"
     assert block.content.splitlines() == lines
+
+
+def test_what_scores_do_not_count_is_told_of_the_right_side(data, tmp_path):
+    X, T, Y = data
+    labels = (Y > 0).astype(float)
+    labels[:, :2] = 0.0
+    path = write_card(TwoStepRidge().fit(X, labels, tasks=T), tmp_path / "card.md", settings="BC", scoring="roc_auc")
+    rows = {row[0]: row[1:] for row in read(path)[2]["Scores"]}
+    assert rows["undefined for"] == ["–", f"2 of {Y.shape[1]} tasks"]

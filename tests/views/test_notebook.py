@@ -30,7 +30,7 @@ from dyadlearn import (
 from dyadlearn.models import _display
 from dyadlearn.views import glance as glances
 from dyadlearn.views.glance import glance_of
-from dyadlearn.views.notebook import html_of_model
+from dyadlearn.views.notebook import html_of_glance, html_of_model
 
 HOSTILE = '</td></div><script>alert("x")</script>\x1b\u202e'
 M, Q = 14, 9
@@ -205,6 +205,10 @@ def test_hostile_ids_are_text():
     assert any("<script>" in text for text in found.texts)
     learned = LearnedKernelRidge(setting="B", n_steps=2).fit({"<script>": X[:, :1], "b": X}, Y, tasks=T)
     assert "script" not in Markup(html_of_model(learned, "")).tags
+    # Notes and facts are texts too.
+    shown = html_of_glance(glances.Glance(HOSTILE, facts=[(HOSTILE, HOSTILE)], notes=[HOSTILE]))
+    assert "script" not in Markup(shown).tags
+    assert not {"\x1b", "\u202e"} & set(shown)
 
 
 def test_a_network_with_holes_says_what_it_cannot_tell():
