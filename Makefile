@@ -54,7 +54,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 $(PACKAGE): pyproject.toml
 	$(call venv,$(VENV))
 	@echo "Installing dyadlearn and what it needs into $(VENV) (half a minute the first time) ..."
-	@$(BIN)/python $(PIP_INSTALL) --editable .
+	@# What is imported is compiled then; compiling all would take longer than fetching it.
+	@$(BIN)/python $(PIP_INSTALL) --no-compile --editable .
 	@touch $@
 
 # Adds to what is there; whoever has the tools has the package too.
@@ -81,7 +82,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt $(TOOLS)/.installed
 install: $(STAMP) ## make .venv with the package, its test tools and the dyadlearn command
 
 demo: $(PACKAGE) ## fit the three models on the embedded data and show what they predict
-	@$(BIN)/dyadlearn demo
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/dyadlearn demo
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.

@@ -35,7 +35,21 @@ def groups_of(text: str) -> list[Group]:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Hand the list to the template of the side bar."""
+    """Hand the list to the template of the side bar, and let tables have names alone."""
+    from sphinx.ext.autosummary import Autosummary
+
+    class Names(Autosummary):
+        """A table of whole names, each with its room: what a function takes stands on its own page."""
+
+        def run(self) -> list[Any]:
+            self.options["nosignatures"] = None
+            return super().run()
+
+        def get_items(self, names: list[str]) -> list[tuple[str, str | None, str, str]]:
+            return [(item[3].removeprefix("dyadlearn."), *item[1:]) for item in super().get_items(names)]
+
+    app.setup_extension("sphinx.ext.autosummary")
+    app.add_directive("autosummary", Names, override=True)
     groups = groups_of(Path(app.srcdir, "api.md").read_text(encoding="utf-8"))
 
     def add(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

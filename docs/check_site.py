@@ -191,7 +191,7 @@ def main() -> None:
     for trouble in chain(broken_links(folder), gallery_pictures(folder), visits(folder)):
         print(trouble, flush=True)
         n_found += 1
-    print(f"{len(pages_of(folder))} pages, {n_found or 'no'} things to mend.")
+    print(f"{len(pages_of(folder))} pages looked through; to mend: {n_found}")
     sys.exit(n_found > 0)
 
 

@@ -85,6 +85,7 @@ OTHERS = {
     "kiba.py": "KIBA in all settings: more than ten minutes",
     "wrong_labels.py": "planted wrong labels: a minute",
     "probabilities.py": "calibration: half a minute",
+    "peers.py": "row by row beside RLScore, scikit-learn, himalaya, GPyTorch and others: minutes, and their packages",
     "recommenders.py": "beside implicit, LightFM and Surprise: minutes, and their packages",
 }
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -355,7 +356,10 @@ def sparse_files(case: Case) -> None:
 def _in_a_child(work: Any) -> tuple[int, str]:
     """Run something in a forked process; return its number, or minus the signal it died of, and its complaint."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 and later warn where other threads hold locks: the child waits for none of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         code = 0
         try:

@@ -50,9 +50,9 @@ MODELS = [
     dl.KroneckerRidge(),
     dl.PairKernelRidge(),
     dl.TwoStepRegressor(),
-    dl.TwoStepRidgeCV(setting="D"),
-    dl.KroneckerRidgeCV(setting="B"),
-    dl.PairKernelRidgeCV(setting="A"),
+    dl.TwoStepRidgeCV(setting="D", alphas=[0.1, 1.0]),
+    dl.KroneckerRidgeCV(setting="B", alphas=[0.1, 1.0]),
+    dl.PairKernelRidgeCV(setting="A", alphas=[0.1, 1.0]),
     dl.OnlineTwoStepRidge(),
     dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False),
 ]

@@ -16,6 +16,7 @@ UNWANTED = [
     "cupy",
     "dask",
     "distributed",
+    "h5py",
     "jax",
     "matplotlib",
     "onnx",
@@ -28,6 +29,7 @@ UNWANTED = [
     "rich",
     "torch",
     "typer",
+    "zarr",
 ]
 
 # What is done one after the other in a fresh interpreter where none of them can be imported.

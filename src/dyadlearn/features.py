@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dyadlearn._files.embeddings.formats import ENDINGS, open_features
-from dyadlearn._files.embeddings.opened import listed
+from dyadlearn._files.embeddings.opened import listed, wanted_ids
 from dyadlearn._files.tables import suffix_of
-from dyadlearn._tables import Ids, Table, library_of, make_ids, shown
-from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn._tables import Ids, Table, library_of
+from dyadlearn.exceptions import DataFileError
 
 __all__ = ["Table", "read_features"]
 
@@ -65,7 +64,8 @@ def read_features(
     Returns
     -------
     Table
-        ``values`` (n, d) and ``ids``, which whatever takes a data frame takes; ``to_frame()`` makes one of it.
+        ``values`` (n, d) and ``ids``, which whatever takes a data frame takes; ``to_frame()`` makes one of it, for
+        scikit-learn's own tools.
 
     Raises
     ------
@@ -108,6 +108,8 @@ def read_features(
             f"{place} ends in {place.suffix or 'nothing'!r}: features are read from files that end in one of "
             f"{', '.join(ENDINGS)}."
         )
+    if not isinstance(key, str | None):
+        raise TypeError(f"key must be the name of a part of the file, found {key!r}.")
     file = open_features(place, key, row_ids, pool)
     if file.ids is None:
         raise file.without_ids
@@ -121,8 +123,5 @@ def _wanted(ids: Any) -> Ids:
     labels = listed(ids, "ids")
     if not labels:
         raise ValueError("ids is empty: name whose features are wanted, or leave it out for all.")
-    repeated = [label for label, count in Counter(labels).items() if count > 1]
-    if repeated:
-        raise IdError(f"ids names {shown(repeated)} more than once: name everybody once, such as by pandas.unique.")
     name = getattr(ids, "name", None)
-    return make_ids(labels, name if isinstance(name, str) else None, "ids")
+    return wanted_ids(labels, name if isinstance(name, str) else None, "ids")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from doctest import DocTestParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -217,3 +220,29 @@ def test_residues_are_pooled_where_that_is_asked_for(tables, run):
     pooled = load(tables.folder / "m.dyad").predict(tables.X)
     assert run("tune", tables.labels, "--instances", tables.instances, *words, "-f", "-q").code == 0
     assert_allclose(pooled, load(tables.folder / "m.dyad").predict(tables.X), rtol=1e-9)
+
+
+def test_the_page_does_what_it_says(run, monkeypatch):
+    """The data, the three commands and what they print, as the page about embeddings has them."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "embeddings.md").read_text(encoding="utf-8")
+    fence = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    blocks = {
+        kind: [block[2] for block in fence.finditer(text) if block[1] == kind] for kind in ("python", "sh", "text")
+    }
+    made: dict[str, Any] = {}
+    for example in DocTestParser().get_examples(blocks["python"][0]):
+        exec(example.source, made)
+    commands = re.findall(r"^dyadlearn (.*)$", blocks["sh"][1], re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["tune", "evaluate", "predict"]
+    printed = ""
+    with made["temporary"]:
+        monkeypatch.chdir(made["folder"])
+        for command in commands:
+            ran = run(*command.split())
+            assert ran.code == 0, ran.err
+            printed += ran.err + ran.out
+        monkeypatch.undo()
+    shown = [line.strip() for line in blocks["text"][0].splitlines() if line.strip()]
+    assert len(shown) == 10
+    for line in shown:
+        assert re.search(r"\s+".join(re.escape(word).replace("…", r"\d*") for word in line.split()), printed), line

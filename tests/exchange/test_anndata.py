@@ -32,6 +32,11 @@ M, Q = 12, 8
 CELLS, GENES = [f"cell{i}" for i in range(M)], [f"gene{j}" for j in range(Q)]
 
 
+def layers_of(adata):
+    """Return the names of the layers, without X, which AnnData 0.13 lists among them."""
+    return [name for name in adata.layers if name is not None]
+
+
 def make(seed=0, dtype=np.float64, as_sparse=False):
     """Return conditions × genes as single-cell people have them: names, categories, embeddings, many zeros."""
     rng = np.random.default_rng(seed)
@@ -183,8 +188,11 @@ def test_what_is_not_there_or_no_description_is_told(monkeypatch):
             from_anndata(adata, **options)
     adata.uns.clear()
     adata.obsm["odd"] = adata.obsm["X_pca"].reshape(M, 3, 1)
-    with pytest.raises(TypeError, match=r"adata.obsm\['odd'\] must be an array, a sparse matrix or a frame, found"):
+    with pytest.raises(ValueError, match=r"adata.obsm\['odd'\] must have a row of numbers .*the shape \(12, 3, 1\)"):
         from_anndata(adata, obsm="odd")
+    for wrong in (np.eye(3), None, adata.obs):
+        with pytest.raises(TypeError, match=f"adata must be an AnnData, found {type(wrong).__name__}"):
+            from_anndata(wrong, obsm="odd")
     adata.obs_names = ["cell0", *CELLS[:-1]]
     with pytest.raises(IdError, match=r"adata.obs_names has repeated ids: 'cell0'.*obs_names_make_unique"):
         from_anndata(adata, obsm="X_pca")
@@ -220,7 +228,7 @@ def test_a_new_one_holds_labels_and_predictions(fitted, tmp_path):
     assert_allclose(found.layers["predicted"], model.predict())
     for setting in "ABCD":
         assert_allclose(found.layers[f"holdout_{setting}"], model.holdout(setting))
-    assert list(found.layers) == ["predicted", "holdout_A", "holdout_B", "holdout_C", "holdout_D"]
+    assert layers_of(found) == ["predicted", "holdout_A", "holdout_B", "holdout_C", "holdout_D"]
     about = found.uns["dyadlearn"]
     assert (about["model"], about["alpha"], about["task_alpha"]) == ("TwoStepRidgeCV", model.alpha_, model.task_alpha_)
     assert list(about["holdout"]) == list("ABCD")
@@ -230,7 +238,7 @@ def test_a_new_one_holds_labels_and_predictions(fitted, tmp_path):
     assert again.uns["dyadlearn"]["holdout"] == about["holdout"]
     some = to_anndata(model, settings=["D", "B"], layer="score")
     assert some.X is None
-    assert list(some.layers) == ["predicted", "holdout_D", "holdout_B", "score"]
+    assert layers_of(some) == ["predicted", "holdout_D", "holdout_B", "score"]
     assert_array_equal(some.layers["score"], fitted.adata.X)
 
 
@@ -262,7 +270,7 @@ def test_an_existing_one_is_written_into_by_its_names(fitted):
     frame = pd.DataFrame(adata.layers["holdout_B"], adata.obs_names, adata.var_names)
     assert_allclose(frame.loc[CELLS, GENES], held_out)
     assert frame.loc[["late1", "late2"]].isna().all(axis=None)
-    assert sorted(adata.layers) == sorted([*before.layers, "predicted", "holdout_B"])
+    assert sorted(layers_of(adata)) == sorted([*layers_of(before), "predicted", "holdout_B"])
     assert_array_equal(adata.X, before.X)
     pd.testing.assert_frame_equal(adata.obs, before.obs)
     in_place = make()
@@ -298,7 +306,7 @@ def test_models_of_every_kind(fitted, monkeypatch):
     data = from_anndata(adata, obsm="X_pca", varm="embedding")
     each = IndependentTaskRidgeCV(alphas=[0.1, 1.0], alpha_per_task=True).fit(data.X, data.Y)
     found = to_anndata(each)
-    assert list(found.layers) == ["predicted", "holdout_A", "holdout_B"]
+    assert layers_of(found) == ["predicted", "holdout_A", "holdout_B"]
     assert_array_equal(found.uns["dyadlearn"]["alpha"], each.alpha_)
     plain = TwoStepRidge().fit(adata.obsm["X_pca"], adata.X, tasks=adata.varm["embedding"])
     assert to_anndata(plain, settings="A").obs_names.tolist() == [str(place) for place in range(M)]
@@ -321,7 +329,7 @@ def test_models_of_every_kind(fitted, monkeypatch):
     pairs = TwoStepRidge().fit(listed.X, listed.Y, tasks=listed.tasks)
     assert pairs._is_listed
     found = to_anndata(pairs, settings="B")
-    assert list(found.layers) == ["holdout_B"]
+    assert layers_of(found) == ["holdout_B"]
     assert_array_equal(found.X.toarray(), adata.X)
     turned = make()[::-1].copy()
     to_anndata(pairs, settings="B", adata=turned)
@@ -330,7 +338,7 @@ def test_models_of_every_kind(fitted, monkeypatch):
 
 def test_nothing_is_written_where_something_is_wrong(fitted):
     model, adata = fitted.model, make()
-    layers = list(adata.layers)
+    layers = layers_of(adata)
     with pytest.raises(IdError, match="'gene7' not among the ids of adata.var_names"):
         to_anndata(model, adata=adata[:, :7].copy())
     with pytest.raises(ValueError, match=r"adata is a view .* adata.copy\(\)"):
@@ -348,7 +356,7 @@ def test_nothing_is_written_where_something_is_wrong(fitted):
     both = TwoStepRidge().fit(adata.obsm["X_pca"], numbers)
     with pytest.raises(IdError, match="The instances of the model have the ids 1 and '1'"):
         to_anndata(both, settings="A")
-    assert list(adata.layers) == layers
+    assert layers_of(adata) == layers
     assert "dyadlearn" not in adata.uns
 
 
@@ -390,3 +398,11 @@ def test_perturbed_genes_from_a_file_to_predictions(tmp_path):
     data = from_anndata(turned, obsm="embedding", varm="embedding")
     again = TwoStepRidgeCV(setting="B").fit(data.X, data.Y, tasks=data.tasks).predict(new.X)
     assert_allclose(again[genes], found, rtol=1e-6)
+
+
+def test_a_layer_of_labels_is_not_written_into_what_has_them(fitted):
+    model = fitted.model
+    with pytest.raises(ValueError, match="layer names where labels go, which are not written into adata"):
+        to_anndata(model, adata=make(), layer="labels")
+    with pytest.raises(TypeError, match="adata must be an AnnData, found ndarray"):
+        to_anndata(model, adata=np.eye(3))

@@ -195,7 +195,7 @@ def test_the_command(script, shared_data, tmp_path, capsys):
     assert "| C | two-step | 0.8515 | 0.8515 |" in lines
     assert "| B | two-step | 0.7893 | **0.7885** |" in lines
     assert "Of 8 cells 7 are within 0.0007 of the paper and 8 within 0.003" in printed
-    assert len(shown.splitlines()) == 8
+    assert len(shown.strip().splitlines()) == 8  # an old rich adds an empty one
     written = json.loads(output.read_text(encoding="utf-8"))
     assert written["summary"]["equal"] == 7
     assert_array_equal(written["alphas"], script.ALPHAS)

@@ -228,6 +228,7 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
         assert found["n_test"] == np.isfinite(split.truth).sum()
 
 
+@pytest.mark.slow
 def test_torch_gives_the_same_scores(script, benchmarks):
     pytest.importorskip("torch", reason="torch is not installed")
     for name, setting, number in (("davis", "A", "seed 0"), ("davis", "D", "fold 0"), ("nr", "B", "fold 0")):

@@ -72,6 +72,7 @@ def test_yamanishi(script, shared_data):
     assert data.Y_test is None
 
 
+@pytest.mark.slow
 def test_the_smallest_ratings(script, shared_data, tmp_path):
     data = script.ratings("douban", str(shared_data), tmp_path)
     assert (np.isfinite(data.Y).sum(), np.isfinite(data.Y_test).sum()) == (123_202, 13_689)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -66,9 +65,9 @@ def test_every_experiment_and_every_other_script_is_there(reproduce):
         assert (FOLDER / script).is_file(), script
 
 
-def test_the_plan_alone_runs_nothing(tmp_path):
-    command = [sys.executable, str(FOLDER / "reproduce.py"), "--plan", "--data-home", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "will be downloaded" in " ".join(done.stdout.split())
-    assert "done after" not in done.stdout
+def test_the_plan_alone_runs_nothing(reproduce, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reproduce.subprocess, "run", None)
+    reproduce.main(["--plan", "--data-home", str(tmp_path)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "will be downloaded" in told
+    assert "done after" not in told

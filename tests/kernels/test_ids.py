@@ -113,8 +113,8 @@ def test_combined_kernels_are_matched_by_their_ids(combine, kind, similarity):
     ]
     check(combine(grams, weights), expected, NAMES, NAMES, kind)
     # An array has no ids and is taken as it stands, wherever it comes.
-    stands = combine([first, second[np.ix_(turned, turned)]], weights[:2])
-    check(combine([first, grams[1]], weights[:2]), stands, names, names, kind)
+    stands = combine([first, third[np.ix_(turned, turned)]], weights[:2])
+    check(combine([first, grams[2]], weights[:2]), stands, names, names, kind)
     check(combine([grams[0], second], weights[:2]), combine([first, second], weights[:2]), NAMES, NAMES, kind)
     with pytest.raises(IdError, match=r"the rows of grams\[1\] and those before it.*'a'.*'q'"):
         combine([grams[0], named(second, tuple("qbcd"), NAMES, kind)])

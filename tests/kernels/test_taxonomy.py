@@ -220,3 +220,35 @@ def test_what_is_no_taxonomy_is_refused():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="the same ranks, found 2 with names and 4 without"):
         taxonomy_kernel(rows, pandas.DataFrame([("a", "b")]))
+
+
+def test_names_are_compared_as_text():
+    """However a library keeps them: as whole numbers, as floats beside what is missing, as bytes."""
+    rows = [["1", "7"], ["1", "8"], ["2", "7"]]
+    wanted = taxonomy_kernel(rows)
+    for form in (np.array(rows, dtype="S"), np.array(rows, dtype=int), np.array(rows, dtype=float)):
+        assert_array_equal(taxonomy_kernel(form), wanted)
+        assert_array_equal(taxonomy_kernel(form, rows), wanted)
+        assert_array_equal(taxonomy_kernel(rows, form), wanted)
+
+
+@pytest.mark.parametrize("n_ranks", range(1, 12))
+def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
+    weights = 0.1 + np.random.default_rng(n_ranks).random(n_ranks)
+    for given in (None, weights.tolist()):
+        K = taxonomy_kernel([["a"] * n_ranks, ["b"] * n_ranks], weights=given)
+        assert_array_equal(K, np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("table", "ranks", "error", "message"),
+    [
+        (None, None, TypeError, "a taxonomy is a frame, an array or a sequence of rows, found NoneType"),
+        ("abc", None, TypeError, "a taxonomy is a frame, an array or a sequence of rows, found str"),
+        ([["a", "b"]], "cls", TypeError, "ranks must be a list of columns, the highest first, found the text 'cls'"),
+        ([["a", "b"]], [1, 0, 1], ValueError, "ranks names 1 more than once"),
+    ],
+)
+def test_what_is_no_taxonomy(table, ranks, error, message):
+    with pytest.raises(error, match=message):
+        taxonomy_kernel(table, ranks=ranks)

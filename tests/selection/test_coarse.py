@@ -79,6 +79,7 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid():
         assert_allclose(found.best_score_, np.nanmax(found.landscape_))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_rough_solutions_of_some_folds_choose_as_well(monkeypatch):
     """So many cells are missing that folds are solved by conjugate gradients, and so many known that two will do."""

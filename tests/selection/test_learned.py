@@ -518,6 +518,7 @@ def test_shrinkage_keeps_noise_from_ruling():
     assert _nested([X, *noise], Y, T, n_steps=15) < 1.1 * alone
 
 
+@pytest.mark.slow
 def test_ten_kernels_of_fifty_drugs_do_not_over_fit(shared_data):
     """Drugs that are new to nuclear receptors: their similarity, and nine of random bits that say nothing."""
     data = fetch_yamanishi("nr", data_home=shared_data, instances="drugs", download=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -36,9 +37,12 @@ __all__ = [
     "check_whole",
     "columns_library",
     "id_text",
+    "index_columns",
+    "index_with_ids",
     "is_blank",
     "load_table",
     "parquet_columns",
+    "parquet_index",
     "parquet_parts",
     "read_cells",
     "suffix_of",
@@ -264,11 +268,17 @@ def _read_parquet(path: Path) -> Cells:
     columns = [whole.get_column(name).to_list() for name in whole.columns]
     if not columns or not columns[0]:
         raise DataFileError(f"{path} holds no table.")
-    # pandas writes its index last; ids are text, and the other columns of a grid are not.
-    is_text = [any(isinstance(cell, str) for cell in cells) for cells in columns]
-    lines: list[Sequence[Any]] = list(zip(*columns, strict=True))
-    id_place = is_text.index(True) if any(is_text) else 0
-    return Cells(path, list(whole.columns), lines, list(range(1, len(lines) + 1)), id_place)
+    # pandas writes its index last, and says so; else ids are text, and the other columns of a grid are not.
+    texts = [
+        name for name, cells in zip(whole.columns, columns, strict=True) if any(isinstance(cell, str) for cell in cells)
+    ]
+    index = parquet_index(path)
+    own = index_with_ids(index, texts, path) or next(iter(texts), whole.columns[0])
+    # Numbers of rows that are nobody's ids are no values either.
+    kept = [place for place, name in enumerate(whole.columns) if name == own or name not in index]
+    headings = [whole.columns[place] for place in kept]
+    lines: list[Sequence[Any]] = list(zip(*(columns[place] for place in kept), strict=True))
+    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -282,6 +292,52 @@ def parquet_columns(path: Path) -> list[str]:
         import pyarrow.parquet
 
         return list(pyarrow.parquet.read_schema(path).names)
+
+
+def parquet_index(path: Path) -> list[str]:
+    """Return in which columns of a parquet file pandas keeps its index; none where it did not write the file."""
+    library = columns_library()
+    with reading(path, "parquet file"):
+        if library == "polars":
+            import polars
+
+            # Its first versions do not tell.
+            about: dict[str, str] = getattr(polars, "read_parquet_metadata", lambda _: {})(path)
+            return index_columns(about.get("pandas"))
+        import pyarrow.parquet
+
+        return index_columns((pyarrow.parquet.read_schema(path).metadata or {}).get(b"pandas"))
+
+
+def index_columns(about: str | bytes | None) -> list[str]:
+    """Return the columns of an index, out of what pandas says about a frame in its file."""
+    # An index that only counts the rows is no column.
+    found = [] if about is None else json.loads(about).get("index_columns", [])
+    return [name for name in found if isinstance(name, str)]
+
+
+def index_with_ids(index: Sequence[str], texts: Sequence[str], path: Path) -> str | None:
+    """Return the column of the index of pandas, if it has ids.
+
+    It has none where it was never given a name and holds no text beside columns that do: these are numbers of rows,
+    left over where some were taken out.
+
+    Parameters
+    ----------
+    index : sequence of str
+        The columns of the index.
+    texts : sequence of str
+        The columns of text.
+    path : Path
+        For messages.
+    """
+    if len(index) > 1:
+        raise DataFileError(
+            f"{path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, such as by "
+            "reset_index() and set_index(…) in pandas."
+        )
+    is_left_over = bool(index and texts) and index[0].startswith("__index_level_") and index[0] not in texts
+    return index[0] if index and not is_left_over else None
 
 
 def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | None = None) -> Iterator[Any]:

@@ -9,7 +9,18 @@ import typer
 
 from dyadlearn._files.tables import writing
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, Sides, check_target, settings_of
+from dyadlearn.cli.options import (
+    Force,
+    Json,
+    ModelArgument,
+    Quiet,
+    Sides,
+    Title,
+    ToldScoring,
+    ToldSettings,
+    check_target,
+    settings_of,
+)
 from dyadlearn.cli.terminal import Terminal
 
 __all__ = ["card"]
@@ -18,11 +29,9 @@ __all__ = ["card"]
 def card(
     model: ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The card to write.")] = Path("README.md"),
-    title: Annotated[str | None, typer.Option(help="The heading of the card.")] = None,
-    settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
-    scoring: Annotated[
-        str | None, typer.Option(help=f"What is best; by default what the model was tuned for. One of {SCORES}.")
-    ] = None,
+    title: Title = None,
+    settings: ToldSettings = None,
+    scoring: ToldScoring = None,
     sides: Sides = None,
     license: Annotated[
         str | None, typer.Option("--license", help="Of the model, as the Hub calls it, such as cc-by-4.0.")

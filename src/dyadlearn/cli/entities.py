@@ -78,6 +78,11 @@ class Recipe(Stored):
     names: list[str] | None = None
     paths: list[list[str]] = field(default_factory=list)
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Recipe:
+        """Return the recipe that a state describes; files had no ranks once."""
+        return super().from_state({"paths": [], **state}, where)
+
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
@@ -526,7 +531,7 @@ def _asked_places(source: Source, asked: Sequence[Hashable] | None) -> np.ndarra
     if not found:
         raise IdError(
             f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {source.path}, whose ids "
-            f"are such as {shown(source.ids.labels, 3)}."
+            f"are such as {shown(source.ids.labels[:3])}."
         )
     return source.ids.positions(found, str(source.path))
 

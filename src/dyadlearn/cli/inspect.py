@@ -11,7 +11,18 @@ import typer
 from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import SCORES, Force, Json, ModelArgument, Quiet, Sides, check_target, settings_of
+from dyadlearn.cli.options import (
+    Force,
+    Json,
+    ModelArgument,
+    Quiet,
+    Sides,
+    Title,
+    ToldScoring,
+    ToldSettings,
+    check_target,
+    settings_of,
+)
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.baselines import in_words
@@ -124,11 +135,9 @@ def _line(value: Any, words: dict[str, str]) -> str:
 def report(
     model: ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
-    settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
-    scoring: Annotated[
-        str | None, typer.Option(help=f"What is best; by default what the model was tuned for. One of {SCORES}.")
-    ] = None,
+    title: Title = None,
+    settings: ToldSettings = None,
+    scoring: ToldScoring = None,
     sides: Sides = None,
     force: Force = False,
     json: Json = False,

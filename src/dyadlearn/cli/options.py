@@ -47,6 +47,9 @@ __all__ = [
     "Sides",
     "Tasks",
     "TasksSmiles",
+    "Title",
+    "ToldScoring",
+    "ToldSettings",
     "alphas_of",
     "check_table",
     "check_target",
@@ -61,22 +64,28 @@ __all__ = [
 Labels = Annotated[
     Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
 ]
-Instances = Annotated[Path, typer.Option("--instances", help="Instances: features, a kernel, SMILES or FASTA.")]
-MaybeInstances = Annotated[Path | None, typer.Option("--instances", help="Features, a kernel, SMILES or FASTA.")]
-Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, a kernel, SMILES or FASTA.")]
+Instances = Annotated[
+    Path, typer.Option("--instances", help="Instances: features, embeddings, a kernel, SMILES or FASTA.")
+]
+MaybeInstances = Annotated[
+    Path | None, typer.Option("--instances", help="Features, embeddings, a kernel, SMILES or FASTA.")
+]
+Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, embeddings, a kernel, SMILES or FASTA.")]
 InstancesSmiles = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
 ]
 TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
 
 # The same of sides that may have several files.
-_ALIKE = "Features, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+_ALIKE = (
+    "Features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+)
 SeveralInstances = Annotated[
     list[str],
     typer.Option(
         "--instances",
         metavar="[NAME=]FILE",
-        help="Instances: features, a kernel, SMILES or FASTA; repeated, each by a name, for several descriptions.",
+        help="Instances: features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, for several.",
     ),
 ]
 MaybeSeveralInstances = Annotated[
@@ -117,6 +126,14 @@ SCORES = (
     f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "
     "regression"
 )
+
+# What is told of a model on a page or a card.
+Title = Annotated[str | None, typer.Option("--title", help="The heading.")]
+ToldSettings = Annotated[str | None, typer.Option("--settings", help="Which settings; by default all that are quick.")]
+ToldScoring = Annotated[
+    str | None,
+    typer.Option("--scoring", help=f"What is best; by default what the model was tuned for. One of {SCORES}."),
+]
 Scoring = Annotated[
     str | None,
     typer.Option(help=f"What is best; by default roc_auc for two values, else squared error. One of {SCORES}."),

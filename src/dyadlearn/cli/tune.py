@@ -73,6 +73,8 @@ def tune(
 
         dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns user,item,stars -o m.dyad
 
+        dyadlearn tune binds.csv --instances proteins.h5 --tasks molecules.parquet --setting D -o model.dyad
+
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
 
         dyadlearn tune found.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad

@@ -55,24 +55,30 @@ class Graph:
         self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._described(name, shape))
 
+    def array(self, values: Any) -> np.ndarray:
+        """Return numbers as an array of numpy, sparse ones made dense, if they are not more than a file can hold."""
+        self._check_room(int(np.prod(values.shape)) * self.dtype.itemsize)
+        return to_numpy(dense(values))
+
     def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add numbers, sparse ones made dense, and return their name; the same numbers are there once."""
-        array = np.ascontiguousarray(to_numpy(dense(values)), dtype=dtype or self.dtype)
+        """Add numbers and return their name; the same numbers are there once."""
+        array = np.array(values, dtype=dtype or self.dtype, order="C", copy=None)
         # Of what is large nothing is the same but by chance.
         key = (array.dtype.str, array.shape, array.tobytes()) if array.size < 100 else (object(),)
         if key not in self._constants:
+            self._check_room(array.nbytes)
             self._n_bytes += array.nbytes
-            if self._n_bytes > _MOST_BYTES:
-                raise ValueError(
-                    "The model has more than 2 GiB of numbers, and no file of ONNX can: fit it on the features of "
-                    'dyadlearn.Landmarks, or write it with dtype="float32".'
-                )
             name = self._name("c")
-            # A number alone has no dimensions, which the line above has given it.
-            array = array.reshape(np.shape(values)) if np.ndim(values) == 0 else array
             self._tensors.append(self.onnx.numpy_helper.from_array(array, name))
             self._constants[key] = name
         return self._constants[key]
+
+    def _check_room(self, n_bytes: int) -> None:
+        if self._n_bytes + n_bytes > _MOST_BYTES:
+            raise ValueError(
+                "The model has more than 2 GiB of numbers, and no file of ONNX can: fit it on the features of "
+                'dyadlearn.Landmarks, or write it with dtype="float32".'
+            )
 
     def node(self, kind: str, *inputs: Any, **attributes: Any) -> str:
         """Add a node, and return the name of what it gives; inputs that are no names are constants."""
@@ -96,7 +102,7 @@ class Graph:
         return self.node("Mul", value, np.reshape(factors, (1, -1)))
 
     def cast(self, value: str, dtype: Any) -> str:
-        """Add a conversion, where there is anything to convert; `dtype` None is that of the graph."""
+        """Add a conversion; `dtype` None is that of the graph."""
         return self.node("Cast", value, to=self._type(dtype or self.dtype))
 
     def by_rows(self, rows: Any, measure: Callable[[str], str]) -> str:

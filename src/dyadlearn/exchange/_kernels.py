@@ -69,12 +69,8 @@ def _(kernel: LearnedKernel, graph: Graph, params: Options, rows: Rows, training
     terms = [
         _term(graph, each, rows.get(each.name, rows.get("", "")), training[:, each.start : each.stop])
         for each in kernel.members
-        if each.weight != 0
     ]
-    if terms:
-        return _folded(graph, "Add", terms)
-    first = next(iter(rows.values()))  # nothing weighs anything
-    return graph.node("MatMul", first, np.zeros((training.shape[1], training.shape[0])))
+    return _folded(graph, "Add", terms)
 
 
 def _members(kernel: Any, graph: Graph, rows: Rows, training: np.ndarray) -> list[tuple[str, float]]:

@@ -101,6 +101,7 @@ def from_anndata(
     ['TP53', 'MYC', 'KRAS']
     """
     check_choice(unstored, "unstored", ("zero", "missing"))
+    _check_anndata(adata)
     asked = {"obsm": _keys(obsm), "obsp": _keys(obsp), "varm": _keys(varm), "varp": _keys(varp)}
     if not any(asked.values()):
         there = {slot: list(getattr(adata, slot).keys()) for slot in asked}
@@ -112,6 +113,11 @@ def from_anndata(
         Y=_labels(adata, layer, rows, columns, unstored) if labels else None,
         tasks=_described(adata, "var", columns, asked),
     )
+
+
+def _check_anndata(adata: Any) -> None:
+    if not all(hasattr(adata, name) for name in ("obs_names", "var_names", "layers", "uns")):
+        raise TypeError(f"adata must be an AnnData, found {type(adata).__name__}.")
 
 
 def _keys(given: str | Sequence[str] | None) -> list[str]:
@@ -152,7 +158,8 @@ def _entry(adata: Any, slot: str, key: str, ids: Ids) -> Any:
 
 def _found(entries: Mapping[str, Any], key: str, slot: str) -> Any:
     if key not in entries:
-        there = shown(list(entries.keys()), 12) or "none"
+        names = [name for name in entries.keys() if name is not None]  # noqa: SIM118 (AnnData 0.13 calls X the layer None)
+        there = shown(names, 12) or "none"
         raise ValueError(f"adata.{slot} has no entry {key!r}: it has {there}.")
     return entries[key]
 
@@ -186,8 +193,11 @@ def _loaded(values: Any, title: str) -> Any:
         import pandas as pd
 
         return pd.DataFrame(values)  # of a view of a frame
-    if not hasattr(values, "dtype") or len(getattr(values, "shape", ())) != 2:
+    shape = getattr(values, "shape", None)
+    if not hasattr(values, "dtype") or not shape:
         raise TypeError(f"{title} must be an array, a sparse matrix or a frame, found {type(values).__name__}.")
+    if len(shape) != 2:
+        raise ValueError(f"{title} must have a row of numbers for each name, found the shape {tuple(shape)}.")
     if not isinstance(values, np.ndarray):
         check_memory(values.dtype.itemsize * math.prod(values.shape), None, f"{title} in memory")
     return np.asarray(values[...])
@@ -225,8 +235,9 @@ def to_anndata(
 
     Without `X` and `tasks` it is about the grid of training. The layer ``"predicted"`` holds what the model predicts,
     which has seen the labels; ``"holdout_A"`` to ``"holdout_D"`` what it predicts for each label without having seen
-    what the setting leaves out, as `dyadlearn.evaluate` scores it. With `X` or `tasks` it is about their predictions.
-    ``uns["dyadlearn"]`` tells the model, its regularisation and how labels were held out.
+    what the setting leaves out, as `dyadlearn.evaluate` scores it (learned kernels stay as they are). With `X` or
+    `tasks` it is about their predictions. ``uns["dyadlearn"]`` tells the model, its regularisation and how labels were
+    held out.
 
     Parameters
     ----------
@@ -272,8 +283,14 @@ def to_anndata(
     >>> to_anndata(model, settings=["B", "D"])
     AnnData object with n_obs × n_vars = 5 × 3
         uns: 'dyadlearn'
-        layers: 'predicted', 'holdout_B', 'holdout_D'
+        layers: 'predicted', 'holdout_B', 'holdout_D'...
     """
+    if adata is not None:
+        _check_anndata(adata)
+        if layer is not None and X is None and tasks is None:
+            raise ValueError(
+                "layer names where labels go, which are not written into adata: leave layer out, or adata."
+            )
     about: dict[str, Any] = _about(model)
     if X is None and tasks is None:
         main, beside, words = _of_training(model, settings)

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, dense, solve_lower, to_numpy
+from dyadlearn import __version__
+from dyadlearn._array import Array, is_sparse, matmul, solve_lower, to_numpy
 from dyadlearn._checks import check_choice, check_flag
 from dyadlearn._files.atomic import check_place, replacing
 from dyadlearn._files.tables import id_text
@@ -120,9 +121,6 @@ def to_onnx(
         predictions = _for_new_tasks(graph, formula, maps, by_pairs)
         shape = ["n"] if by_pairs else ["n", "q"]
     graph.output(predictions, "predictions", shape)
-
-    from dyadlearn import __version__
-
     found = graph.model(_doc(fitted, wanted, by_pairs), _properties(last, fitted, wanted), __version__)
     if target is not None:
         content = found.SerializeToString()
@@ -214,7 +212,8 @@ def _for_new_tasks(graph: Graph, formula: Formula, maps: tuple[list[Any], list[A
     columns = _factor(graph, "tasks", "n" if by_pairs else "q", formula.tasks, maps[1], right)
     if by_pairs:
         return graph.reduced("ReduceSum", graph.node("Mul", rows, columns), 1, keepdims=False)
-    return graph.node("MatMul", rows, graph.node("Transpose", columns, perm=[1, 0]))
+    # Older onnxruntimes make of a product with a transpose something that has no double precision.
+    return graph.node("Gemm", rows, columns, transB=1)
 
 
 def _factor(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any], weights: Array | None) -> str:
@@ -238,15 +237,17 @@ def _factor(graph: Graph, name: str, size: str, steps: RowSteps, maps: list[Any]
         rows = {"": graph.node("Sub", rows[""], to_numpy(centre)[None, :])}
     if steps.kernel is None:
         return _times(graph, rows[""], weights, steps.has_constant)
-    training = to_numpy(dense(steps.features))
+    assert steps.features is not None
     if steps.kernel_means is not None:
         assert weights is not None  # a side with a free constant is either in the primal or multiplied by some
         weights = _of_uncentred(to_numpy(weights), to_numpy(steps.kernel_means))
     if not (isinstance(steps.kernel, str) and steps.kernel == "linear" and weights is not None):
-        return _times(graph, block(graph, steps.kernel, steps.params, rows, training), weights, steps.has_constant)
+        kernel = block(graph, steps.kernel, steps.params, rows, graph.array(steps.features))
+        return _times(graph, kernel, weights, steps.has_constant)
     # Weights of features take one product where dual coefficients take two.
-    own, rest = np.split(to_numpy(weights), [len(training)])
-    return _times(graph, rows[""], np.concatenate([training.T @ own, rest]), steps.has_constant)
+    own, rest = np.split(to_numpy(weights), [steps.features.shape[0]])
+    features = steps.features if is_sparse(steps.features) else to_numpy(steps.features)
+    return _times(graph, rows[""], np.concatenate([matmul(features.T, own), rest]), steps.has_constant)
 
 
 def _of_uncentred(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -325,11 +326,11 @@ def _mapped(transformer: Any, graph: Graph, rows: str, side: str) -> str:
 def _(transformer: Landmarks, graph: Graph, rows: str, side: str) -> str:
     if transformer.components_ is None:
         raise _computed(side)
-    training, factor = to_numpy(dense(transformer.components_)), transformer._factor
+    training, factor = graph.array(transformer.components_), to_numpy(transformer._factor)
     found = block(graph, transformer.kernel, transformer.kernel_params, {"": rows}, training)
     # Graphs know no triangular systems.
     inverse = solve_lower(factor, np.eye(len(training), dtype=factor.dtype))
-    return graph.node("MatMul", found, to_numpy(inverse).T)
+    return graph.node("MatMul", found, inverse.T)
 
 
 @_mapped.register

@@ -14,7 +14,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, formed_as, in_order, read_table
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite
 
@@ -60,7 +60,7 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     >>> normalize(np.array([[3.0]]), row_diagonal=np.array([4.0]), column_diagonal=np.array([9.0]))
     array([[0.5]])
     """
-    table = _read_block(K, "K")
+    table = _floats(K, "K")
     if (row_diagonal is None) != (column_diagonal is None):
         raise ValueError("row_diagonal and column_diagonal go together: give both or neither.")
     if row_diagonal is None:
@@ -76,7 +76,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
         column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")
         rows = _scale(row_diagonal, block, 0, "row_diagonal")
         columns = _scale(column_diagonal, block, 1, "column_diagonal")
-    return formed_as(replace(table, values=block * (rows[:, None] * columns[None, :])), K)
+    # A diagonal without ids is in the order that the columns have as yet.
+    return formed_as(_in_order_of_rows(replace(table, values=block * (rows[:, None] * columns[None, :])), "K"), K)
 
 
 def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
@@ -101,7 +102,7 @@ def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -
     Raises
     ------
     IdError
-        If `grams` have ids that are not the same.
+        If `grams` have ids that are not the same, or some lack those that would tell the order of their columns.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = Non
     Raises
     ------
     IdError
-        If `grams` have ids that are not the same.
+        If `grams` have ids that are not the same, or some lack those that would tell the order of their columns.
 
     Examples
     --------
@@ -301,14 +302,24 @@ def _combined(
     """Join weighed `grams`, one after the other, in the order of the first that has ids, and in the form of a frame."""
     total: Table | None = None
     form: Any = None
+    turned = plain = None
     for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
         name = f"grams[{position}]"
-        table = _read_block(K, name)
+        given = _floats(K, name)
+        table = _in_order_of_rows(given, name)
         form = K if isinstance(K, Table) else form
+        turned = turned or (name if table.column_ids != given.column_ids else None)
+        plain = plain or (name if given.column_ids is None else None)
+        if turned and plain:
+            raise IdError(
+                f"{plain} has no ids that tell whether its columns are in the order of the rows of {turned} or of its "
+                "columns, which differ: give it ids, or bring both into one order."
+            )
         if total is None:
             total = replace(table, values=weighed(table.values, weight, name))
             continue
         _check_alike(total.values, table.values, position)
+        _check_columns(total, table, name)
         table = table.rows_as(total.row_ids, f"the rows of {name}", "those before it")
         table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
         values, block = _of_one_dtype(total.values, table.values)
@@ -322,10 +333,14 @@ def _combined(
     return formed_as(total, form)
 
 
-def _read_block(K: Any, name: str) -> Table:
-    """Return a kernel as floats with its ids; columns that have the ids of the rows are in their order."""
+def _floats(K: Any, name: str) -> Table:
+    """Return a kernel as floats with its ids."""
     table = read_table(K, name)
-    table = replace(table, values=_block(table.values, name))
+    return replace(table, values=_block(table.values, name))
+
+
+def _in_order_of_rows(table: Table, name: str) -> Table:
+    """Return a kernel with its columns in the order of its rows, where both have the same ids."""
     rows, columns = table.row_ids, table.column_ids
     return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
 
@@ -351,6 +366,18 @@ def _check_alike(total: Array, K: Array, position: int) -> None:
         raise KernelError(
             f"grams must have one shape: grams[{position}] has {tuple(K.shape)}, "
             f"those before it have {tuple(total.shape)}."
+        )
+
+
+def _check_columns(total: Table, table: Table, name: str) -> None:
+    """Refuse a kernel whose rows are to be put in another order, where it is not known which columns would follow."""
+    have_ids = total.column_ids is not None and table.column_ids is not None
+    if have_ids or total.row_ids is None or table.row_ids is None or table.values.shape[0] != table.values.shape[1]:
+        return
+    if total.row_ids.labels != table.row_ids.labels:
+        raise IdError(
+            f"{name} has its rows in another order than those before it, and not all have ids of their columns: give "
+            "them these, or bring all into one order."
         )
 
 

@@ -46,8 +46,9 @@ def taxonomy_kernel(
     Parameters
     ----------
     A : frame, array or sequence of rows, of shape (n_a, n_ranks)
-        Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers. The ids of a
-        frame are the index of pandas, or the first column of any other. Rows of a sequence may end early.
+        Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers, which are
+        compared as text. The ids of a frame are the index of pandas, or the first column of any other. Rows of a
+        sequence may end early.
     B : frame, array or sequence of rows, of shape (n_b, n_ranks), optional
         The columns of the answer, such as the entities of training where `A` has new ones; `A` where not given.
     ranks : sequence of length n_ranks, optional
@@ -69,8 +70,8 @@ def taxonomy_kernel(
     IdError
         If `ranks` names columns that are not there.
     ValueError
-        If there are no ranks or entities, the tables differ in their ranks, weights are negative or all zero, a name is
-        no name, or the ranks go from the lowest to the highest.
+        If there are no ranks or entities, `ranks` names one twice, the tables differ in their ranks, weights are
+        negative or all zero, a name is no name, or the ranks go from the lowest to the highest.
 
     See Also
     --------
@@ -99,7 +100,7 @@ def taxonomy_kernel(
     """
     rows = _read(A, "A")
     columns = rows if B is None else _read(B, "B")
-    headings = _headings(columns, rows) if ranks is None else list(ranks)
+    headings = _headings(columns, rows) if ranks is None else _asked(ranks)
     given = check_weights(weights, len(headings), "ranks")
     if not any(given):
         raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
@@ -117,8 +118,9 @@ def taxonomy_kernel(
     check_memory(1.1 * 8 * n * p, None, f"A kernel of {n} × {p} entities")
     # Paths that are the same down to a rank are so above it: how many ranks are shared tells which.
     totals = np.cumsum([0.0, *given])
-    scales = np.divide(1.0, np.sqrt(totals), out=np.zeros_like(totals), where=totals > 0)
-    of_rows, of_columns = (scales[(codes >= 0).sum(axis=1)] for codes in (first, second))
+    roots = np.sqrt(np.outer(totals, totals))
+    roots[roots == 0] = 1.0  # where nothing is shared
+    of_rows, of_columns = ((codes >= 0).sum(axis=1) for codes in (first, second))
     K = np.empty((n, p))
     for part in row_blocks(n, 10 * p, _BLOCK_BYTES):
         shared = np.zeros((part.stop - part.start, p), dtype=np.int16)
@@ -126,7 +128,7 @@ def taxonomy_kernel(
             shared += first[part, rank, None] == second[None, :, rank]
         K[part] = totals[shared]
         if normalized:
-            K[part] *= of_rows[part, None] * of_columns[None, :]
+            K[part] /= roots[of_rows[part, None], of_columns]
     return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
@@ -137,6 +139,17 @@ def _read(table: Any, name: str) -> Table:
     if not any(map(len, paths)):
         raise ValueError(f"{name} must have at least one entity and one rank, found none.")
     return Table(paths, found.row_ids, found.column_ids, found.kind)
+
+
+def _asked(ranks: Sequence[Any]) -> list[Any]:
+    """Return the ranks that are asked for, each of which counts once."""
+    if isinstance(ranks, str):
+        raise TypeError(f"ranks must be a list of columns, the highest first, found the text {ranks!r}.")
+    asked = list(ranks)
+    repeated = [rank for place, rank in enumerate(asked) if rank in asked[:place]]
+    if repeated:
+        raise ValueError(f"ranks names {repeated[0]!r} more than once: name every rank once.")
+    return asked
 
 
 def _headings(*tables: Table) -> list[Any]:
@@ -177,7 +190,10 @@ def _rows(values: Any) -> list[Sequence[Any]]:
         return [tuple(row) for row in values]
     import narwhals as nw
 
-    return list(nw.from_native(values, eager_only=True).rows())
+    frame = nw.from_native(values, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(f"a taxonomy is a frame, an array or a sequence of rows, found {type(values).__name__}.")
+    return list(frame.rows())
 
 
 def _codes(paths: list[Sequence[Any]], headings: list[Any], known: dict[tuple[int, Hashable], int]) -> np.ndarray:
@@ -197,17 +213,17 @@ def _codes(paths: list[Sequence[Any]], headings: list[Any], known: dict[tuple[in
     return codes
 
 
-def _name(cell: Any, rank: Any) -> Hashable | None:
-    """Return the name in a cell, None where there is none."""
-    if isinstance(cell, str):
-        return cell.strip() or None
+def _name(cell: Any, rank: Any) -> str | None:
+    """Return the name in a cell as text, so that 1 and "1" are the same; None where there is none."""
+    if isinstance(cell, str | bytes):
+        return (cell.decode() if isinstance(cell, bytes) else cell).strip() or None
     if is_missing(cell):
         return None
     if isinstance(cell, float) and not cell.is_integer():
         raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: say which columns are ranks.")
     if not isinstance(cell, Hashable):
         raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: give text or whole numbers.")
-    return cell
+    return str(int(cell) if isinstance(cell, float) else cell)
 
 
 def _check_order(paths: list[Sequence[Any]], codes: np.ndarray, headings: list[Any]) -> None:

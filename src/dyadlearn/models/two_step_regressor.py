@@ -431,16 +431,7 @@ class TwoStepRegressor(Displayed, MultiOutputMixin, RegressorMixin, BaseEstimato
         )
 
     def _own_facts(self) -> list[tuple[str, str]]:
-        (m, q), instances, tasks = self._grid.values.shape, *map(repr, self._estimators())
-        n_observed = int(np.count_nonzero(~np.isnan(self._grid.values)))
-        steps = [f"across instances by {instances}", f"across tasks by {tasks}"]
-        steps = steps[:1] if self._learnt.steps[1] is None else steps
-        return [
-            ("Grid", f"{m:,} instances × {q:,} tasks"),
-            ("Labels", f"{n_observed:,} of {m * q:,} observed"),
-            ("Steps", "; then ".join(steps if self.first_step == "instances" else steps[::-1])),
-            ("Hold-out", "no closed form: holdout(setting) fits again"),
-        ]
+        return [("Grid", " × ".join(map(str, self._grid.values.shape))), ("Hold-out", "fits again, no closed form")]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")

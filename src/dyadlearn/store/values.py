@@ -312,7 +312,7 @@ def _write_timestamp(writer: Writer, value: Any, path: str) -> list[Any]:
     try:
         plain = [value.tz_localize(None).isoformat(), value.unit, zone]
         same = _timestamp(*plain)
-    except (AttributeError, TypeError, ValueError):  # no time at all, an hour that a change of clocks repeats
+    except (AttributeError, TypeError, ValueError):  # no time at all, or no single one
         raise _refusal(value, path) from None
     if same != value or str(same.tz) != str(value.tz):
         raise _refusal(value, path)
@@ -326,7 +326,11 @@ def _timestamp(text: str, unit: str, zone: str | None) -> Any:
 
     if zone is not None and zone.startswith("dateutil"):  # that would name a file to read
         raise ModelFileError(f"its ids are timestamps of the unknown time zone {zone!r}")
-    return pd.Timestamp(text).as_unit(unit).tz_localize(zone)
+    # What becomes of an hour that a change of clocks repeats or skips depends on the library of time zones.
+    found = pd.Timestamp(text).as_unit(unit).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+    if found is pd.NaT:
+        raise ModelFileError(f"its ids have a time {text!r} that is no single time in {zone}")
+    return found
 
 
 def _write_datetime(writer: Writer, value: datetime.datetime, path: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """Archives of many arrays: npz, HDF5 and zarr, which are looked into alike.
 
 Either one matrix has all features, with its ids in an array beside it, or every id has an array of its own. Which of
-the two it is shows from the names, and from the first array: no other is opened before it is asked for.
+the two it is shows from the names, and from the shapes of a few arrays: no values are read before they are asked for.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ IDS, COLUMNS = ("ids", "rows", "index"), "columns"
 # Where bio_embeddings keeps the id of an array whose own name is a number.
 _OWN_ID = "original_id"
 
+# Among more arrays than these none is looked for that is the only matrix.
+_FEW = 20
+
 
 @contextmanager
 def _open_hdf5(path: Path) -> Iterator[Any]:
@@ -55,7 +58,7 @@ def _open_zarr(path: Path) -> Iterator[Any]:
     with warnings.catch_warnings():
         # About its own plans for the format, which whoever reads a file cannot change.
         warnings.simplefilter("ignore")
-        yield zarr.open(str(path), mode="r")
+        yield _without_code(zarr.open(str(path), mode="r"), str(path))
 
 
 #: What such a file is called, and how it is opened, by its ending.
@@ -112,6 +115,8 @@ def open_container(path: Path, ending: str, key: str | None, row_ids: Any, pool:
     with reading(path, what), opened() as root:
         found = _Search(path, row_ids, pool).of(root, key)
     if found.names is not None:
+        if row_ids is not None:
+            raise ValueError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
         assert found.labels is not None
         return FeatureFile(
             path,
@@ -142,14 +147,41 @@ def _is_text(array: Any) -> bool:
 
 
 def _item(node: Any, name: str, path: Path) -> Any:
-    """Return what a group has under a name; arrays of which a codec would run code are refused."""
-    item = node[name]
+    """Return what a group has under a name, once it is known that it can be read."""
+    item = _without_code(node[name], f"{path}: {name!r}")
+    if getattr(item, "is_virtual", False):
+        _check_sources(item, f"{path}: {name!r}")
+    return item
+
+
+def _without_code(item: Any, whose: str) -> Any:
+    """Return an array or a group; one of zarr whose values a codec would unpickle is refused."""
     # Two versions of zarr call them otherwise; HDF5 has filters of its own, which are no Python.
     last = item.compressors if hasattr(item, "compressors") else [getattr(item, "compressor", None)]
     for codec in (*(getattr(item, "filters", None) or ()), *last):
         if "pickle" in f"{getattr(codec, 'codec_id', '')} {type(codec).__name__}".lower():
-            raise DataFileError(f"{path}: {name!r} holds pickled objects, which are never unpickled.")
+            raise DataFileError(f"{whose} holds pickled objects, which are never unpickled.")
     return item
+
+
+def _check_sources(array: Any, whose: str) -> None:
+    """Refuse an array of HDF5 that lies in other places which are not there: it would be read as zeros."""
+    for source in array.virtual_sources():
+        beside = (Path(array.file.filename).parent / source.file_name, Path(source.file_name))
+        found = next((each for each in beside if each.is_file()), None)
+        if source.file_name == ".":
+            is_there = source.dset_name in array.file
+        elif is_there := found is not None:
+            with type(array.file)(found, "r") as other:
+                is_there = source.dset_name in other
+        if not is_there:
+            place = "the file itself" if source.file_name == "." else source.file_name
+            raise DataFileError(f"{whose} lies in {source.dset_name!r} of {place}, which is not there.")
+
+
+def _shape(array: Any) -> tuple[int, ...]:
+    """Return the shape of an array; those of HDF5 that hold nothing have none."""
+    return tuple(map(int, array.shape or ()))
 
 
 def _at(root: Any, place: tuple[str, ...], path: Path) -> Any:
@@ -169,6 +201,8 @@ class _Search:
     def of(self, root: Any, key: str | None) -> _Found:
         """Return where the features are that a key names, or all there are."""
         if _is_array(root):
+            if key:
+                raise DataFileError(f"{self.path} holds one array: leave key={key!r} out.")
             return self._of_matrix(root, (), None)
         names = tuple(part for part in (key or "").split("/") if part)
         if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
@@ -190,11 +224,10 @@ class _Search:
         if not others:
             raise DataFileError(f"{self.path} holds no features.")
         first = _item(group, others[0], self.path)
-        if len(others) == 1 and (beside or self.pool is None):
-            if not _is_array(first):
-                return self._of_group(first, (*place, others[0]))
-            if beside or len(first.shape) == 2:
-                return self._of_matrix(first, (*place, others[0]), group)
+        if len(others) == 1 and not _is_array(first):
+            return self._of_group(first, (*place, others[0]))
+        if matrix := self._matrix_among(group, others, bool(beside)):
+            return self._of_matrix(_item(group, matrix, self.path), (*place, matrix), group)
         if beside or not _is_array(first):
             raise DataFileError(
                 f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
@@ -202,13 +235,25 @@ class _Search:
             )
         labels: list[Any] = others
         if _OWN_ID in getattr(first, "attrs", ()):
-            labels = [group[name].attrs[_OWN_ID] for name in others]
+            labels = [_item(group, name, self.path).attrs[_OWN_ID] for name in others]
         return _Found(place, others, labels)
+
+    def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
+        """Return which of the arrays holds all features; None where each is one of many."""
+        if has_ids and len(names) == 1:
+            return names[0]
+        # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
+        if self.pool is not None or (len(names) > _FEW and not has_ids):
+            return None
+        items = {name: _item(group, name, self.path) for name in names}
+        shapes = {name: _shape(item) for name, item in items.items() if _is_array(item)}
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
+        return matrices[0] if len(matrices) == 1 else None
 
     def _of_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> _Found:
         where = f"{self.path}: {'/'.join(place)!r}" if place else str(self.path)
         check_numbers(np.dtype(array.dtype), where)
-        shape = tuple(map(int, array.shape))
+        shape = _shape(array)
         if len(shape) != 2 or 0 in shape:
             raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
         if self.pool is not None:
@@ -223,7 +268,7 @@ class _Search:
 
     def _texts(self, group: Any, name: str) -> list[Any]:
         array = _item(group, name, self.path)
-        if not _is_array(array) or len(array.shape) != 1:
+        if not _is_array(array) or len(_shape(array)) != 1:
             raise DataFileError(f"{self.path}: {name!r} must be a list of names.")
         if np.dtype(array.dtype).kind not in "OSUTiu":
             raise DataFileError(f"{self.path}: {name!r} holds values of type {array.dtype}, which are no names.")
@@ -264,13 +309,16 @@ def _read_one_each(
         for row, at in enumerate(places):
             whose = f"{path}: {found.labels[at]!r}"
             vector = _vector(_item(group, found.names[at], path), pool, whose)
+            kept = kept_dtype(vector.dtype)
             if values is None:
-                values = allocated((len(places), len(vector)), kept_dtype(vector.dtype), path)
+                values = allocated((len(places), len(vector)), kept, path)
             if len(vector) != values.shape[1]:
                 raise DataFileError(
                     f"{whose} has {len(vector)} features, but {found.labels[places[0]]!r} has {values.shape[1]}: all "
                     "must have as many."
                 )
+            if np.promote_types(values.dtype, kept) != values.dtype:
+                values = values.astype(kept)  # the first to have more digits than those before it
             values[row] = vector
     assert values is not None  # somebody is asked for
     return values
@@ -280,7 +328,7 @@ def _vector(array: Any, pool: str | None, whose: str) -> np.ndarray:
     if not _is_array(array):
         raise DataFileError(f"{whose} is a group and no array.")
     check_numbers(np.dtype(array.dtype), whose)
-    shape = tuple(map(int, array.shape))
+    shape = _shape(array)
     if len(shape) not in (1, 2) or 0 in shape:
         raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
     if len(shape) == 1:

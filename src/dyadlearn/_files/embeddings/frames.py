@@ -15,7 +15,7 @@ import numpy as np
 
 from dyadlearn._files.embeddings.opened import FeatureFile, blocks_of, gather, ids_beside, ids_of
 from dyadlearn._files.packed import reading
-from dyadlearn._files.tables import columns_library, load_table
+from dyadlearn._files.tables import columns_library, index_columns, index_with_ids, load_table, parquet_index
 from dyadlearn._tables import make_ids, shown
 from dyadlearn.exceptions import DataFileError
 
@@ -28,6 +28,8 @@ FRAMES = {".parquet": "parquet file", ".arrow": "arrow file", ".feather": "arrow
 _PANDAS = "__index_level_0__"
 # With what an arrow file begins that knows where its blocks are; others are streams, without a list of these.
 _ARROW = b"ARROW1"
+# What arrow calls the types of text.
+_TEXTS = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 # How many rows polars is asked for at once: it does not tell where the blocks of a file are.
 _ROWS = 2**13
 
@@ -43,8 +45,8 @@ def open_frame(path: Path, ending: str, key: str | None, row_ids: Any) -> Featur
     key : str or None
         The column of vectors; None looks for it, and takes all numbers where there is none.
     row_ids : str, path, sequence of ids or None
-        The column of the ids, or what `ids_beside` takes; None takes the first column of text, or else of whole numbers
-        if it is the first of all.
+        The column of the ids, or what `ids_beside` takes; None takes the index that pandas wrote, or else the first
+        column of text, or else of whole numbers if it is the first of all.
     """
     what = FRAMES[ending]
     own, labels = None, None
@@ -53,8 +55,10 @@ def open_frame(path: Path, ending: str, key: str | None, row_ids: Any) -> Featur
         if not n:
             raise DataFileError(f"{path} holds no rows.")
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
-            own = row_ids or _id_column(kinds, path)
+            own = row_ids or _id_column(kinds, frame.index, path)
             labels = frame.labels(own)
+        # An index that is nobody's ids, such as numbers of rows, is no feature either.
+        kinds = {name: kind for name, kind in kinds.items() if name == own or name not in frame.index}
         names = _feature_columns(kinds, key, own, path)
         if names is None and ending == ".parquet" and row_ids is None:
             return FeatureFile.of_table(path, load_table(path))
@@ -62,15 +66,19 @@ def open_frame(path: Path, ending: str, key: str | None, row_ids: Any) -> Featur
         if names is None or odd:
             raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
     is_vectors = kinds[names[0]] == "vectors"
-    ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), own)
+    ids = (
+        ids_beside(path, row_ids, n)
+        if labels is None
+        else ids_of(labels, n, str(path), None if own == _PANDAS else own)
+    )
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, ending, names, is_vectors))
 
 
-def _id_column(kinds: dict[str, str], path: Path) -> str:
+def _id_column(kinds: dict[str, str], index: list[str], path: Path) -> str:
     texts = [name for name, kind in kinds.items() if kind == "text"]
     whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == _PANDAS or place == 0)]
-    found = next(iter([*texts, *whole[::-1]]), None)
+    found = index_with_ids(index, texts, path) or next(iter([*texts, *whole[::-1]]), None)
     if found is None:
         raise DataFileError(
             f"{path} has no column of ids: expected text, or whole numbers in the first column; found "
@@ -111,7 +119,7 @@ def _rows(path: Path, ending: str, names: list[str], is_vectors: bool, places: n
 @contextmanager
 def _opened(path: Path, ending: str) -> Iterator[_Pyarrow | _Polars]:
     if columns_library(FRAMES[ending].split()[0]) == "polars":
-        yield _Polars(_scanned(path, ending))
+        yield _Polars(_scanned(path, ending), parquet_index(path) if ending == ".parquet" else [])
         return
     import pyarrow as pa
 
@@ -157,6 +165,7 @@ class _Pyarrow:
         self.n = sum(sizes)
         self.starts = np.cumsum([0, *sizes[:-1]])
         self.kinds = {field.name: _arrow_kind(field.type) for field in schema}
+        self.index = index_columns((schema.metadata or {}).get(b"pandas"))
         if len(self.kinds) < len(schema):
             raise ValueError("two of its columns have the same name")
 
@@ -203,7 +212,9 @@ def _arrow_kind(kind: Any) -> str:
         return "number"
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return "vectors" if _arrow_kind(kind.value_type) in ("whole", "number") else "other"
-    return "text" if of.is_string(kind) or of.is_large_string(kind) or of.is_binary(kind) else "other"
+    # Older versions do not know the views that polars writes.
+    texts = (getattr(of, f"is_{name}", None) for name in _TEXTS)
+    return "text" if any(test(kind) for test in texts if test is not None) else "other"
 
 
 def _scanned(path: Path, ending: str) -> Any:
@@ -219,10 +230,10 @@ def _scanned(path: Path, ending: str) -> Any:
 class _Polars:
     """The same of a table that polars reads, `_ROWS` rows at a time."""
 
-    def __init__(self, lazy: Any) -> None:
+    def __init__(self, lazy: Any, index: list[str]) -> None:
         import polars
 
-        self._lazy = lazy
+        self._lazy, self.index = lazy, index
         self.n = int(lazy.select(polars.len()).collect().item())
         self.starts = blocks_of(self.n, _ROWS, 1)
         self.kinds = {name: _polars_kind(dtype) for name, dtype in lazy.collect_schema().items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_memory
 from dyadlearn._files.packed import read_arrays, read_text, reading
-from dyadlearn._files.tables import ARRAYS, check_whole, id_text, read_cells, suffix_of
+from dyadlearn._files.tables import ARRAYS, check_whole, id_text, read_cells, suffix_of, text_ids
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -34,6 +35,7 @@ __all__ = [
     "kept_dtype",
     "listed",
     "read_ids",
+    "wanted_ids",
 ]
 
 #: What stands, after the name of a file of features, in that of a file with its ids.
@@ -90,8 +92,8 @@ class FeatureFile:
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
             raise IdError(
-                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}: "
-                f"{shown(lacking)}; its ids are such as {shown(self.ids.labels, 3)}."
+                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}, whose ids are "
+                f"such as {shown(self.ids.labels[:3])}: {shown(lacking)}."
             )
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
@@ -99,13 +101,13 @@ class FeatureFile:
     def without_ids(self) -> IdError:
         """The error of a file that must have ids and has none."""
         return IdError(
-            f"{self.path} has no ids: write them into {self.path.with_suffix(BESIDE[0]).name} beside it, one a line in "
+            f"{self.path} has no ids: write them into {_beside(self.path, BESIDE[0]).name} beside it, one a line in "
             "the order of its rows, or name them by row_ids=."
         )
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file as if it had no rows but those of some ids, in this order; `of` is as in `places`."""
-        own = self.places(wanted, of)
+        own = self.places(wanted_ids(wanted, None, f"The list of {of}").labels, of)
         assert self.ids is not None
         return replace(self, n=len(own), ids=self.ids.take(own), rows=lambda places: self.rows(own[places]))
 
@@ -218,7 +220,39 @@ def listed(ids: Any, name: str) -> list[Any]:
         raise TypeError(f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}.")
     # Every library has numbers of its own, and those of Python are what ids are.
     plain = next((getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)), None)
-    return list(ids) if plain is None else list(plain())
+    if plain is None and not isinstance(ids, Iterable):
+        raise TypeError(f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}.")
+    labels = list(ids) if plain is None else list(plain())
+    for label in labels:
+        if not isinstance(label, Hashable):
+            raise TypeError(f"{name} must be a list of texts or whole numbers, found {label!r} in it.")
+    return labels
+
+
+def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
+    """Return ids that are asked for, after checking that nobody is asked for twice, as by 7 and "7".
+
+    Parameters
+    ----------
+    labels : sequence of ids
+    name : str or None
+        The heading that they have.
+    owner : str
+        How messages call their list.
+    """
+    texts = list(map(_as_text, labels))
+    if len(set(texts)) < len(texts):
+        counted = Counter(texts)
+        repeated = list({text: label for text, label in zip(texts, labels, strict=True) if counted[text] > 1}.values())
+        raise IdError(f"{owner} names {shown(repeated)} more than once: name everybody once, such as by pandas.unique.")
+    return make_ids(labels, name, owner)
+
+
+def _as_text(label: Any) -> str:
+    try:
+        return id_text(label)
+    except UnicodeDecodeError:
+        raise IdError(f"The id {label!r} is no text in UTF-8: decode it first.") from None
 
 
 def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -> Ids:
@@ -239,7 +273,9 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
         texts = [label if isinstance(label, int) else id_text(label) for label in labels]
     if any(isinstance(label, float) and label == label for label in labels):
         raise DataFileError(f"{owner} has numbers with a point for ids: ids are text or whole numbers.")
-    return make_ids(texts, name, owner)
+    found = make_ids(texts, name, owner)
+    text_ids(found, f"The rows of {owner}")  # refuses 1 and "1", between which nobody could choose
+    return found
 
 
 def read_ids(path: Path) -> list[Any]:
@@ -271,12 +307,16 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         return ids_of(listed(row_ids, "row_ids"), n, "row_ids=")
     if row_ids is None:
-        bare = path.name.removesuffix(".gz")
-        stem = path.with_name(bare[: len(bare) - len(Path(bare).suffix)])
-        found = next((each for end in BESIDE if (each := stem.with_name(stem.name + end)).is_file()), None)
+        found = next((each for end in BESIDE if (each := _beside(path, end)).is_file()), None)
         return None if found is None else ids_of(read_ids(found), n, str(found))
     named = Path(row_ids)
     found = next((each for each in (named, path.parent / named) if each.is_file()), None)
     if found is None:
         raise DataFileError(f"{named} is neither a file of ids, one a line, nor a part of {path}.")
     return ids_of(read_ids(found), n, str(found))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    """Return the file that by custom has the ids of another, with one of the endings of those."""
+    bare = Path(path.name.removesuffix(".gz"))
+    return path.with_name(bare.stem + ending)

@@ -1,0 +1,180 @@
+"""Features by id out of files that other programs write, where wrong ids or numbers would go unnoticed."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dyadlearn import read_features
+from dyadlearn._files import tables
+from dyadlearn._files.tables import load_table
+from dyadlearn.cli.entities import open_source
+from dyadlearn.exceptions import DataFileError, IdError
+
+IDS = ["d", "a", "c", "b"]
+VALUES = np.arange(12.0).reshape(4, 3) + 0.5
+
+
+def check(table, ids, values):
+    assert table.ids == tuple(ids)
+    assert_array_equal(table.values, values)
+
+
+@pytest.fixture(params=["pyarrow", "polars"])
+def reader(request, monkeypatch):
+    pytest.importorskip(request.param)
+    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == request.param else None)
+
+
+# Tables of columns -----------------------------------------------------------------------------------
+
+
+def test_what_polars_writes(tmp_path, reader):
+    pl = pytest.importorskip("polars")
+    numbers = {"id": IDS, "x": VALUES[:, 0], "y": VALUES[:, 1]}
+    for frame, values in (
+        (pl.DataFrame(numbers), VALUES[:, :2]),
+        (pl.DataFrame(numbers).with_columns(pl.col("id").cast(pl.Categorical)), VALUES[:, :2]),
+        (pl.DataFrame({"id": IDS, "v": VALUES.tolist()}), VALUES),
+    ):
+        for ending, write in {"arrow": frame.write_ipc, "parquet": frame.write_parquet}.items():
+            write(tmp_path / f"x.{ending}")
+            check(read_features(tmp_path / f"x.{ending}"), IDS, values)
+            check(read_features(tmp_path / f"x.{ending}", ["b", "d"]), ["b", "d"], values[[3, 0]])
+
+
+def test_the_index_of_pandas_has_the_ids(tmp_path, reader):
+    """It is written last, so that a first column of whole numbers or of text could be taken for it."""
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "x.parquet"
+    counts = pd.DataFrame({"n": [3, 1, 2, 0], "x": VALUES[:, 0]}, index=pd.Index([7, 5, 6, 9], name="gene"))
+    for frame in (counts, counts.rename_axis(None)):
+        frame.to_parquet(path)
+        check(read_features(path), [7, 5, 6, 9], frame.to_numpy())
+        check(read_features(path, ["9", "5"]), ["9", "5"], frame.to_numpy()[[3, 1]])
+        check(read_features(path, row_ids=IDS), IDS, frame.to_numpy())
+        check(load_table(path), ["7", "5", "6", "9"], frame.to_numpy())
+    assert read_features(path).row_ids.name is None
+    told = pd.DataFrame({"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc"))
+    told.to_parquet(path)
+    check(read_features(path), IDS, VALUES)
+    check(read_features(path, ["MK"], row_ids="sequence"), ["MK"], VALUES[[1]])
+    counts.set_axis([0.5, 1.0, 2.0, 3.0]).to_parquet(path)
+    with pytest.raises(DataFileError, match="has numbers with a point for ids"):
+        read_features(path)
+    counts.set_index(pd.MultiIndex.from_product([["u", "v"], [1, 2]])).to_parquet(path)
+    for read in (read_features, load_table):
+        with pytest.raises(DataFileError, match=r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'"):
+            read(path)
+    rest = pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[1:]  # whose index is numbers of rows, left over
+    rest.to_parquet(path)
+    for read in (read_features, load_table):
+        check(read(path), ["a", "c", "b"], VALUES[1:, :1])
+    counts.reset_index(drop=True).to_parquet(path)  # an index that counts is no column
+    check(read_features(path), [3, 1, 2, 0], VALUES[:, :1])
+
+
+def test_the_index_of_pandas_has_the_ids_in_arrow_too(tmp_path):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc"))
+    frame.to_feather(tmp_path / "x.feather")
+    check(read_features(tmp_path / "x.feather"), IDS, VALUES)
+
+
+# Archives of arrays ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]])
+def test_the_most_digits_of_any_array_are_kept(tmp_path, asked):
+    """Whatever the first one has."""
+    arrays = {"a": np.array([0.5, 1.5], np.float32), "b": np.array([16777217, 3]), "c": np.array([1e300, 1 / 3])}
+    np.savez(tmp_path / "x.npz", **arrays)
+    found = read_features(tmp_path / "x.npz", asked)
+    assert found.values.dtype == np.float64
+    check(found, asked, [arrays[label].astype(float) for label in asked])
+    assert read_features(tmp_path / "x.npz", ["a"]).values.dtype == np.float32
+
+
+def test_arrays_that_lie_in_other_files(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "parts.h5", "w") as file:
+        file["x"] = VALUES
+    for number, (part, name) in enumerate({"parts.h5": "x", "none.h5": "x", "./parts.h5": "y", ".": "z"}.items()):
+        layout = h5py.VirtualLayout(VALUES.shape, "f8")
+        layout[:] = h5py.VirtualSource(part, name, VALUES.shape)
+        with h5py.File(path := tmp_path / f"{number}.h5", "w") as file:
+            file.create_virtual_dataset("x", layout)
+            file["ids"] = IDS
+        if part == "parts.h5":
+            check(read_features(path, ["b"]), ["b"], VALUES[[3]])
+            continue
+        with pytest.raises(DataFileError, match=rf"'x' lies in '{name}' of .*, which is not there") as found:
+            read_features(path)
+        assert "\n" not in str(found.value)
+
+
+def test_what_holds_nothing(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"], file["b"] = h5py.Empty("f4"), np.ones(2)
+    with pytest.raises(DataFileError, match=r"'a' has an array of shape \(\): expected a vector of features"):
+        read_features(tmp_path / "x.h5")
+
+
+def test_a_key_into_a_lone_array(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.save_array(tmp_path / "x.zarr", VALUES)
+    check(read_features(tmp_path / "x.zarr", ["b"], row_ids=IDS), ["b"], VALUES[[3]])
+    with pytest.raises(DataFileError, match=r"x\.zarr holds one array: leave key='y' out"):
+        read_features(tmp_path / "x.zarr", row_ids=IDS, key="y")
+    with pytest.raises(TypeError, match="key must be the name of a part of the file, found 3"):
+        read_features(tmp_path / "x.zarr", key=3)
+
+
+# Ids -------------------------------------------------------------------------------------------------
+
+
+def test_ids_that_are_the_same_as_text(tmp_path):
+    np.save(path := tmp_path / "x.npy", VALUES)
+    for row_ids in ([1, "1", 2, 3], [1, np.int64(1), 2, 3], [b"a", "a", "b", "c"], ["a", " a", "b", "c"]):
+        for asked in (None, ["1"]):
+            with pytest.raises(IdError, match=r"are the same as text|repeated ids"):
+                read_features(path, asked, row_ids=row_ids)
+    for asked in ([7, "7"], ["7", " 7"], [b"7", "7"]):
+        with pytest.raises(IdError, match="ids names ('7'|' 7') more than once: name everybody once"):
+            read_features(path, asked, row_ids=[7, 5, 6, 9])
+    (tmp_path / "asked.txt").write_text("5\n7\n5\n")
+    (tmp_path / "own.txt").write_text("7\n5\n6\n9\n")
+    with pytest.raises(IdError, match="The list of ids names '5' more than once"):
+        open_source(Path(f"{path}::ids={tmp_path / 'asked.txt'},row_ids=own.txt"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ([b"\xff"], IdError, r"The id b'\\xff' is no text in UTF-8"),
+        ([["d"]], TypeError, r"ids must be a list of texts or whole numbers, found \['d'\] in it"),
+        (3, TypeError, "ids must be a list of ids, such as labels.index, found int"),
+        (["01", 1.5, "true"], IdError, "3 of the 3 ids that are asked for are not in"),
+        ([None], IdError, "ids has no id at position 0"),
+    ],
+)
+def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
+    np.save(tmp_path / "x.npy", VALUES)
+    with pytest.raises(error, match=message):
+        read_features(tmp_path / "x.npy", asked, row_ids=[1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.1.npy", "x.npy.gz", "X.NPY"])
+def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, name):
+    with (gzip.open if name.endswith("gz") else open)(path := tmp_path / name, "wb") as file:
+        np.save(file, VALUES)
+    with pytest.raises(IdError, match="has no ids") as found:
+        read_features(path)
+    (tmp_path / re.search(r"write them into (\S+) beside", str(found.value))[1]).write_text("\n".join(IDS))
+    check(read_features(path), IDS, VALUES)
