@@ -179,6 +179,17 @@ def test_rows_whose_length_overflows(kernel):
     check_training(model, data, 1e-4)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "cosine", "poly"])
+def test_new_rows_that_are_like_none_of_training(kernel):
+    # A kernel that has powers, as it is never negative in training, is nothing where it would be; zeros have no length.
+    data = Data()
+    model = data.fit(LearnedKernelRidge(setting="D", n_steps=5, kernel=kernel, task_kernel="rbf"))
+    [member] = model._kernel.members
+    assert member.has_exponent
+    data.new = np.concatenate([-data.new[:2], np.zeros((1, 3)), data.new * [1, -1, 1]])
+    check(model, data)
+
+
 def test_rows_of_training_and_single_rows():
     data = Data()
     model = data.fit(TwoStepRidge(1e-4, 1e-4, kernel="rbf", task_kernel="rbf"))

@@ -259,3 +259,38 @@ def test_a_card_is_written_whole_or_not_at_all(data, tmp_path):
     assert path.read_text(encoding="utf-8") == "old"
     with pytest.raises(IsADirectoryError):
         write_card(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)
+
+
+def test_scores_that_are_undefined_are_not_among_those_for_machines(data, tmp_path):
+    X, T, Y = data
+    model = TwoStepRidge().fit(X, np.full_like(Y, 3.0), tasks=T)
+    told, _, _, _ = read(write_card(model, tmp_path / "card.md", settings="B", scoring="concordance_index"))
+    [result] = told["model-index"][0]["results"]
+    kinds = [metric["type"] for metric in result["metrics"]]
+    assert "mse" in kinds
+    assert "concordance_index" not in kinds
+
+
+@pytest.mark.parametrize(
+    "word", ["y", "N", "yes", "no", "on", "Off", "true", "FALSE", "null", "~", "0x1f", "1e5", "=", ""]
+)
+def test_words_that_yaml_reads_as_something_else_stay_texts(word):
+    yaml = pytest.importorskip("yaml")
+    given = {"license": word, "tags": [word, "plain"], word or "-": {"value": word}}
+    assert yaml.safe_load(front_matter(given).strip("-")) == given
+
+
+def test_lines_of_code_do_not_end_it():
+    lines = ["```", "````", "# x", "a ```` b"]
+    [block] = MarkdownIt().parse(code("sh", lines))
+    assert block.type == "fence"
+    assert block.content.splitlines() == lines
+
+
+def test_what_scores_do_not_count_is_told_of_the_right_side(data, tmp_path):
+    X, T, Y = data
+    labels = (Y > 0).astype(float)
+    labels[:, :2] = 0.0
+    path = write_card(TwoStepRidge().fit(X, labels, tasks=T), tmp_path / "card.md", settings="BC", scoring="roc_auc")
+    rows = {row[0]: row[1:] for row in read(path)[2]["Scores"]}
+    assert rows["undefined for"] == ["–", f"2 of {Y.shape[1]} tasks"]

@@ -158,3 +158,11 @@ def test_other_results_have_a_table_in_notebooks_too(fitted):
         assert "<b>" not in markup
     search = TwoStepRidgeCV([1.0], [1.0], setting="B")
     assert repr(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)).startswith("NestedScore(-")
+
+
+def test_permuted_labels_are_shown_where_some_setting_has_them(fitted):
+    scores = evaluate(fitted, "BD")
+    scores["null"][0] = float("nan")
+    assert "null" in repr(scores)
+    scores["null"][1] = float("nan")
+    assert "null" not in repr(scores)

@@ -30,7 +30,7 @@ from dyadlearn import (
 from dyadlearn.models import _display
 from dyadlearn.views import glance as glances
 from dyadlearn.views.glance import glance_of
-from dyadlearn.views.notebook import html_of_model
+from dyadlearn.views.notebook import html_of_glance, html_of_model
 
 HOSTILE = '</td></div><script>alert("x")</script>\x1b\u202e'
 M, Q = 14, 9
@@ -205,6 +205,10 @@ def test_hostile_ids_are_text():
     assert any("<script>" in text for text in found.texts)
     learned = LearnedKernelRidge(setting="B", n_steps=2).fit({"<script>": X[:, :1], "b": X}, Y, tasks=T)
     assert "script" not in Markup(html_of_model(learned, "")).tags
+    # Notes and facts are texts too.
+    shown = html_of_glance(glances.Glance(HOSTILE, facts=[(HOSTILE, HOSTILE)], notes=[HOSTILE]))
+    assert "script" not in Markup(shown).tags
+    assert not {"\x1b", "\u202e"} & set(shown)
 
 
 def test_a_network_with_holes_says_what_it_cannot_tell():
@@ -221,6 +225,19 @@ def test_a_search_of_a_large_grid_tells_its_best_score(monkeypatch):
     glance = glance_of(model)
     assert glance.scores is None
     assert "exact leave-one-out" in dict(glance.facts)["Chosen for"]
+
+
+def test_all_settings_together_take_little_work(monkeypatch):
+    monkeypatch.setattr(glances, "_work", lambda model, setting: 0.4 * glances._MOST_WORK)
+    glance = glance_of(TwoStepRidge().fit(X, Y, tasks=T))
+    assert glance.scores["setting"] == ["A", "B"]
+    assert glance.notes == ["Setting C and D: evaluate(model) tells."]
+
+
+def test_another_metric_is_another_score():
+    model = IndependentTaskRidgeCV().fit(X, Y)
+    assert glance_of(model).scores.scoring == "neg_mean_squared_error"
+    assert glance_of(model.set_params(scoring="r2")).scores.scoring == "r2"
 
 
 def test_it_is_found_once(monkeypatch):
