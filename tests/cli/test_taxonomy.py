@@ -122,12 +122,6 @@ def test_wrong_turns(folder, run, put):
     assert "lacks 2 of the 4 columns that the model needs, the ranks: 'family', 'genus'" in " ".join(done.err.split())
 
 
-def test_recipes_of_files_from_before_have_no_ranks():
-    state = Recipe("features", "linear").state()
-    del state["paths"]
-    assert Recipe.from_state(state, "instances") == Recipe("features", "linear")
-
-
 def test_ranks_of_those_who_are_left_out_are_forgotten():
     paths = [["Mammalia", "Felis"], ["Aves", "Corvus"], ["Mammalia", "Canis"]]
     recipe = Recipe("taxonomy", "taxonomy", names=["class", "genus"], paths=paths)

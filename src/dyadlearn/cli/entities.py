@@ -78,11 +78,6 @@ class Recipe(Stored):
     names: list[str] | None = None
     paths: list[list[str]] = field(default_factory=list)
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> Recipe:
-        """Return the recipe that a state describes; files had no ranks once."""
-        return super().from_state({"paths": [], **state}, where)
-
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
