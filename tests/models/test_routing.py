@@ -139,7 +139,7 @@ def test_without_tasks_nothing_is_routed():
         for train, test in FOLDS.split(X)
     ]
     for Model in (IndependentTaskRidge, KroneckerRidge, TwoStepRidge):
-        result = cross_validate(Model(), X, Y, cv=FOLDS, error_score="raise")
+        result = cross_validate(Model(), X, Y, cv=FOLDS, params={}, error_score="raise")
         assert_allclose(result["test_score"], expected, rtol=1e-9)
 
 

@@ -127,10 +127,10 @@ def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, f
     model, ridge, _ = kernel_ridges("intercept", *alphas, first_step=first)
     model.fit(X, Y, tasks=T)
     ridge.fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW), rtol=1e-8)
+    assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW), rtol=3e-8)
     for setting in "BCD":
         expected = ridge.holdout(setting, **LEFT_OUT[setting])
-        assert_allclose(model.holdout(setting, **LEFT_OUT[setting]), expected, rtol=1e-8)
+        assert_allclose(model.holdout(setting, **LEFT_OUT[setting]), expected, rtol=3e-8)
 
 
 def test_the_default_is_the_default_of_two_step_ridge():

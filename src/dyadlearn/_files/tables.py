@@ -298,15 +298,26 @@ def parquet_index(path: Path) -> list[str]:
     """Return in which columns of a parquet file pandas keeps its index; none where it did not write the file."""
     library = columns_library()
     with reading(path, "parquet file"):
-        if library == "polars":
-            import polars
-
-            # Its first versions do not tell.
-            about: dict[str, str] = getattr(polars, "read_parquet_metadata", lambda _: {})(path)
-            return index_columns(about.get("pandas"))
+        if library == "polars":  # of which older versions do not tell
+            return index_columns(_said_by_pandas(path))
         import pyarrow.parquet
 
         return index_columns((pyarrow.parquet.read_schema(path).metadata or {}).get(b"pandas"))
+
+
+def _said_by_pandas(path: Path) -> str | None:
+    """Return what pandas says about its frame at the end of a parquet file, None where it says nothing."""
+    with path.open("rb") as file:
+        file.seek(-8, io.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, io.SEEK_END)
+        end = file.read(length)
+    # The key stands before its text, which is JSON.
+    start = end.find(b"{", end.find(b"pandas")) if b"pandas" in end else -1
+    if start < 0:
+        return None
+    text = end[start:].decode(errors="replace")
+    return text[: json.JSONDecoder().raw_decode(text)[1]]
 
 
 def index_columns(about: str | bytes | None) -> list[str]:
