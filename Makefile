@@ -62,7 +62,8 @@ $(PACKAGE): pyproject.toml
 $(STAMP): pyproject.toml
 	$(call venv,$(VENV))
 	@echo "Installing dyadlearn and its tools into $(VENV) (a minute or two the first time) ..."
-	@$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	@# What is never imported need not be compiled.
+	@$(BIN)/python $(PIP_INSTALL) --no-compile --editable '.[dev]'
 	@touch $(PACKAGE) $@
 
 $(TOOLS)/.installed: Makefile

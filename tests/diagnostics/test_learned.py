@@ -103,6 +103,7 @@ def test_rows_of_several_descriptions_are_explained():
     assert (found.instance, found.setting) == ("i3", "A")
 
 
+@pytest.mark.slow
 @over(lines("kind asked", ("plain", "A"), ("plain", "B"), ("profiled A", "A"), ("profiled B", "A"), ("no tasks", "B")))
 def test_kernels_are_learned_again_for_every_permutation(kind, asked):
     model = _fitted(kind)

@@ -292,6 +292,7 @@ def test_p_values_are_uniform_where_there_is_no_signal(setting):
     assert furthest(p_values, 20) < 1.63 / 150**0.5  # one in a hundred is further
 
 
+@pytest.mark.slow
 @quiet
 def test_p_values_of_a_search_are_uniform():
     search = TwoStepRidgeCV([0.1, 10.0, 1e3], [0.1, 10.0], setting="B", progress=False)

@@ -243,6 +243,7 @@ def test_without_tables_the_embedded_sample_serves(loading, tmp_path):
     assert data.sizes == [100, 200, 400, 1200]
 
 
+@pytest.mark.slow
 def test_the_real_data(loading, shared_data):
     pages = loading.load_data("lshtc", str(shared_data), n_components=3)
     assert pages.X.shape == (4463, 4)

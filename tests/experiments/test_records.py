@@ -171,6 +171,7 @@ def test_what_cannot_be_asked_for(script, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_setting_runs_once(script, benchmarks, tmp_path, capsys):
     out = tmp_path / "new" / "results.jsonl"
     words = ["--steps", "2", "--out", str(out), "--seeds", "1", "--folds", "0"]
@@ -244,6 +245,7 @@ def test_torch_gives_the_same_scores(script, benchmarks):
         assert second["machine"].endswith("torch")
 
 
+@pytest.mark.slow
 def test_no_test_label_is_seen(script, benchmarks):
     """With other labels in the test part, all that was learned is the same."""
     for name, setting, number in (("davis", "A", "seed 0"), ("davis", "B", "fold 1"), ("douban", "A", "split 0")):

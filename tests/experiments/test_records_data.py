@@ -37,6 +37,7 @@ def check(kernels, n):
         assert np.linalg.eigvalsh(K)[0] > -1e-9 * n, name
 
 
+@pytest.mark.slow
 def test_davis_is_kept(script, shared_data, tmp_path, monkeypatch):
     pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not described")
     data = script.davis(str(shared_data), tmp_path)

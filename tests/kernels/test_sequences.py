@@ -423,6 +423,7 @@ def correlation(K, published):
     return np.corrcoef(K[upper], normalize(published)[upper])[0, 1]
 
 
+@pytest.mark.slow
 def test_real_proteins_are_similar_where_published_to_be(shared_data, any_engine):
     texts, published = kinases(shared_data)
     some = np.random.default_rng(0).choice(len(texts), 70, replace=False)

@@ -172,6 +172,7 @@ def pieces_of_work():
     yield "predict", lambda: model.predict(new), 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimates_are_right_within_a_quarter(told):
     wrong, is_seen = {}, np.lib.NumpyVersion(np.__version__) >= "2.5.0"

@@ -145,6 +145,7 @@ def _low_rank(seed=0):
     return rng.normal(size=(16, 2)), _holes(Y, 0.2), rng.normal(size=(12, 2))
 
 
+@pytest.mark.slow
 def test_profiles_of_known_sides_only():
     X, Y, T = _low_rank()
     for setting, known in (("A", {"instances", "tasks"}), ("B", {"tasks"}), ("C", {"instances"})):
@@ -185,6 +186,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
         model.predict(X.iloc[:2].rename(index={"r0": "other"}))
 
 
+@pytest.mark.slow
 def test_noise_is_not_predicted():
     """Profiles come from labels of training alone: held-out noise is not predicted better than by its mean."""
     rng = np.random.default_rng(5)
