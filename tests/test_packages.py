@@ -95,7 +95,7 @@ def test_the_page_of_the_package_index_has_no_link_that_leads_nowhere():
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make: what it would install is not tested")
 def test_make_installs_no_more_than_a_target_needs(tmp_path, each):
     package = "install --quiet --disable-pip-version-check --no-compile --editable .\n"
-    tools = "install --quiet --disable-pip-version-check --editable '.[dev]'\n"
+    tools = "install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'\n"
     cases = [
         ((), "demo", [package]),
         ((), "test", [tools]),
