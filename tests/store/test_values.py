@@ -23,7 +23,7 @@ from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.metrics import scorer
-from dyadlearn.store.values import _CODECS
+from dyadlearn.store.values import _CODECS, _timestamp
 
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) + 1.0
 
@@ -108,6 +108,13 @@ def test_timestamps_that_would_change_are_refused(tmp_path):
         model._grid = replace(model._grid, row_ids=Ids((stamp, 1, 2)))
         with pytest.raises(ModelFileError, match=r"An id is of type .* use text, numbers, dates or tuples of them"):
             save(model, tmp_path / "model.dyad")
+
+
+def test_a_forged_time_that_clocks_repeat_or_skip_is_refused():
+    pytest.importorskip("pandas")
+    for text in ("2024-10-27T02:30:00", "2024-03-31T02:30:00"):
+        with pytest.raises(ModelFileError, match=f"a time '{text}' that is no single time in Europe/Paris"):
+            _timestamp(text, "ns", "Europe/Paris")
 
 
 def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
