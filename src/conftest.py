@@ -12,7 +12,6 @@ NEEDS = {
         for room in ("grid", "holdout", "landscape", "learning", "spectrum")
     },
     "dyadlearn/distributed.py": ("dask",),
-    "dyadlearn/exchange/graphs.py": ("onnxruntime",),
     "dyadlearn/kernels/chemistry.py": ("rdkit",),
     "dyadlearn/kernels/sequences.py": ("parasail", "Bio"),
     "dyadlearn/streams.py": ("polars",),

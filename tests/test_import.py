@@ -19,7 +19,6 @@ UNWANTED = [
     "h5py",
     "jax",
     "matplotlib",
-    "onnx",
     "pandas",
     "parasail",
     "playwright",

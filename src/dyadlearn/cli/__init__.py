@@ -15,7 +15,6 @@ from dyadlearn.cli import (
     demo,
     evaluate,
     explain,
-    export,
     inspect,
     learn,
     permute,
@@ -71,7 +70,6 @@ for _command in (
     inspect.inspect,
     inspect.report,
     card.card,
-    export.export,
 ):
     app.command()(_command)
 app.add_typer(datasets.app, name="datasets")

@@ -6,6 +6,5 @@
 from __future__ import annotations
 
 from dyadlearn.exchange.anndata import from_anndata, to_anndata
-from dyadlearn.exchange.graphs import to_onnx
 
-__all__ = ["from_anndata", "to_anndata", "to_onnx"]
+__all__ = ["from_anndata", "to_anndata"]

@@ -27,7 +27,6 @@ from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_la
 from dyadlearn.holdout.observed import PairIntervals, PairProblem
 from dyadlearn.holes.complete import Completion
 from dyadlearn.labels import symmetric_grid
-from dyadlearn.models._formula import Formula
 from dyadlearn.models._inputs import (
     check_names,
     checked_tasks,
@@ -309,12 +308,6 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the coefficients with how rows of each side multiply them."""
         pairing: Pairing = self._closed_problem.pairing
         return pairing.expansion(self._coefficients)
-
-    def _formula(self) -> Formula:
-        # Of a network both sides are one.
-        sides = zip(self._sides(), self._descriptions, strict=True)
-        steps = [side.steps_of({name: each.n_columns for name, each in given.items() if name}) for side, given in sides]
-        return Formula(self._expansion(), *steps) if len(steps) > 1 else Formula(self._expansion(), steps[0], None)
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid as if the model had never seen it.

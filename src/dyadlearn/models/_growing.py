@@ -16,7 +16,6 @@ from dyadlearn.growing.columns import Columns
 from dyadlearn.growing.knowledge import Knowledge, Lesson
 from dyadlearn.growing.statistics import Statistics, double
 from dyadlearn.labels import read_labels
-from dyadlearn.models._formula import Formula, RowSteps
 from dyadlearn.models._inputs import (
     align_side,
     check_labels_given,
@@ -90,22 +89,6 @@ class GrowingModel(PairModel, stored=False):
 
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
-
-    def _formula(self) -> Formula:
-        learnt, known = self._learnt, self._learnt.model.statistics
-        coefficients = self._expansion().values
-        if known.has_constant:
-            coefficients = coefficients[:-1, :]  # the last ones are those of sparse rows, which are not centred
-
-        def steps(width: int, feature_map: str, mean: Array | None) -> RowSteps:
-            made_by, centres = getattr(self, feature_map, None), () if mean is None else (mean[0, :], mean[1, :])
-            return RowSteps({"": width}, made_by, centres, has_constant=mean is not None)
-
-        rows, instances = self._task_rows(None)[1], steps(self.n_features_in_, "feature_map_", known.mean)
-        if rows is None:
-            return Formula(Expansion(coefficients), instances, None)
-        tasks = steps(learnt.n_task_features, "task_feature_map_", known.task_mean)
-        return Formula(Expansion(coefficients), instances, tasks, rows.values)
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None

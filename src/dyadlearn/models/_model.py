@@ -24,7 +24,6 @@ from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._display import Displayed
-from dyadlearn.models._formula import Formula
 from dyadlearn.models._inputs import (
     check_n_features,
     in_range,
@@ -88,10 +87,6 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
     @abstractmethod
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
-
-    @abstractmethod
-    def _formula(self) -> Formula:
-        """Return how `predict` comes to its numbers, written out."""
 
     @abstractmethod
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:

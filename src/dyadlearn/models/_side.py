@@ -15,7 +15,6 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.models._formula import RowSteps
 from dyadlearn.observed.sides import tall_spectrum
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
@@ -168,18 +167,6 @@ class Side(Stored):
             # The coefficients sum to zero, but for rounding.
             rows -= namespace(rows).mean(rows, axis=1, keepdims=True)
         return with_ones(rows) if self.spec.constant else rows
-
-    def steps_of(self, widths: Mapping[str, int]) -> RowSteps:
-        """Return what `new_rows` does, written out; several descriptions have so many columns each."""
-        return RowSteps(
-            widths=widths or {"": self.n_columns},
-            centres=() if self.feature_means is None else (self.feature_means,),
-            kernel=None if self.is_primal else self.spec.kernel,
-            params=self.spec.params,
-            features=self.features,
-            kernel_means=self.kernel_means,
-            has_constant=self.spec.constant is not None,
-        )
 
     def uncentred(self, coefficients: Array) -> Array:
         """Return coefficients (n or d, p), the last those of the constant, for rows that are not centred."""
