@@ -22,6 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import commanding  # noqa: E402, F401
 import fitting  # noqa: E402, F401
+import scaling  # noqa: E402, F401
 import scoring  # noqa: E402, F401
 import searching  # noqa: E402, F401
 import splitting  # noqa: E402, F401

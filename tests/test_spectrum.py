@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import spectrum as room
+from dyadlearn._array import namespace
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.spectrum import Spectrum
@@ -130,19 +131,98 @@ def test_sparse_features_give_vectors_only_on_demand():
     assert "vectors" not in spectrum.__dict__
 
 
-def test_eigenvalues_below_the_rank_threshold_are_exactly_zero():
-    eps, n = np.finfo(np.float64).eps, 4
-    kept = np.diag([2.0, 1.0, 1.01 * n * eps * 2.0, 0.99 * n * eps * 2.0])
-    assert_array_equal(np.sort(Spectrum.from_gram(kept).values > 0), [False, True, True, True])
-    single = np.diag([2.0, 1.0, 1e-5, 1e-7]).astype(np.float32)
-    assert_array_equal(np.sort(Spectrum.from_gram(single).values), np.array([0.0, 1e-5, 1.0, 2.0], np.float32))
-    # Tall features have as many rows as their kernel, and the threshold counts those.
-    for container in (np.asarray, sparse.csr_array):
-        features = np.zeros((1000, 2))
-        features[0, 0], features[1, 1] = 1.0, 1e-7
-        assert Spectrum.from_features(container(features)).values.shape == (1,)
-        features[1, 1] = 1e-6
-        assert Spectrum.from_features(container(features)).values.shape == (2,)
+def test_small_eigenvalues_of_a_kernel_are_dropped_beside_a_small_ridge_only():
+    eps, n = np.finfo(np.float64).eps, 100
+    sizes = {"null": 7.9, "noise": 0.99 * n, "more": 1.01 * n}
+    diagonal = np.ones(n)
+    diagonal[:3] = [size * eps for size in sizes.values()]
+    whole = Spectrum.from_gram(np.diag(diagonal))
+    assert_allclose(whole.noise, n * eps, rtol=1e-12)
+    assert np.count_nonzero(whole.values) == n - 1  # null space whatever the ridge
+    above, below = whole.resolved(1.01 * n * eps), whole.resolved(0.99 * n * eps)
+    assert above is whole
+    assert np.count_nonzero(below.values) == n - 2
+    assert below.resolved(1.0) is whole
+    for ridge, dropped in ((0.0, 2), (0.5 * n * eps, 2), (2 * n * eps, 1)):
+        side = below.smoother(Tikhonov(), ridge)
+        assert np.count_nonzero(side.phi == 0) == dropped
+        assert_allclose(side.at(1.0).phi[side.phi > 0], 1 / (1 + side.spectrum.values[side.phi > 0]), rtol=1e-14)
+
+
+def test_the_size_of_a_centred_kernel_is_its_own():
+    """A large constant in all entries says nothing of the eigenvalues that are left without it."""
+    rng, n = np.random.default_rng(0), 40
+    features = rng.normal(size=(n, n)) * 10.0 ** -np.arange(n)[None, :].clip(0, 4)
+    small = Spectrum.from_gram(features @ features.T + 2.0**20, constant="free")
+    centred = features - features.mean(axis=0)
+    expected = np.linalg.svd(centred, compute_uv=False)[: n - 1] ** 2
+    assert_allclose(np.sort(small.penalised)[::-1], expected, rtol=1e-6, atol=1e-8)
+    assert small.noise < 1e-12 * expected[0]
+    assert small.size > 1e6  # what has left its rounding
+
+
+SPREADS = {
+    "large first": [1e8, 1.0, 1.0],
+    "large last": [1.0, 1.0, 1e8],
+    "graded": [1e7, 1.0, 1e-6],
+    "alike": [1.0] * 3,
+}
+
+
+@over(every(spread=SPREADS, turned=[False, True], tall=[True, False], constant=[None, "free", "feature"]))
+def test_singular_values_of_features_keep_their_digits(spread, turned, tall, constant):
+    """Squares of small singular values are lost in a Gram matrix; references are in extended precision."""
+    rng = np.random.default_rng(1)
+    n, d = (60, 3) if tall else (3, 60)
+    features = rng.normal(size=(n, d))
+    features *= np.asarray(spread) if tall else np.asarray(spread)[:, None]
+    if turned:
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        features = features @ turn if tall else turn @ features
+    found = Spectrum.from_features(features, constant=constant)
+    wide = features.astype(np.longdouble)
+    wide = wide - wide.mean(axis=0) if constant == "free" else wide
+    wide = np.column_stack([wide, np.ones(n)]) if constant == "feature" else wide
+    exact = mpmath.matrix((wide if tall else wide.T).astype(object).tolist())
+    with mpmath.workdps(60):
+        gram = exact.T * exact
+        roots = np.sort([float(mpmath.sqrt(abs(value))) for value in mpmath.eigsy(gram, eigvals_only=True)])[::-1]
+    own = np.sort(found.penalised**0.5)[::-1]
+    resolved = roots > 1e-13 * roots[0]
+    assert len(own) >= resolved.sum()
+    assert_allclose(own[: resolved.sum()], roots[resolved], rtol=1e-12, atol=4e-15 * roots[0])
+    assert_allclose(found.vectors.T @ found.vectors, np.eye(found.values.size), atol=1e-11)
+    again = (found.vectors * found._roots) @ found.components.T
+    assert_allclose(again[:, :d], wide.astype(float)[:, :d], atol=1e-13 * abs(features).max())
+
+
+@over(every(precision=["float32", "int64"], constant=[None, "free", "feature"], tall=[True, False]))
+def test_any_precision_is_decomposed_in_double(precision, constant, tall):
+    features = np.random.default_rng(2).integers(-9, 9, size=(12, 4) if tall else (4, 12)).astype(precision)
+    found, expected = (Spectrum.from_features(each, constant=constant) for each in (features, features.astype(float)))
+    assert found.values.dtype == found.vectors.dtype == found.components.dtype == np.float64
+    assert_allclose(found.values, expected.values, rtol=1e-12, atol=1e-12)
+    gram = (features @ features.T).astype("float32")
+    assert Spectrum.from_gram(gram, constant=constant).vectors.dtype == np.float64
+
+
+def test_directions_that_no_arithmetic_resolves_are_left_out():
+    eps = np.finfo(np.float64).eps
+    features = np.zeros((1000, 2))
+    for size, rank in ((0.5, 1), (2.0, 2)):
+        features[0, 0], features[1, 1] = 1.0, size * 1000 * eps
+        assert Spectrum.from_features(features).values.shape == (rank,)
+
+
+def test_rounding_is_told_where_it_matters():
+    """How wrong 1/(σ + λ) may be, in the dual and with features, which know small eigenvalues much better."""
+    values = np.diag([1e6, 1.0, 0.5])
+    eps = np.finfo(np.float64).eps
+    assert_allclose(Spectrum.from_gram(values).rounding(0.5), eps * 1e6, rtol=1e-12)
+    assert_allclose(Spectrum.from_features(values**0.5).rounding(0.5), eps * 1e3, rtol=1e-12)
+    singular = Spectrum.from_gram(np.diag([1e6, 1.0, 0.0]))
+    assert singular.rounding(0.5 * singular.noise) == np.inf
+    assert_allclose(singular.rounding(1e-3), eps * 1e6 / 1.001, rtol=1e-12)
 
 
 @over(covering(**spectra, null_weight=[0.0, 1.0, 2.5]))
@@ -390,7 +470,7 @@ def test_every_library_computes_the_same(library):
             ),
         ):
             assert type(own) is type(library.asarray(Y))
-            assert own.dtype == library.asarray(Y).dtype
+            assert own.dtype == namespace(own).float64
             assert_allclose(library.to_numpy(own), other, rtol=tolerance, atol=tolerance * abs(other).max())
         assert_allclose(found.smoother(Tikhonov(), 0.5).null_phi, 2.0, rtol=1e-6)
         assert found.is_singular == expected.is_singular

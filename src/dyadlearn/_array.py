@@ -33,6 +33,7 @@ __all__ = [
     "copied",
     "dense",
     "detached",
+    "double",
     "drawn",
     "eigh",
     "epsilon",
@@ -239,12 +240,12 @@ def least_positions(values: Array, count: int) -> np.ndarray:
     return to_numpy(namespace(values).argsort(values)[:count])
 
 
-def zeros(shape: tuple[int, ...], like: Array) -> Array:
-    """Return zeros of the library, device and dtype of `like`."""
-    xp = namespace(like)
+def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
+    """Return zeros of the library and device of `like`, and of its dtype or another one."""
+    xp, dtype = namespace(like), like.dtype if dtype is None else dtype
     if not is_foreign(like):
-        return xp.zeros(shape, dtype=like.dtype)
-    return xp.zeros(shape, dtype=like.dtype, device=array_api_compat.device(like))
+        return xp.zeros(shape, dtype=dtype)
+    return xp.zeros(shape, dtype=dtype, device=array_api_compat.device(like))
 
 
 def with_diagonal(square: Array, diagonal: Any) -> Array:
@@ -260,6 +261,11 @@ def cast(array: Array, dtype: Any) -> Array:
     if array.dtype == dtype:
         return array
     return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
+
+
+def double(array: Array) -> Array:
+    """Return an array or sparse matrix in double precision; one that has it already is not copied."""
+    return cast(array, namespace(array).float64)
 
 
 def copied(array: Array) -> Array:

@@ -17,27 +17,24 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, is_sparse, itemsize, namespace, row_blocks, zeros
+from dyadlearn._array import Array, double, is_sparse, namespace, row_blocks, zeros
 
-__all__ = ["centred", "framed", "means_of", "to_complement", "with_constant", "with_ones"]
-
-
-def centred(features: Array) -> tuple[Array, Array]:
-    """Return features (n, d) without their means, and these (d,)."""
-    xp = namespace(features)
-    means = xp.mean(features, axis=0)
-    return features - means, means
+__all__ = ["add_constant", "framed", "means_of", "reflected", "rest_of", "to_complement", "with_constant", "with_ones"]
 
 
 def means_of(features: Array) -> Array:
-    """Return the means (d,) of features (n, d), to the last digit however many rows there are, and without a copy."""
-    xp, (n, d) = namespace(features), features.shape
-    means = xp.mean(features, axis=0)
+    """Return the means (d,) of features (n, d) in double precision, to the last digit however many rows there are."""
     # A sum of many rows has the rounding of all of them; what is left of each has hardly any.
-    left = zeros((d,), features)
-    for block in row_blocks(n, d * itemsize(features)):
-        left += xp.sum(features[block, :] - means, axis=0)
-    return means + left / n
+    rough = rest_of(features, zeros((features.shape[1],), features, namespace(features).float64))
+    return rough + rest_of(features, rough)
+
+
+def rest_of(features: Array, means: Array) -> Array:
+    """Return the means (d,) of what features (n, d) differ by from others (d,); only blocks of rows are copied."""
+    total = zeros(means.shape, means)
+    for rows in row_blocks(features.shape[0], 8 * features.shape[1]):
+        total += namespace(features).sum(double(features[rows, :]) - means, axis=0)
+    return total / features.shape[0]
 
 
 def to_complement(rows: Array) -> Array:
@@ -46,16 +43,30 @@ def to_complement(rows: Array) -> Array:
     return rows[1:, :] - (rows[:1, :] + xp.sum(rows, axis=0, keepdims=True) / root) / (root + 1.0)
 
 
+def reflected(rows: Array) -> Array:
+    r"""Return rows (n, p) in coordinates of which the first belongs to :math:`-\mathbf{1}/\sqrt n`; twice is as before."""
+    xp, root = namespace(rows), math.sqrt(rows.shape[0])
+    return xp.concat([-xp.sum(rows, axis=0, keepdims=True) / root, to_complement(rows)], axis=0)
+
+
 def with_constant(vectors: Array) -> Array:
     r"""Return :math:`(\mathbf{ZV}, \mathbf{1}/\sqrt n)` of shape (n, k + 1) for vectors of shape (n - 1, k)."""
-    n, k = vectors.shape[0] + 1, vectors.shape[1]
-    root, found = math.sqrt(n), zeros((n, k + 1), vectors)
-    share = namespace(vectors).sum(vectors, axis=0) / root
-    found[0, :k] = -share
+    n, k = vectors.shape
+    found = zeros((n + 1, k + 1), vectors)
     found[1:, :k] = vectors
-    found[1:, :k] -= share / (root + 1.0)
-    found[:, k] = 1.0 / root
-    return found
+    return add_constant(found)
+
+
+def add_constant(vectors: Array) -> Array:
+    r"""Replace vectors (n - 1, k), below and left of a row and a column, by what `with_constant` returns of them."""
+    n, k = vectors.shape[0], vectors.shape[1] - 1
+    root = math.sqrt(n)
+    share = namespace(vectors).sum(vectors[1:, :k], axis=0) / root
+    vectors[0, :k] = -share
+    for rows in row_blocks(n - 1, 8 * vectors.shape[1]):
+        vectors[rows.start + 1 : rows.stop + 1, :k] -= share / (root + 1.0)
+    vectors[:, k] = 1.0 / root
+    return vectors
 
 
 def with_ones(rows: Array) -> Any:

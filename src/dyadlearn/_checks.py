@@ -40,7 +40,7 @@ DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
 
 # What makes a problem of kernels smaller.
-_LESS = "use fewer rows, float32, or a linear kernel on fewer features than rows"
+_LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
 
 def check_alpha(value: Any, name: str) -> float:

@@ -38,8 +38,9 @@ class SideSize:
         Columns of its eigenvectors: n in the dual, in the primal no more than d.
     n_columns : int
         Columns of what was given: d features, or n kernel values.
-    form : {"gram", "kernel", "features", "sparse"}
-        A given kernel, a kernel function of features, or the primal on dense or sparse features.
+    form : {"gram", "kernel", "features", "wide", "sparse"}
+        A given kernel, a kernel function of features, or a linear kernel of dense features, fewer than rows or not, or
+        of sparse ones.
     """
 
     n_rows: int
@@ -57,13 +58,16 @@ class SideSize:
             return 5 * n * n + n * d
         if self.form == "sparse":  # features times features, decomposed as a kernel is
             return 5 * d * d
-        return 3 * n * d + 5 * d * d  # a copy, singular vectors inside LAPACK and out of it, workspace
+        if self.form == "wide":  # singular vectors of both sides, a block of features and its decomposition
+            return 7 * n * n + 3 * n * d
+        return 3 * n * d + 5 * d * d  # a block, singular vectors inside LAPACK and out of it, workspace
 
     @property
     def kept(self) -> int:
         """Once it is decomposed."""
         n, d = self.n_rows, self.n_columns
-        return {"gram": n * n, "kernel": n * n + n * d, "features": n * d + d * d, "sparse": d * d}[self.form]
+        kept = {"gram": n * n, "kernel": n * n + n * d, "features": n * d + d * d, "wide": 3 * n * n + n * d}
+        return kept.get(self.form, d * d)
 
     def part(self, share: float) -> SideSize:
         """Return the size of a side that keeps a share of its rows, as it is decomposed anew."""
@@ -73,17 +77,17 @@ class SideSize:
     @property
     def coefficients(self) -> int:
         """Rows of the coefficients: of the side, or in the primal features."""
-        return self.n_columns if self.is_primal else self.n_rows
+        return self.n_columns if self.form in ("features", "sparse") else self.n_rows
 
     @property
     def is_primal(self) -> bool:
         """Whether coefficients are those of features."""
-        return self.form in ("features", "sparse")
+        return self.form in ("features", "sparse", "wide")
 
     @property
     def basis(self) -> int:
         """What is made to go from spectral to model coefficients."""
-        return self.n_columns * self.rank if self.is_primal else 0
+        return self.coefficients * self.rank if self.is_primal else 0
 
     @property
     def vectors(self) -> int:

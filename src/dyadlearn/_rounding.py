@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
-from dyadlearn.exceptions import PrecisionWarning
 
 __all__ = ["check_ridge", "digits_left", "is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
 
@@ -18,8 +16,6 @@ __all__ = ["check_ridge", "digits_left", "is_graded", "rounding_level", "settle"
 _MARGIN = 4.0
 # Blocks that stay in the cache of a processor cost one pass over memory, however many operations they go through.
 _CACHED_BYTES = 2**18
-# What single precision may round eigenvalues by, relative to a ridge: answers may be off as much, with a digit or two.
-_ROUNDED = 1e-2
 
 
 def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None) -> Array:
@@ -127,16 +123,16 @@ def _is_rounding(part: Array, level: Array) -> Array | None:
     return none if is_foreign(part) or bool(xp.any(none)) else None
 
 
-def check_ridge(name: str, ridge: float, size: float, least: float, like: Array) -> None:
-    """Refuse a ridge that vanishes beside eigenvalues, and warn of one that single precision knows little of.
+def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
+    """Raise if a ridge vanishes beside eigenvalues.
 
     Parameters
     ----------
     name : str
         What messages call it.
     ridge : float
-    size, least : float
-        The largest eigenvalue, and the smallest that is not taken for zero.
+    size : float
+        The largest eigenvalue.
     like : array
         Of the precision of the eigenvalues.
     """
@@ -145,16 +141,6 @@ def check_ridge(name: str, ridge: float, size: float, least: float, like: Array)
     if 0 < ridge < visible:
         raise ValueError(
             f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {visible:.1g}."
-        )
-    # What is divided by is at least this. In double precision only ridges of next to nothing come so near to rounding.
-    divisor, rounding = ridge + least, float(finfo.eps) * size
-    if finfo.bits < 64 and ridge > 0 and divisor * _ROUNDED < rounding:
-        warnings.warn(
-            f"Single precision rounds eigenvalues of up to {size:.3g} by {rounding:.1g}, which is much beside "
-            f"{name} = {ridge:g}: answers may be off by {100 * rounding / divisor:.0f} %. Give features and "
-            f"labels in float64, or use at least {rounding / _ROUNDED:.1g}.",
-            PrecisionWarning,
-            stacklevel=4,
         )
 
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    double,
     eigh,
     epsilon,
     is_sparse,
@@ -39,16 +40,25 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
-    svd,
     take_rows,
     to_numpy,
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import centred, framed, to_complement, with_constant, with_ones
+from dyadlearn._centre import (
+    add_constant,
+    framed,
+    means_of,
+    reflected,
+    rest_of,
+    to_complement,
+    with_constant,
+    with_ones,
+)
 from dyadlearn._checks import check_memory, check_range
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
+from dyadlearn._svd import Blocks, economy_svd
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
@@ -60,14 +70,18 @@ from dyadlearn.kernels.repair import (
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
+# A kernel has a null space where eigenvalues lie within so many times ε of the largest, and none between that and a
+# share of it. Eigenvalues that fall smoothly have no such gap, and what is below rounding is no less real then.
+_NULL, _GAP = 8.0, 1e-8
+
 
 @dataclass(frozen=True, eq=False)
 class Spectrum(Stored):
-    r"""Eigenvalues and eigenvectors of one side's kernel.
+    r"""Eigenvalues and eigenvectors of one side's kernel, in double precision whatever the kernel came in.
 
-    Build one with `from_gram` (dual) or `from_features` (primal, a linear kernel on fewer
-    features than rows). Eigenvalues below the rank threshold :math:`n\,\varepsilon\,\sigma_{\max}`
-    are exactly zero.
+    Build one with `from_gram` (dual) or `from_features` (a linear kernel). No eigenvalue is dropped for being small
+    beside the largest one alone: what rounding cannot tell from zero matters only beside a ridge as small, see
+    `resolved`.
 
     Attributes
     ----------
@@ -76,11 +90,15 @@ class Spectrum(Stored):
     vectors : array of shape (n, k)
         Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: what is missing is null space.
     components : array of shape (d, k) or None
-        In the primal the right singular vectors :math:`\mathbf{W}` of the features
+        The right singular vectors :math:`\mathbf{W}` of the features
         :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\,\mathbf{W}^\top`.
     constant : {"free", "feature"} or None
         How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
         kernel has no part in it, and no filter is asked about it.
+    noise : float
+        Eigenvalues up to this size cannot be told from zero.
+    size : float
+        Largest eigenvalue of what was decomposed before a constant was taken out of it: it has left its rounding.
 
     Examples
     --------
@@ -96,6 +114,8 @@ class Spectrum(Stored):
     _vectors: Array | None = None
     _features: Array | None = None
     constant: str | None = None
+    noise: float = 0.0
+    size: float = 0.0
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -116,76 +136,153 @@ class Spectrum(Stored):
         call the matrix.
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
+        symmetric = double(symmetric)
         xp, n, beside = namespace(gram), gram.shape[0], 0.0
         if constant == "feature":
             symmetric = symmetric + 1.0
-        elif constant == "free":
-            # What leaves with the constant has left its rounding behind.
+        if constant != "free":
+            # Apart from a common part of all entries, which may be large, the others keep their digits.
+            symmetric = reflected(symmetric)
+            symmetric = reflected(symmetric.T)
+        else:
             beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
             symmetric = to_complement(symmetric)
             symmetric = to_complement(symmetric.T)
         if symmetric.shape[0] == 0:  # one row is all constant
-            return cls(xp.zeros_like(gram[0, :]), 1, None, xp.ones_like(gram), None, constant)
+            one = zeros((1, 1), symmetric) + 1.0
+            return cls(zeros((1,), symmetric), 1, None, one, None, constant)
         raw, vectors = eigh(symmetric)
         del symmetric  # large
+        vectors = vectors if constant == "free" else reflected(vectors)
         size = largest(xp.abs(raw))
-        # Beside it, eigenvalues down to the rank threshold are kept, and divided by.
+        # Beside it, small eigenvalues are kept, and divided by.
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
+        values = _with_null_space(values, raw)
+        noise = rank_threshold(values, max(n, int(_NULL)))
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
-        return cls(values, n, None, vectors, None, constant)
+        return cls(values, n, None, vectors, None, constant, noise, max(size, beside))
 
     @classmethod
     def from_features(cls, features: Array, *, name: str = "the features", constant: str | None = None) -> Spectrum:
-        r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d) with d < n.
+        r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d).
 
-        Dense features go through an economy singular value decomposition. Sparse ones are
-        never made dense: their d × d Gram matrix is decomposed instead, which resolves
-        eigenvalues down to :math:`\varepsilon\,\sigma_{\max}`, as the dual does. `name` is how messages call them.
+        Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in blocks: no copy of
+        them is made in double precision. Sparse ones are never made dense: their d × d Gram matrix is decomposed
+        instead. `name` is how messages call them.
 
         With a free constant the components belong to rows :math:`(\boldsymbol\phi - \bar{\boldsymbol\phi}, 1)` of
         dense features; of sparse ones, which centring would fill, to :math:`(\boldsymbol\phi, 1)`.
         """
+        if is_sparse(features):
+            return cls._from_sparse(features, name, constant)
+        xp, (n, d) = namespace(features), features.shape
+        extreme = largest(xp.abs(features)) if n * d < 2**24 else float(max(xp.max(features), -xp.min(features)))
+        like = zeros((0,), features, xp.float64)
+        check_range(extreme, extreme * extreme * max(n, 1), like, name)
+        is_free, is_feature = constant == "free", constant == "feature"
+        means = means_of(features) if is_free else None
+        width, rows = d + is_feature, n - is_free
+        taken = None if means is None else means + _complement_shift(features, means)
+
+        def cut(places: slice, columns: slice) -> Array:
+            """Return a block in double precision: centred, and in coordinates in which a constant has no part."""
+            block = double(features[places.start + is_free : places.stop + is_free, columns])
+            return block if taken is None else block - taken[columns]
+
+        def tall(places: slice) -> Array:
+            block = cut(places, slice(0, d))
+            return with_ones(block) if is_feature else block
+
+        def wide(places: slice) -> Array:
+            block = cut(slice(0, rows), slice(places.start, min(places.stop, d))).T
+            return xp.concat([block, zeros((1, rows), like) + 1.0], axis=0) if places.stop > d else block
+
+        k = min(rows, width)
+        if rows >= width:
+            vectors = zeros((n, k + is_free), like)
+            found = economy_svd(Blocks((rows, width), tall, like), vectors[n - rows :, :k])
+            roots, components = found.roots, found.right
+            if is_free:
+                add_constant(vectors)
+        else:
+            found = economy_svd(Blocks((width, rows), wide, like), zeros((width, k), like))
+            roots, components, vectors = found.roots, found.left, found.right
+            vectors = with_constant(vectors) if is_free else vectors
+        with np.errstate(under="ignore"):
+            values = roots**2
+        size = largest(values)
+        # Singular values below this cannot be told from zero.
+        noise = float((max(n, width) * epsilon(roots) * largest(roots)) ** 2)
+        if means is not None:
+            # What centring leaves of a feature that is constant: its rounding, which has a square too.
+            noise = max(noise, float(n * np.float64(4.0 * epsilon(means) * _length(means)) ** 2))
+            components = framed(components, xp.zeros_like(values))
+            values = xp.concat([values, zeros((1,), values)])
+        return cls(values, n, components, vectors, None, constant, noise, size)
+
+    @classmethod
+    def _from_sparse(cls, features: Array, name: str, constant: str | None) -> Spectrum:
         n, is_free = features.shape[0], constant == "free"
+        features = features.astype(np.float64, copy=False)
         if constant == "feature":  # beside a column of ones other features are lost without a word
-            size = float(abs(features).max()) if is_sparse(features) else largest(namespace(features).abs(features))
+            size = float(abs(features).max())
             check_range(size, size * size, features, name)
             features = with_ones(features)
-        if is_sparse(features):
-            gram = matmul(features.T, features)
-            check_range(float(abs(features).max()), float(gram.trace()), gram, name)
-            means = np.asarray(features.mean(axis=0), dtype=gram.dtype).reshape(-1) if is_free else None
-            beside = 0.0
-            if means is not None:
-                gram -= n * np.outer(means, means)
-                beside = n * float(means @ means)
-            values, components = eigh(gram)
-            kept = values > rank_threshold(values, n, beside + largest(values) if is_free else 0.0)
-            values, components = values[kept], components[:, kept]
-            if means is None:
-                return cls(values, n, components, None, features, constant)
-            components = framed(components, -(means @ components))
-            return cls(np.append(values, values.dtype.type(0)), n, components, None, with_ones(features), constant)
-        xp, lost = namespace(features), 0.0
-        if is_free:
-            features, means = centred(features)
-            # What centring leaves of a feature that is constant: its rounding, which has a square too.
-            with np.errstate(over="ignore"):
-                lost = float(n * np.float64(4.0 * epsilon(means) * _length(means)) ** 2)
-            features = to_complement(features)
-        vectors, roots, rows = svd(features)
-        with np.errstate(over="ignore", under="ignore"):
-            values = roots**2
-        check_range(largest(roots), largest(values), values, name)
-        # Singular values come in descending order, so the kept ones are the leading ones.
-        rank = int(xp.sum(xp.astype(values > max(rank_threshold(values, n), lost), xp.int64)))
-        values, vectors, components = values[:rank], vectors[:, :rank], rows[:rank, :].T
-        if not is_free:
-            return cls(values, n, components, vectors, None, constant)
-        components = framed(components, xp.zeros_like(values))
-        values = xp.concat([values, zeros((1,), values)])
-        return cls(values, n, components, with_constant(vectors), None, constant)
+        gram = matmul(features.T, features)
+        check_range(float(abs(features).max()), float(gram.trace()), gram, name)
+        means = np.asarray(features.mean(axis=0), dtype=gram.dtype).reshape(-1) if is_free else None
+        if means is not None:
+            gram -= n * np.outer(means, means)
+        values, components = eigh(gram)
+        kept = values > rank_threshold(values, n)
+        values, components = values[kept], components[:, kept]
+        size = largest(values)
+        if means is None:
+            return cls(values, n, components, None, features, constant, 0.0, size)
+        components = framed(components, -(means @ components))
+        values = np.append(values, 0.0)
+        return cls(values, n, components, None, with_ones(features), constant, 0.0, size)
+
+    def resolved(self, ridge: float) -> Spectrum:
+        """Return the spectrum as it is beside a ridge.
+
+        Eigenvalues below the noise do no harm beside a larger ridge. Beside a smaller one, and without any, they are
+        zero.
+        """
+        whole: Spectrum = vars(self).get("_whole", self)
+        return whole._without_noise if whole.floor(ridge) else whole
+
+    def floor(self, ridge: float) -> float:
+        """Return the size up to which eigenvalues are zero beside a ridge: the noise, or 0 beside a larger ridge."""
+        return self.noise if ridge <= self.noise else 0.0
+
+    @cached_property
+    def _without_noise(self) -> Spectrum:
+        xp, zero = namespace(self.values), namespace(self.values).zeros_like(self.values)
+        quiet = (self.values > 0) & (self.values <= self.noise)
+        if not bool(xp.any(quiet)):
+            return self
+        part = replace(self, values=xp.where(quiet, zero, self.values))
+        vars(part)["_whole"] = self
+        return part
+
+    def rounding(self, ridge: float) -> float:
+        r"""Return how wrong rounding may make :math:`1/(\sigma+\lambda)`, relative to it, where it is most so.
+
+        Eigenvalues of a kernel are known up to :math:`\varepsilon\,\sigma_{\max}`. Singular values of features are
+        known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
+        :math:`2\varepsilon\sqrt{\sigma\,\sigma_{\max}}`.
+        """
+        values, error = self.resolved(ridge).penalised, epsilon(self.values)
+        positive = values[values > 0]
+        if 0 in positive.shape or self._features is not None:
+            return 0.0
+        if self.floor(ridge) and positive.shape[0] < values.shape[0]:
+            return math.inf  # what was taken for zero may have been more
+        divisor = ridge + float(namespace(values).min(positive))
+        return error * self.size / divisor if self.components is None else error * math.sqrt(self.size / divisor)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
@@ -213,6 +310,8 @@ class Spectrum(Stored):
             and (own is None or k <= own.shape[0])
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
+            and min(self.noise, self.size) >= 0
+            and max(self.noise, self.size) < math.inf
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
         )
 
@@ -289,13 +388,32 @@ class Spectrum(Stored):
 
     def lift(self, spectral: Array) -> Array:
         r"""Return model coefficients (n or d, p) from spectral ones (k, p): what rows of the side are multiplied by."""
-        if self.components is not None or self.constant is None:
-            return self.basis @ spectral
+        return self._dual_of(spectral) if self.components is None else self.basis @ spectral
+
+    def as_dual(self, coefficients: Array) -> Array:
+        """Return coefficients (d, p) of features as those of kernel values with the rows of training, (n, p)."""
+        assert self.components is not None
+        xp, roots = namespace(coefficients), self._roots[:, None]
+        inverse = xp.where(roots > 0, 1.0 / xp.where(roots > 0, roots, xp.ones_like(roots)), xp.zeros_like(roots))
+        return self._dual_of(inverse * (self.components.T @ coefficients))
+
+    def _dual_of(self, spectral: Array) -> Array:
+        """Return what kernel rows are multiplied by, with a last row for a constant, from spectral coefficients."""
         xp = namespace(spectral)
         if self.has_free_constant:
             return xp.concat([self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]])
         lifted = self.vectors @ spectral
-        return xp.concat([lifted, xp.sum(lifted, axis=0, keepdims=True)])
+        return lifted if self.constant is None else xp.concat([lifted, xp.sum(lifted, axis=0, keepdims=True)])
+
+    def completed(self) -> Spectrum:
+        """Return the same spectrum in the dual, with all its null directions."""
+        xp, k = namespace(self.values), int(self.values.shape[0])
+        values, vectors = self.values, self.vectors
+        if self.is_truncated:
+            every = xp.linalg.qr(vectors, mode="complete")[0] if k else xp.eye(self.n_rows, dtype=values.dtype)
+            vectors = xp.concat([vectors, every[:, k:]], axis=1)
+            values = xp.concat([values, zeros((self.n_rows - k,), values)])
+        return replace(self, values=values, components=None, _vectors=vectors)
 
     def project(self, rows: Array) -> Array:
         """Return kernel or feature rows (a, n or d) in the directions of the spectrum, shape (a, k): see `lift`."""
@@ -419,7 +537,7 @@ class Spectrum(Stored):
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
         """Return this side's operators under a filter."""
-        return Smoother(self, filter, alpha)
+        return Smoother(self.resolved(alpha), filter, alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -493,7 +611,7 @@ class Smoother:
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side under another regularisation."""
-        return Smoother(self.spectrum, self.filter, alpha)
+        return self.spectrum.smoother(self.filter, alpha)
 
     def dual(self, labels: Array) -> Array:
         r"""Return the dual parameters :math:`\varphi(\mathbf{K})\mathbf{Y}`, null directions included, shape (n, p)."""
@@ -668,6 +786,27 @@ class Smoother:
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
         return product_like(self.spectrum.matrix(weights), labels)
+
+
+def _with_null_space(values: Array, raw: Array) -> Array:
+    """Return repaired eigenvalues with zeros for a null space, and nothing but positive ones where there is none.
+
+    `raw` are the eigenvalues before the repair: those that it clipped, beyond rounding, are zero whatever the others.
+    """
+    xp, size = namespace(values), largest(values)
+    null = values <= _NULL * epsilon(values) * size
+    kept = values[~null]
+    if size == 0 or float(xp.min(kept)) > _GAP * size:
+        return xp.where(null, xp.zeros_like(values), values)
+    rounding = (values == 0) & (raw > -rank_threshold(values, values.shape[0]))
+    return xp.where(rounding, xp.full_like(values, epsilon(values) ** 2 * size), values)
+
+
+def _complement_shift(features: Array, means: Array) -> Array:
+    r"""Return what `to_complement` subtracts from each row of centred features, shape (d,)."""
+    root = math.sqrt(features.shape[0])
+    # Means are rounded, so that centred features do not quite sum to zero.
+    return (double(features[0, :]) - means + root * rest_of(features, means)) / (root + 1.0)
 
 
 def _length(vector: Array) -> float:

@@ -65,9 +65,9 @@ def make_problem(shape: tuple[int, int], rank: str) -> tuple[Side, Side, np.ndar
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, dtype: str = "float64") -> None:
-    """Compare up to rounding of the largest entry."""
+    """Compare up to rounding of the largest entry; what a user receives in single precision is rounded once more."""
     assert found.dtype == dtype
-    rtol = 1e-10 if dtype == "float64" else 1e-3
+    rtol = 1e-10 if dtype == "float64" else 1e-7
     assert_allclose(found, expected, rtol=0, atol=rtol * max(1e-300, np.abs(expected).max()))
 
 
@@ -144,8 +144,8 @@ def test_independent_task_ridge(shape, rank, alpha, dtype):
     model = Independent(spectrum.smoother(Tikhonov(), alpha))
     for rows in (side.features, side.new):
         kernel_rows = (rows @ side.features.T).astype(dtype)
-        assert_close(predicted(model, labels, kernel_rows), ridge_map(side, rows, alpha) @ Y, dtype)
-    assert_close(model.dual(labels), ridge_dual(side, Y, alpha), dtype)
+        assert_close(predicted(model, labels, kernel_rows), ridge_map(side, rows, alpha) @ Y)
+    assert_close(model.dual(labels), ridge_dual(side, Y, alpha))
     assert_array_equal(labels, Y)
 
 
@@ -159,9 +159,9 @@ def test_two_step_ridge(shape, rank, alpha, task_alpha, dtype):
             kernel_rows = (rows @ side.features.T).astype(dtype)
             task_kernel_rows = (task_rows @ tasks.features.T).astype(dtype)
             expected = ridge_map(side, rows, alpha) @ Y @ ridge_map(tasks, task_rows, task_alpha).T
-            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected, dtype)
+            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected)
     expected = ridge_dual(tasks, ridge_dual(side, Y, alpha).T, task_alpha).T
-    assert_close(model.dual(labels), expected, dtype)
+    assert_close(model.dual(labels), expected)
     assert_array_equal(labels, Y)
 
 
@@ -175,12 +175,12 @@ def test_kronecker_ridge(shape, rank, alpha, dtype):
             kernel_rows = (rows @ side.features.T).astype(dtype)
             task_kernel_rows = (task_rows @ tasks.features.T).astype(dtype)
             expected = kronecker_predictions(side, tasks, rows, task_rows, Y, alpha)
-            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected, dtype)
+            assert_close(predicted(model, labels, kernel_rows, task_kernel_rows), expected)
     if rank == "full" or alpha in (0.0, 1.0):
-        assert_close(model.dual(labels), kronecker_system(side, tasks, Y, alpha), dtype)
+        assert_close(model.dual(labels), kronecker_system(side, tasks, Y, alpha))
     if rank == "singular" and alpha > 0:
         unfitted = Y - kronecker_predictions(side, tasks, side.features, tasks.features, Y, alpha)
-        assert_close(model.dual(labels), unfitted / alpha, dtype)
+        assert_close(model.dual(labels), unfitted / alpha)
     assert_array_equal(labels, Y)
 
 
@@ -263,28 +263,28 @@ def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
 
     model = Independent(instance.smoother(Tikhonov(), alpha))
     assert model.coefficients(labels).shape == (3, 7)
-    assert_close(rows @ model.coefficients(labels), ridge_map(side, side.new, alpha) @ Y, dtype)
+    assert_close(rows @ model.coefficients(labels), ridge_map(side, side.new, alpha) @ Y)
     expected = ridge_dual(side, Y, alpha)
-    assert_close(model.dual(labels), expected, dtype)
+    assert_close(model.dual(labels), expected)
 
     model = two_step(instance, task, alpha, 0.5)
     coefficients = model.coefficients(labels)
     assert coefficients.shape == (3, 3)
     right = ridge_map(tasks, tasks.new, 0.5).T
-    assert_close(rows @ coefficients @ task_rows.T, ridge_map(side, side.new, alpha) @ Y @ right, dtype)
-    assert_close(model.dual(labels), ridge_dual(tasks, expected.T, 0.5).T, dtype)
+    assert_close(rows @ coefficients @ task_rows.T, ridge_map(side, side.new, alpha) @ Y @ right)
+    assert_close(model.dual(labels), ridge_dual(tasks, expected.T, 0.5).T)
 
     model = Kronecker(instance, task, alpha)
     coefficients = model.coefficients(labels)
     assert coefficients.shape == (3, 3)
     expected = kronecker_predictions(side, tasks, side.new, tasks.new, Y, alpha)
-    assert_close(rows @ coefficients @ task_rows.T, expected, dtype)
+    assert_close(rows @ coefficients @ task_rows.T, expected)
     if alpha > 0:
         fitted = kronecker_predictions(side, tasks, side.features, tasks.features, Y, alpha)
         expected = (Y - fitted) / alpha
     else:
         expected = kronecker_system(side, tasks, Y, 0.0)
-    assert_close(model.dual(labels), expected, dtype)
+    assert_close(model.dual(labels), expected)
 
 
 @over(every(**containers))
@@ -419,7 +419,8 @@ def test_set_alpha_equals_refitting_without_a_decomposition(monkeypatch, kernel)
         raise AssertionError("a decomposition was computed")
 
     monkeypatch.setattr("dyadlearn.spectrum.eigh", refuse)
-    monkeypatch.setattr("dyadlearn.spectrum.svd", refuse)
+    monkeypatch.setattr("dyadlearn._svd.svd", refuse)
+    monkeypatch.setattr("dyadlearn._svd.eigh", refuse)
     for name in ("eigh", "eigvalsh", "svd", "svdvals", "inv", "pinv", "solve", "cholesky", "qr"):
         monkeypatch.setattr(f"numpy.linalg.{name}", refuse)
         monkeypatch.setattr(f"scipy.linalg.{name}", refuse, raising=False)

@@ -136,7 +136,7 @@ class Intervals:
         lower, upper = zeros(size, predicted), zeros(size, predicted)
         scores, unit = self._of_rows(jackknife.held_out), jackknife.unit_of_rows()
         numbers = jackknife.numbers + 4 * m * q + rows.width
-        check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row", "use float32")
+        check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)
             models = jackknife.predictions(block)

@@ -25,7 +25,6 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Units
 from dyadlearn.observed.direct import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.observed.pairs import PairLabels
-from dyadlearn.observed.sides import tall_spectrum
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.leaving import nothing_left
@@ -372,7 +371,7 @@ class _Apart(_Hidden):
             own = own[:, :-1] if spectrum.has_free_constant else own
             key = (axis, kept.tobytes())
             if key not in self._spectra:
-                self._spectra[key] = tall_spectrum(take_rows(own, kept), constant=spectrum.constant)
+                self._spectra[key] = Spectrum.from_features(take_rows(own, kept), constant=spectrum.constant)
             if spectrum.has_free_constant:
                 own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
             features.append(own)

@@ -49,6 +49,7 @@ from dyadlearn._array import (
     as_array_of,
     cast,
     copied,
+    double,
     drawn,
     epsilon,
     is_foreign,
@@ -227,7 +228,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         array of shape (n, `n_components_`)
         """
-        return self._fitted(X).features
+        rows, found = self._fitted(X)
+        return cast(found.features, _dtype(rows, found.features))
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
@@ -245,8 +247,9 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows = self._read(X, reset=False)
         features = None
         for part, found in self._mapped(rows):
-            features = zeros((rows.shape[0], self.n_components_), found) if features is None else features
-            features[part, :] = found
+            dtype = _dtype(rows, found)
+            features = zeros((rows.shape[0], self.n_components_), found, dtype) if features is None else features
+            features[part, :] = cast(found, dtype)
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
@@ -278,8 +281,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     # Fitting -------------------------------------------------------------------------------------
 
-    def _fitted(self, X: Any) -> Pivots:
-        """Choose landmarks, keep them, and return all that was found."""
+    def _fitted(self, X: Any) -> tuple[Array, Pivots]:
+        """Choose landmarks, keep them, and return the rows that were read with all that was found."""
         with all_or_nothing(self):
             self._check_params()
             for name in ("n_features_in_", "feature_names_in_"):
@@ -294,7 +297,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self.error_ = found.error
             self._factor = found.factor
             self._diagonal = common_diagonal(found.diagonal) if self._is_precomputed else None
-        return found
+        return rows, found
 
     def _check_params(self) -> None:
         check_whole(self.n_components, "n_components")
@@ -384,7 +387,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 raise ValueError(f"diagonal must hold a number for each of {rows.shape[0]} rows, found {own.shape}.")
             return own
         if not self._is_precomputed:
-            return gram_diagonal(rows, kernel=self._kernel(rows), params=self.kernel_params)
+            return gram_diagonal(_numbers(rows), kernel=self._kernel(rows), params=self.kernel_params)
         if self._diagonal is None:
             raise KernelError(
                 "A precomputed kernel does not tell what new rows are to themselves, and in training that was not one "
@@ -396,10 +399,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Yield features of rows, block by block."""
         for part in row_blocks(rows.shape[0], 8 * self.n_components_):
             if self._is_precomputed:
-                K = take_rows(rows[part, :].T, self.component_indices_).T
+                K = double(take_rows(rows[part, :].T, self.component_indices_).T)
             else:
-                K = gram(rows[part, ...], self.components_, kernel=self._kernel(rows), params=self.kernel_params)
-            yield part, solve_lower(cast(self._factor, K.dtype), K.T).T
+                given = (_numbers(rows[part, ...]), _numbers(self.components_))
+                K = gram(*given, kernel=self._kernel(rows), params=self.kernel_params)
+            yield part, solve_lower(self._factor, K.T).T
 
     # What scikit-learn asks ----------------------------------------------------------------------
 
@@ -429,15 +433,21 @@ class Rows:
 
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
-        return gram_diagonal(self.values, kernel=self.kernel, params=self.params)
+        return gram_diagonal(_numbers(self.values), kernel=self.kernel, params=self.params)
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
-        return gram(take_rows(self.values, at), kernel=self.kernel, params=self.params)
+        return gram(_numbers(take_rows(self.values, at)), kernel=self.kernel, params=self.params)
 
     def columns(self, at: np.ndarray) -> Array:
         """Return the kernel of all rows with some."""
-        return gram(self.values, take_rows(self.values, at), kernel=self.kernel, params=self.params)
+        chosen, n = _numbers(take_rows(self.values, at)), self.values.shape[0]
+        width = 8 * (1 if self.values.ndim == 1 else self.values.shape[1])
+        parts = [
+            gram(_numbers(self.values[part, ...]), chosen, kernel=self.kernel, params=self.params)
+            for part in row_blocks(n, width)
+        ]
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
 
 
 @dataclass(frozen=True)
@@ -448,15 +458,25 @@ class Matrix:
 
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
-        return namespace(self.values).linalg.diagonal(self.values)
+        return double(namespace(self.values).linalg.diagonal(self.values))
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
-        return take_block(self.values, at, at)
+        return double(take_block(self.values, at, at))
 
     def columns(self, at: np.ndarray) -> Array:
         """Return the kernel of all rows with some."""
-        return take_rows(self.values.T, at).T
+        return double(take_rows(self.values.T, at).T)
+
+
+def _dtype(rows: Array, features: Array) -> Any:
+    """Return the dtype of features of rows: that of rows of numbers, else that they were computed in."""
+    return features.dtype if rows.ndim == 1 else rows.dtype
+
+
+def _numbers(rows: Array) -> Array:
+    """Return rows of numbers in double precision, and things that are no numbers as they are."""
+    return rows if rows.ndim == 1 else double(rows)
 
 
 Source = Rows | Matrix
@@ -563,7 +583,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         )
     most = min(n_components, n)
     need = itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
-    check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks, or float32")
+    check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
     noise = max(most, 10) * epsilon(diagonal)
     # Less than half of the digits of a landmark that was drawn without looking would be noise to the features of rows
     # that are still far off: such a landmark waits until none is.

@@ -204,7 +204,7 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
 
-def rank_threshold(values: Array, n: int, beside: float = 0.0) -> float:
+def rank_threshold(values: Array, n: int) -> float:
     r"""Return the size below which an eigenvalue of an n × n matrix is rounding.
 
     .. math:: n \, \varepsilon \, \max_i |\sigma_i|
@@ -215,8 +215,6 @@ def rank_threshold(values: Array, n: int, beside: float = 0.0) -> float:
         Eigenvalues, in any order.
     n : int
         Side of the matrix; r may be smaller where the spectrum is truncated.
-    beside : float, default=0.0
-        Size of what was in the matrix once and has left its rounding: taken for the largest where it is larger.
 
     Returns
     -------
@@ -228,7 +226,7 @@ def rank_threshold(values: Array, n: int, beside: float = 0.0) -> float:
     >>> rank_threshold(np.array([0.0, 1.0]), n=2)
     4.440892098500626e-16
     """
-    return n * epsilon(values) * max(largest(namespace(values).abs(values)), beside)
+    return n * epsilon(values) * largest(namespace(values).abs(values))
 
 
 def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
@@ -246,7 +244,7 @@ def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     n : int
         Side of the matrix.
     beside : float, default=0.0
-        As in `rank_threshold`.
+        Size of what was in the matrix once and has left its rounding: taken for the largest where it is larger.
 
     Returns
     -------
@@ -268,7 +266,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
               \sigma_i \mapsto \sigma_i + |\sigma_{\min}| \text{ (shift)}
 
     Negative eigenvalues within `definiteness_tolerance` are rounding: they become exactly zero and are never a
-    reason to shift or to raise. So do positive ones within `rank_threshold`.
+    reason to shift or to raise.
 
     Parameters
     ----------
@@ -282,7 +280,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
     name : str, default="K"
         What error messages call the matrix.
     beside : float, default=0.0
-        As in `rank_threshold`.
+        As in `definiteness_tolerance`.
 
     Returns
     -------
@@ -302,7 +300,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
     --------
     >>> import numpy as np
     >>> repaired_values(np.array([-0.5, 1e-20, 2.0]), "clip", n=3)
-    (array([0., 0., 2.]), -0.5)
+    (array([0.e+00, 1.e-20, 2.e+00]), -0.5)
     >>> repaired_values(np.array([-0.5, 1e-20, 2.0]), "shift", n=3)
     (array([0. , 0.5, 2.5]), -0.5)
     """
@@ -320,7 +318,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
             )
         if psd == "shift":
             values = values - smallest
-    return xp.where(values > rank_threshold(values, n, beside), values, xp.zeros_like(values)), smallest
+    return xp.where(values > 0, values, xp.zeros_like(values)), smallest
 
 
 def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, gap: float) -> Array:

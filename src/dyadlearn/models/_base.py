@@ -84,6 +84,8 @@ class PairwiseRidge(PairModel, stored=False):
     _task_side: Side | None
     _grid: Table
     _coefficients: Array
+    # What the user receives: "float32" or "float64".
+    _precision: str
     _weights: Array | None
     _completion: Completion | None
     # What was found of observed pairs alone; then labels and weights are sparse matrices.
@@ -159,16 +161,16 @@ class PairwiseRidge(PairModel, stored=False):
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
         self._grid, self._weights, self._completion, self._observed = data.grid, data.weights, None, None
+        self._precision = data.precision
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
         has_tasks = data.tasks is not None and self._learns_from_tasks
         wanted = self._wanted_of_sides(has_tasks)
-        is_tall = is_sparse(data.grid.values)
-        sides = [fit_side(data.instances, replace(spec, **wanted), "instance", is_tall) for spec in specs]
+        sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
         if data.tasks is not None and has_tasks:
-            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task", is_tall) for spec in task_specs]
+            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
         if self.symmetry is not None:
             return [[(side, side)] for side in sides]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
@@ -245,6 +247,7 @@ class PairwiseRidge(PairModel, stored=False):
             and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == Y.dtype for array in arrays)
+            and self._precision in ("float32", "float64")
             and self._pairs_fit()
         )
 
@@ -343,7 +346,8 @@ class PairwiseRidge(PairModel, stored=False):
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
         if self._is_listed:
-            return held_out_pairs(self._fitted_problem, as_setting(setting), groups, task_groups, cells)
+            held_out = held_out_pairs(self._fitted_problem, as_setting(setting), groups, task_groups, cells)
+            return cast(held_out, self._precision)
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
         held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
         warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
@@ -471,7 +475,7 @@ class PairwiseRidge(PairModel, stored=False):
         features, with `instance_coef_`, `task_coef_` and `intercept_` beside it: see there.
         """
         check_is_fitted(self)
-        if not all(side.is_primal for side in self._sides()):
+        if not all(side.is_primal and side.directions is None for side in self._sides()):
             raise AttributeError(
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
@@ -628,4 +632,4 @@ class PairwiseRidge(PairModel, stored=False):
         if self.device is not None and is_foreign(self._coefficients) and not is_foreign(rows):
             rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})
-        return cast(rows, self._coefficients.dtype)
+        return rows

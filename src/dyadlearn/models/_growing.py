@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, is_sparse
+from dyadlearn._array import Array, cast, copied, dense, is_sparse, namespace
 from dyadlearn._checks import check_no_infinity, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.growing.columns import Columns
@@ -89,6 +89,10 @@ class GrowingModel(PairModel, stored=False):
 
     def _expansion(self) -> Expansion:
         return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+
+    @property
+    def _precision(self) -> str:
+        return f"float{namespace(self._learnt.model.statistics.gram).finfo(self._learnt.dtype).bits}"
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None

@@ -45,11 +45,11 @@ __all__ = [
     "moved",
     "positions",
     "read_weights",
+    "result_dtype",
     "unwrap_tasks",
-    "working_dtype",
 ]
 
-_WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "sparse": "sparse features"}
+_WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "wide": "features", "sparse": "sparse features"}
 
 
 class Tasks(Stored):
@@ -216,9 +216,7 @@ def fit_numbers(
     return steps
 
 
-def check_fit_memory(
-    pairing: type[Pairing], labels: Array, sides: Sequence[SideSize], dtype: Any, *, weighted: bool
-) -> None:
+def check_fit_memory(pairing: type[Pairing], labels: Array, sides: Sequence[SideSize], *, weighted: bool) -> None:
     """Refuse a fit that does not fit in memory.
 
     Parameters
@@ -229,19 +227,15 @@ def check_fit_memory(
         As they came; NaN where not observed.
     sides : one or two of SideSize
         What will be decomposed.
-    dtype : dtype
-        What will be computed in.
     weighted : bool
         Whether there are weights.
     """
-    xp = namespace(labels)
-    size = int(xp.finfo(dtype).bits) // 8
-    shape = tuple(labels.shape)
+    xp, size, shape = namespace(labels), 8, tuple(labels.shape)
     # Cells are counted only where it matters how many are observed.
     worst = fit_numbers(pairing, shape, sides, observed=0.999, weighted=weighted)
     if fits_in_memory(size * max(worst.values()), labels):
         return
-    observed = 1.0 - float(xp.mean(xp.astype(xp.isnan(labels), dtype)))
+    observed = 1.0 - float(xp.mean(xp.astype(xp.isnan(labels), xp.float64)))
     steps = fit_numbers(pairing, shape, sides, observed=observed, weighted=weighted)
     step = max(steps, key=lambda name: steps[name])
     purpose = f"Fitting a grid of {shape[0]} × {shape[1]}"
@@ -353,8 +347,8 @@ def groups_in_order(grid: Table, groups: Any, task_groups: Any) -> tuple[Any, An
     return groups, in_order(task_groups, grid.column_ids, None, "task_groups")
 
 
-def working_dtype(*pairs: tuple[Array | None, Any]) -> Any:
-    """Return the precision to compute in, the widest of some arrays.
+def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
+    """Return the precision that a user receives, the widest of some arrays.
 
     Whole numbers and booleans have no say; where there is nothing else, it is double precision.
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyadlearn._array import Array, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, cast, is_foreign, namespace, to_numpy
 from dyadlearn._checks import (
     check_alpha,
     check_labels,
@@ -250,7 +250,8 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
         return namespace(values).reshape(values, (-1,)) if self._is_vector else values
 
     def _home(self, values: Array) -> Array:
-        """Return what was computed on a device of the model's as arrays of numpy, and anything else as it is."""
+        """Return results in the precision of the data, and as arrays of numpy if they were computed on a device."""
+        values = cast(values, getattr(namespace(values), self._precision))
         return values if self.device is None else to_numpy(values)
 
     def _refuse_tasks(self) -> NoReturn:

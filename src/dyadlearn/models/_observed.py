@@ -116,7 +116,7 @@ def as_grids(listed: Any, weights: Any, like: Array) -> tuple[Array, Array | Non
     """Return listed labels as a grid with NaN where there is none, and their weights, where the arrays of X are."""
     labels = pair_labels(listed, None)
     check_memory(2 * 8 * math.prod(labels.shape), labels.values, f"A grid of {labels.shape[0]} × {labels.shape[1]}")
-    grid = np.full(labels.shape, np.nan, dtype=labels.values.dtype)
+    grid = np.full(labels.shape, np.nan)
     grid[labels.rows, labels.columns] = labels.values
     return as_array_of(grid, like), None if weights is None else as_array_of(weights.toarray(), like)
 
@@ -146,7 +146,7 @@ def pair_labels(values: Any, weights: Any, like: Array | None = None) -> PairLab
 
 
 def prefers_pairs(
-    pairing: type[Pairing], labels: Any, sides: Sequence[SideSize], like: Array, size: int, *, weighted: bool
+    pairing: type[Pairing], labels: Any, sides: Sequence[SideSize], like: Array, *, weighted: bool
 ) -> bool:
     """Tell whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
 
@@ -158,8 +158,6 @@ def prefers_pairs(
     sides : sequence of SideSize
     like : array
         Where it will be computed.
-    size : int
-        Bytes of a number.
     weighted : bool
     """
     if not pairing.takes_pairs or len(sides) < 2:
@@ -168,20 +166,20 @@ def prefers_pairs(
     if not is_large((m, q)):
         return False
     need = fit_numbers(pairing, (m, q), sides, observed=n / (m * q), weighted=weighted)
-    if not fits_in_memory(size * max(need.values()), like):
+    if not fits_in_memory(8 * max(need.values()), like):
         return True
     k, r = (side.rank for side in sides)
     grid = (min(m, 2 * k) + min(q, 2 * r)) * m * q
     return bool(2 * product_cost((m, q), n, (k, r), gather_cost(like))[0] < grid)
 
 
-def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array, size: int) -> None:
+def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array) -> None:
     """Refuse a fit on pairs that does not fit in memory: vectors of both sides, rotated beside them, and the pairs."""
     numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
     numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.nnz
     purpose = f"Fitting {labels.nnz} pairs of {labels.shape[0]} × {labels.shape[1]}"
-    mend = "describe both sides by fewer features, say by Landmarks, or use float32"
-    check_memory(size * numbers, like, purpose, mend)
+    mend = "describe both sides by fewer features, say by Landmarks"
+    check_memory(8 * numbers, like, purpose, mend)
 
 
 def solved_pairs(

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, copied, dense, is_sparse, namespace, take_block, take_rows
-from dyadlearn._centre import centred, means_of, with_ones
+from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_block, take_rows, zeros
+from dyadlearn._centre import framed, means_of, with_ones
 from dyadlearn._checks import check_matrix
 from dyadlearn._estimates import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.observed.sides import tall_spectrum
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "runs_in_primal", "side_size"]
+__all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "side_size"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,10 @@ class Side(Stored):
     feature_means : array of shape (d,) or None
         What is subtracted from features before anything is made of them, where there is a free constant: centring a
         kernel instead would leave the rounding of its large entries. Sparse features are not centred.
+    directions : array of shape (d, k) or None
+        Of dense features of a linear kernel that are no fewer than rows: an orthonormal basis of what the training
+        rows span. Rows are described by their coordinates in it and by their distance from all of it, so that a
+        coefficient belongs to each of these instead of to each feature.
     kernel_means : array of shape (n,) or None
         What is subtracted from kernel rows there, where the kernel is no product of features.
     """
@@ -90,6 +93,7 @@ class Side(Stored):
     n_columns: int
     feature_means: Array | None = None
     kernel_means: Array | None = None
+    directions: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "ids": "spectrum.n_rows",
@@ -97,6 +101,7 @@ class Side(Stored):
         "features": "sparse spectrum.n_rows n_columns",
         "feature_means": "n_columns",
         "kernel_means": "spectrum.n_rows",
+        "directions": "n_columns k",
     }
 
     def _fits(self) -> bool:
@@ -105,6 +110,8 @@ class Side(Stored):
             return False
         if self.spec.is_precomputed:
             return n == d and own is None and self.features is None
+        if self.directions is not None:
+            d = self.directions.shape[1] + 1
         d += self.spec.constant is not None
         return (own is None) != (self.features is None) and (own is None or own.shape[0] == d)
 
@@ -116,10 +123,11 @@ class Side(Stored):
     def new_rows(self, rows: Array) -> NewRows:
         """Return rows to predict for, features or kernel values, as they multiply the coefficients."""
         prior = self._prior if self._knows_prior else None
-        if not (self._needs_kernel or self.spec.constant):
-            return NewRows(rows, lambda part: part, 0, prior)
-        is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
-        return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
+        if self._needs_kernel or self.spec.constant or self.directions is not None:
+            is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
+            return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
+        is_copied = not is_sparse(rows) and double(rows[:0, :]).dtype != rows.dtype
+        return NewRows(rows, double, int(rows.shape[1]) if is_copied else 0, prior)
 
     @property
     def _knows_prior(self) -> bool:
@@ -139,16 +147,15 @@ class Side(Stored):
 
     def _prior(self, rows: Array) -> Array:
         """Return the kernel of new rows with themselves, of what was decomposed, shape (a,)."""
-        xp = namespace(self.spectrum.values)
+        xp, rows = namespace(self.spectrum.values), double(rows)
         if not self._needs_kernel:
             kernel, found = rows, xp.full_like(rows[:, 0], self._common_diagonal)
         else:
-            rows = rows if self.feature_means is None else dense(rows) - self.feature_means
             found = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
             kernel = rows
         if self.kernel_means is not None:
             if self._needs_kernel:
-                kernel = gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
+                kernel = self._kernel_of(rows)
             return found - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
         return found + 1.0 if self.spec.constant == "feature" else found
 
@@ -156,12 +163,19 @@ class Side(Stored):
     def _needs_kernel(self) -> bool:
         return not (self.spec.is_precomputed or self.is_primal)
 
+    def _kernel_of(self, rows: Array) -> Array:
+        """Return the kernel of rows (a, d) in double precision with those of training, shape (a, n)."""
+        return gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)
+
     def _made_of(self, rows: Array) -> Array:
-        """Return what rows come to before they multiply the coefficients: centred, with a one where it belongs."""
+        """Return rows as they multiply the coefficients: in double precision, centred, with a one for a constant."""
+        rows = double(rows)
         if self.feature_means is not None:
             rows = dense(rows) - self.feature_means
         if self._needs_kernel:
-            rows = gram(rows, self.features, kernel=self.spec.kernel, params=self.spec.params)
+            rows = self._kernel_of(rows)
+        if self.directions is not None:
+            rows = _coordinates(dense(rows), self.directions)
         if self.kernel_means is not None:
             rows = rows - self.kernel_means
             # The coefficients sum to zero, but for rounding.
@@ -171,17 +185,23 @@ class Side(Stored):
     def uncentred(self, coefficients: Array) -> Array:
         """Return coefficients (n or d, p), the last those of the constant, for rows that are not centred."""
         means = self.feature_means if self.kernel_means is None else self.kernel_means
+        if self.directions is not None:
+            coefficients = self.spectrum.as_dual(coefficients)
         if means is None:
             return coefficients
-        if means.shape[0] != coefficients.shape[0] - 1:  # of features, where coefficients are those of a kernel
-            means = self.features @ means
+        if self.directions is not None:  # of features, where coefficients are those of a kernel
+            k = self.directions.shape[1]
+            means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (self.directions.T @ means)
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
         return namespace(coefficients).concat([coefficients[:-1, :], last])
 
 
-def runs_in_primal(rows: Array, spec: KernelSpec) -> bool:
-    """Tell whether a side is solved by features: a linear kernel with fewer features than rows."""
-    return spec.is_linear and not spec.dual and rows.shape[1] < rows.shape[0]
+def _coordinates(rows: Array, directions: Array) -> Array:
+    """Return rows (a, d) by their coordinates in directions (d, k), and their distance from all of these last."""
+    xp, inside = namespace(rows), rows @ directions
+    squares = xp.sum(rows**2, axis=1) - xp.sum(inside**2, axis=1)
+    distance = xp.where(squares > 0, squares, xp.zeros_like(squares)) ** 0.5
+    return xp.concat([inside, distance[:, None]], axis=1)
 
 
 def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
@@ -191,29 +211,34 @@ def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
 
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     """Return how large the side of some rows is, and so what it takes to decompose it."""
-    n, d = rows.shape
-    if runs_in_primal(rows, spec):
-        return SideSize(n, d, d, "sparse" if is_sparse(rows) else "features")
-    return SideSize(n, n, d, "gram" if spec.is_precomputed else "kernel")
+    (n, d), form = rows.shape, _form(rows, spec)
+    return SideSize(n, d if form in ("features", "sparse") else n, d, form)
 
 
-def fit_side(table: Table, spec: KernelSpec, name: str, is_tall: bool = False) -> Side:
+def _form(rows: Array, spec: KernelSpec) -> str:
+    """Return what a side is decomposed by, see `SideSize`."""
+    if spec.is_precomputed:
+        return "gram"
+    if spec.is_linear and not spec.dual and rows.shape[1] < rows.shape[0]:
+        return "sparse" if is_sparse(rows) else "features"
+    return "wide" if spec.is_linear and not spec.dual and not is_sparse(rows) else "kernel"
+
+
+def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """Decompose one side.
 
     Parameters
     ----------
     table : Table
-        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n).
+        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n), of any precision.
     spec : KernelSpec
     name : str
         "instance" or "task", for messages.
-    is_tall : bool, default=False
-        Whether there are so many rows that features are decomposed by their Gram matrix.
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
-    is_free = spec.constant == "free"
-    if spec.is_precomputed:
+    is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
+    if form == "gram":
         if n != d:
             raise KernelError(
                 f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
@@ -221,29 +246,49 @@ def fit_side(table: Table, spec: KernelSpec, name: str, is_tall: bool = False) -
             )
         return Side(spec, _decomposed(rows, spec, name), ids, names, None, d, None, _means(rows) if is_free else None)
     check_kernel(spec.kernel, spec.params)
-    means = None
-    if runs_in_primal(rows, spec):
-        if is_free and not is_sparse(rows):
-            means = means_of(rows) if is_tall else centred(rows)[1]
+    means = means_of(rows) if is_free and form in ("features", "wide") else None
+    if form == "wide":
+        spectrum, directions = _wide_spectrum(rows, spec.constant, words)
+        return Side(spec, spectrum, ids, names, None, d, means, None, directions)
+    if form != "kernel":
         # Dense features are decomposed and let go; sparse ones are kept.
-        kept = rows.copy() if is_sparse(rows) else rows
-        decompose = tall_spectrum if is_tall else Spectrum.from_features
-        spectrum = decompose(kept, name=f"The {name} features", constant=spec.constant)
-        return Side(spec, spectrum, ids, names, None, d, means)
+        kept = rows.copy() if form == "sparse" else rows
+        return Side(spec, Spectrum.from_features(kept, name=words, constant=spec.constant), ids, names, None, d, means)
     # Predictions must not change when the caller's array does.
-    if is_free and spec.is_linear and not is_sparse(rows):
-        features, means = centred(rows)
-    else:
-        features = copied(rows)
-    kernel = gram(features, kernel=spec.kernel, params=spec.params)
-    kernel_means = _means(kernel) if is_free and means is None else None
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, features, d, means, kernel_means)
+    features = copied(rows)
+    if spec.is_linear and not is_sparse(rows):
+        spectrum = Spectrum.from_features(rows, name=words, constant=spec.constant).completed()
+        return Side(spec, spectrum, ids, names, features, d)
+    kernel = gram(double(features), kernel=spec.kernel, params=spec.params)
+    kernel_means = _means(kernel) if is_free else None
+    return Side(spec, _decomposed(kernel, spec, name), ids, names, features, d, None, kernel_means)
+
+
+def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:
+    """Return the spectrum of features (n, d) that are no fewer than rows, and the directions (d, k) that they span.
+
+    The spectrum is that of their coordinates in these directions, with a last one that is zero in training.
+    """
+    xp, is_free = namespace(rows), constant == "free"
+    whole = Spectrum.from_features(rows, name=name, constant="free" if is_free else None)
+    assert whole.components is not None
+    k = int(whole.values.shape[0]) - is_free
+    directions = whole.components[: rows.shape[1], :k]
+    if constant == "feature":
+        inside = whole.vectors * whole.values**0.5
+        return Spectrum.from_features(
+            xp.concat([inside, zeros((inside.shape[0], 1), inside)], axis=1), name=name, constant=constant
+        ), directions
+    components = xp.eye(k + 1, k, dtype=directions.dtype, device=directions.device)
+    if is_free:
+        components = framed(components, xp.zeros_like(whole.values[:k]))
+    return replace(whole, components=components), directions
 
 
 def _means(kernel: Array) -> Array:
     """Return the mean row of a kernel (n, n); the mean of its rows and columns where it is not symmetric."""
     xp = namespace(kernel)
-    return (xp.mean(kernel, axis=0) + xp.mean(kernel, axis=1)) / 2
+    return (xp.mean(double(kernel), axis=0) + xp.mean(double(kernel), axis=1)) / 2
 
 
 def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:

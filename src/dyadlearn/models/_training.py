@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, cast, namespace
+from dyadlearn._array import Array, as_array_of, double, namespace
 from dyadlearn._checks import check_labels, check_same_library
 from dyadlearn._tables import Table, read_table
 from dyadlearn.labels import read_labels
@@ -19,8 +19,8 @@ from dyadlearn.models._inputs import (
     check_orientation,
     check_sizes,
     moved,
+    result_dtype,
     unwrap_tasks,
-    working_dtype,
 )
 from dyadlearn.models._observed import (
     as_grids,
@@ -46,16 +46,19 @@ class Training:
     Attributes
     ----------
     instances, tasks : Table of shape (m, d) and (q, r), the latter or None
-        Features, which may be sparse, or kernels.
+        Features, which may be sparse, or kernels, in the precision they came in.
     grid : Table
-        The labels (m, q), with the ids of both sides.
+        The labels (m, q), with the ids of both sides, in double precision.
     weights : array of shape (m, q) or None
+    precision : {"float32", "float64"}
+        What the user receives: "float32" if features and labels all came in it.
     """
 
     instances: Table
     tasks: Table | None
     grid: Table
     weights: Array | None
+    precision: str = "float64"
 
 
 def read_training(
@@ -94,28 +97,29 @@ def read_training(
     grid = grid if listed else replace(grid, values=values)
     check_sizes(rows, grid.values, task_rows)
     own = as_array_of(np.empty(0, dtype=grid.values.dtype), rows) if listed else grid.values
-    dtype = working_dtype((rows, X), (task_rows, tasks), (own, y))
+    dtype = result_dtype((rows, X), (task_rows, tasks), (own, y))
+    precision = f"float{namespace(rows).finfo(dtype).bits}"
     sides = [side_size(rows, spec)]
     if task_rows is not None and model._learns_from_tasks:
         sides.append(side_size(task_rows, task_spec))
     kind = model._pairing_type(len(sides) > 1)
-    instances = replace(instances, values=cast(rows, dtype))
-    task_table = None if task_table is None else replace(task_table, values=cast(task_rows, dtype))
+    instances = replace(instances, values=rows)
+    task_table = None if task_table is None else replace(task_table, values=task_rows)
     if listed:
         weights = listed_weights(sample_weight, grid)
-        size, weighted = int(namespace(rows).finfo(dtype).bits) // 8, weights is not None
+        weighted = weights is not None
         if model._takes_pairs and (
             (by_pairs and kind.takes_pairs and len(sides) > 1)
-            or prefers_pairs(kind, grid.values, sides, rows, size, weighted=weighted)
+            or prefers_pairs(kind, grid.values, sides, rows, weighted=weighted)
         ):
-            check_pairs_memory(grid.values, sides, rows, size)
-            grid = replace(grid, values=grid.values.astype(f"f{size}"))
-            return Training(instances, task_table, *without_weightless(grid, weights))
+            check_pairs_memory(grid.values, sides, rows)
+            grid = replace(grid, values=double(grid.values))
+            return Training(instances, task_table, *without_weightless(grid, weights), precision)
         values, sample_weight = as_grids(grid.values, weights, rows)
         grid = model._checked_grid(replace(grid, values=values), tasks)
-    check_fit_memory(kind, grid.values, sides, dtype, weighted=sample_weight is not None)
+    check_fit_memory(kind, grid.values, sides, weighted=sample_weight is not None)
     # The labels are kept and solved for again: they must not change when the caller's array does.
-    labels = namespace(grid.values).astype(grid.values, dtype, copy=True)
+    labels = namespace(grid.values).astype(grid.values, namespace(grid.values).float64, copy=True)
     check_labels(labels)
     weights = cell_weights(sample_weight, replace(grid, values=labels))
     if weights is not None:
@@ -123,4 +127,4 @@ def read_training(
         labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
         if bool(xp.all(xp.isnan(labels))):
             raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-    return Training(instances, task_table, replace(grid, values=labels), weights)
+    return Training(instances, task_table, replace(grid, values=labels), weights, precision)

@@ -28,7 +28,7 @@ from dyadlearn.models._growing import LINEAR, GrowingModel
 from dyadlearn.models._inputs import (
     check_sizes,
     positions,
-    working_dtype,
+    result_dtype,
 )
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import check_rows
@@ -221,7 +221,7 @@ class OnlineTwoStepRidge(GrowingModel):
             statistics = seen_in(Phi, grid.values, Psi, **options)
             nothing = Knowledge(
                 started(statistics, self.alpha, self.task_alpha, self.solver),
-                working_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
+                result_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 task_ids,
                 task_names,

@@ -61,6 +61,8 @@ _DIRECT_CELLS = 4096
 
 # Where alpha is 0: how much of the smallest eigenvalue may be rounding.
 _UNSURE = 1e-4
+# Where it is not: how much of what is divided by may be rounding.
+_ROUNDED = 1e-3
 
 
 class Pairing(ABC):
@@ -170,7 +172,7 @@ class Pairing(ABC):
             )
 
     def check_regularisation(self) -> None:
-        """Refuse a regularisation that vanishes beside the kernels, and warn where none makes a poor solution.
+        """Raise if a regularisation vanishes beside the kernels, and warn where rounding is much beside it.
 
         Raises
         ------
@@ -180,28 +182,33 @@ class Pairing(ABC):
         Warns
         -----
         PrecisionWarning
-            If alpha is 0, and the smallest eigenvalue that is not taken for zero is mostly rounding; or if it is
-            above 0, and single precision rounds the kernels by a noticeable part of it.
+            If alpha is 0 and the smallest eigenvalue that is not taken for zero is mostly rounding, or if alpha is
+            above 0 and rounding of the kernel changes what is divided by noticeably.
         """
-        # One for both sides is told once.
-        for name, ridge in {
-            name: (*ridge, spectrum.values) for _, name, *ridge, spectrum in self._regularised()
-        }.items():
-            check_ridge(name, *ridge)
-        for word, name, alpha, *_, spectrum in self._regularised():
+        for word, name, alpha, scale, spectrum in self._regularised():
+            size = largest(spectrum.values)
+            check_ridge(name, alpha, scale * size, spectrum.values)
+            share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 warnings.warn(
-                    f"The {word} kernel is close to singular: rounding may change its smallest eigenvalue by "
-                    f"{spectrum.uncertainty:.0e} of it, and with {name} = 0 answers as much. Use a larger {name}.",
+                    f"The {word} kernel is nearly singular: with {name}=0, results may have a relative error of "
+                    f"{spectrum.uncertainty:.0e}. Use a larger {name}.",
+                    PrecisionWarning,
+                    stacklevel=3,
+                )
+            elif share > _ROUNDED:
+                warnings.warn(
+                    f"{name} = {alpha:g} is small beside the largest eigenvalue of the {word} kernel, {size:.3g}: with "
+                    f"rounding of the kernel, results may have a relative error of {min(share, 1.0):.0e}. Use a larger "
+                    f"{name}, or scale the features.",
                     PrecisionWarning,
                     stacklevel=3,
                 )
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, float, Spectrum]]:
-        """Yield for each side its word, its regularisation, the most and the least it stands beside, its spectrum."""
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
+        """Yield for each side its word, its regularisation, what its eigenvalues are multiplied by, its spectrum."""
         for word, (name, alpha), spectrum in zip(("instance", "task"), self.alphas.items(), self.spectra, strict=False):
-            size = largest(spectrum.values)
-            yield word, name, alpha, size, size * spectrum.least_share, spectrum
+            yield word, name, alpha, 1.0, spectrum
 
     # --- complete labels ----------------------------------------------------------------------------
 

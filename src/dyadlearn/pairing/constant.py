@@ -60,6 +60,8 @@ def ones_of(spectrum: Spectrum) -> Ones:
     """Return how ones lie to the directions of a side."""
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)
+    # Along a direction of next to no eigenvalue, what rounding leaves of ones would be divided by the ridge alone.
+    inside = namespace(inside).where(abs(inside) > _level(ones), inside, namespace(inside).zeros_like(inside))
     if not spectrum.is_truncated:
         return Ones(inside[:, 0], None)
     return Ones(inside[:, 0], settled_outside(ones[:, 0], spectrum.vectors, inside[:, 0]))
@@ -68,8 +70,12 @@ def ones_of(spectrum: Spectrum) -> Ones:
 def settled_outside(ones: Array, vectors: Array, inside: Array) -> Array | None:
     """Return ones (n,) less their projection on eigenvectors (n, k), None where that is no more than rounding."""
     outside = ones - vectors @ inside
-    level = 8.0 * epsilon(ones) * ones.shape[0] ** 0.5
-    return outside if largest(namespace(ones).abs(outside)) > level else None
+    return outside if largest(namespace(ones).abs(outside)) > _level(ones) else None
+
+
+def _level(ones: Array) -> float:
+    """Return what rounding may leave of ones (n, …) where they have no part."""
+    return 8.0 * epsilon(ones) * float(ones.shape[0] ** 0.5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 # What to do where memory does not suffice.
-_FEWER = "leave out fewer and larger groups, use fewer rows or float32, or a linear kernel on fewer features than rows"
+_FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"
 
 #: Row positions of each group; None leaves out one row at a time.
 Members = list[np.ndarray] | None

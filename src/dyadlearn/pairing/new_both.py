@@ -29,6 +29,7 @@ from dyadlearn._array import (
     eigh,
     epsilon,
     is_foreign,
+    largest,
     namespace,
     svd,
     take_rows,
@@ -38,7 +39,6 @@ from dyadlearn._array import (
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.holes.operators import interpolation_floor
-from dyadlearn.kernels.repair import rank_threshold
 from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_outside
 from dyadlearn.pairing.leaving import (
     Members,
@@ -72,6 +72,7 @@ def new_both(
     *,
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
     free_mean: bool = False,
+    floors: tuple[float, float] = (0.0, 0.0),
 ) -> Array:
     r"""Return the predictions for pairs whose instance and task were both left out.
 
@@ -89,13 +90,15 @@ def new_both(
         The terms a, b and c of the pairwise kernel.
     free_mean : bool
         Whether there is a grand mean that no penalty holds.
+    floors : (float, float)
+        Eigenvalues of each side up to this size count as zero, see `Spectrum.floor`.
 
     Returns
     -------
     array of shape (n, m, q)
     """
     given = (spectrum, task_spectrum, Y[None, ...], alphas, members, task_members)
-    return new_both_of_each(*given, shares=shares, free_mean=free_mean)[0, ...]
+    return new_both_of_each(*given, shares=shares, free_mean=free_mean, floors=floors)[0, ...]
 
 
 def new_both_of_each(
@@ -108,6 +111,7 @@ def new_both_of_each(
     *,
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
     free_mean: bool = False,
+    floors: tuple[float, float] = (0.0, 0.0),
 ) -> Array:
     """Return what `new_both` does for each grid of a stack (p, m, q) of labels, shape (p, n, m, q).
 
@@ -123,7 +127,9 @@ def new_both_of_each(
     if len(groups) < len(task_groups):
         given, mirrored = (alphas, task_members, members), (product, per_instance, per_task)
         turned = xp.permute_dims(stack, (0, 2, 1))
-        swapped = new_both_of_each(task_spectrum, spectrum, turned, *given, shares=mirrored, free_mean=free_mean)
+        swapped = new_both_of_each(
+            task_spectrum, spectrum, turned, *given, shares=mirrored, free_mean=free_mean, floors=floors[::-1]
+        )
         return xp.permute_dims(swapped, (0, 1, 3, 2))
     offsets = xp.mean(stack, axis=(1, 2), keepdims=True) if free_mean else zeros((p, 1, 1), stack)
     stack = stack - offsets if free_mean else stack
@@ -143,7 +149,7 @@ def new_both_of_each(
     along = None if ones is None else spectrum.vectors * ones.inside
     # Of directions without eigenvalue no task knows anything, but a function of each task's own tells of the mean.
     keeps_null = free_mean and per_task > 0
-    without = _decomposed(task_spectrum, task_members is None, keeps_null)
+    without = _decomposed(task_spectrum, task_members is None, keeps_null, floors[1])
 
     def leave_out(group: np.ndarray) -> None:
         kept = np.delete(np.arange(q), group)
@@ -283,19 +289,19 @@ def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
     return blocks
 
 
-def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool) -> _Without:
+def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: float) -> _Without:
     """Return what decomposes a side of q rows without some of them, given those and the ones that are kept.
 
     It returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for those that are out, and WᵀG (c, left out).
-    The kernel of any row with null directions is zero. Unless they are to be kept, they are dropped, or their
-    eigenvectors are zeros.
+    Eigenvalues up to `least` are zero. The kernel of any row with null directions is zero. Unless they are to be kept,
+    they are dropped, or their eigenvectors are zeros.
     """
     if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
-        return _Downdates(spectrum, keeps_null).without
+        return _Downdates(spectrum, keeps_null, least).without
     gram = None if spectrum.is_truncated else spectrum.matrix(spectrum.values)
 
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
-        values, vectors, cross = _anew(spectrum, gram, left_out, kept, keeps_null)
+        values, vectors, cross = _anew(spectrum, gram, left_out, kept, keeps_null, least)
         where = np.full(spectrum.n_rows, kept.size)
         where[kept] = np.arange(kept.size)
         padded = namespace(vectors).concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0)
@@ -307,8 +313,8 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool) -> _With
 class _Downdates:
     """A side without each of its rows in turn, made for as many of them at a time as there is room for."""
 
-    def __init__(self, spectrum: Spectrum, keeps_null: bool) -> None:
-        self.spectrum, self.keeps_null = spectrum, keeps_null
+    def __init__(self, spectrum: Spectrum, keeps_null: bool, least: float) -> None:
+        self.spectrum, self.keeps_null, self.least = spectrum, keeps_null, least
         self.rows = slice(0, 0)
         self.found: tuple[Array, ...] = ()
 
@@ -325,25 +331,25 @@ class _Downdates:
     def _made(self) -> tuple[Array, Array, Array]:
         xp, spectrum = namespace(self.spectrum.values), self.spectrum
         values, vectors, cross = without_each(spectrum.values, spectrum.vectors, self.rows)
-        threshold = spectrum.n_rows * epsilon(values) * xp.max(values, axis=1, keepdims=True)
-        seen = xp.astype(values > threshold, values.dtype)
+        seen = xp.astype(values > self.least, values.dtype)
         return values * seen, vectors if self.keeps_null else vectors * seen[:, None, :], cross * seen
 
 
 def _anew(
-    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray, keeps_null: bool
+    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray, keeps_null: bool, least: float
 ) -> tuple[Array, Array, Array]:
     """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out)."""
     if gram is None:
         factor = spectrum.vectors * spectrum.values**0.5
         vectors, roots, right = svd(take_rows(factor, kept))
         values = roots**2
+        least = (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
         cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
     else:
         rows = take_rows(gram, kept)
         values, vectors = eigh(take_rows(rows.T, kept))
         cross = vectors.T @ take_rows(rows.T, left_out).T
-    is_positive = values > rank_threshold(values, spectrum.n_rows)
+    is_positive = values > least
     positive = np.flatnonzero(to_numpy(is_positive))
     if positive.size == values.shape[0]:
         return values, vectors, cross

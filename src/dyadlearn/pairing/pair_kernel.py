@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import ClassVar, Self
 
 import numpy as np
@@ -373,8 +374,12 @@ class PairKernel(PairOperators):
         self, Y: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
     ) -> Array:
         """Return setting D for each of some regularisations, shape (n, m, q)."""
-        sides, groups = self.grid_spectra, (members, task_members)
-        held_out = new_both(*sides, Y, alphas, *groups, shares=self.shares, free_mean=self.free_mean)
+        parts = []
+        for floors, part in groupby(alphas, lambda alpha: self.at(alpha).floors):
+            some = list(part)
+            given = (*self.at(some[0]).grid_spectra, Y, some, members, task_members)
+            parts.append(new_both(*given, shares=self.shares, free_mean=self.free_mean, floors=floors))
+        held_out = parts[0] if len(parts) == 1 else namespace(Y).concat(parts)
         if self.free_mean:
             level = _mean_level(Y)
             for each in range(len(alphas)):
@@ -389,7 +394,7 @@ class PairKernel(PairOperators):
             return super().holdout_stack(stack, setting, members, task_members)
         self._check_mean()
         given = (*self.grid_spectra, stack, [self.alpha], members, task_members)
-        held_out = new_both_of_each(*given, shares=self.shares, free_mean=self.free_mean)[:, 0, ...]
+        held_out = new_both_of_each(*given, shares=self.shares, free_mean=self.free_mean, floors=self.floors)[:, 0, ...]
         for place in range(stack.shape[0] if self.free_mean else 0):
             settle(held_out[place, ...], _mean_level(stack[place, ...]))
         return held_out

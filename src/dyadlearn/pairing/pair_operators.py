@@ -78,6 +78,8 @@ class PairOperators(Coupled):
                     f"A function of its own for each of the {side} needs all directions of the {side}, found "
                     f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in the dual."
                 )
+        for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
+            object.__setattr__(self, name, getattr(self, name).resolved(ridge))
 
     # --- what it is ---------------------------------------------------------------------------------
 
@@ -111,13 +113,27 @@ class PairOperators(Coupled):
         shares = (product, per_instance, per_task)
         return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, float, Spectrum]]:
-        both = self.spectrum, self.task_spectrum
-        sizes = [largest(spectrum.values) for spectrum in both]
-        size = self._value(*sizes)
-        least = self._value(*(size * spectrum.least_share for size, spectrum in zip(sizes, both, strict=True)))
-        for word, spectrum in zip(("instance", "task"), self.spectra, strict=False):
-            yield word, "alpha", self.alpha, size, least, spectrum
+    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
+        for word, scale, spectrum in zip(("instance", "task"), self._scales, self.spectra, strict=False):
+            yield word, "alpha", self.alpha, scale, spectrum
+
+    @property
+    def _scales(self) -> tuple[float, float]:
+        """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
+        (product, per_task, per_instance), (row, column) = self.shares, map(_top, (self.spectrum, self.task_spectrum))
+        return product * column + per_task, product * row + per_instance
+
+    @property
+    def _ridges(self) -> tuple[float, float]:
+        """The regularisation as it stands beside eigenvalues of each side."""
+        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self._scales)
+        return row, column
+
+    @property
+    def floors(self) -> tuple[float, float]:
+        """Eigenvalues of each side up to this size count as zero."""
+        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=False))
+        return row, column
 
     @property
     def is_zero(self) -> bool:
@@ -344,3 +360,7 @@ class PairOperators(Coupled):
         if self._outside_square:
             sums += float(self._outside(grid)) / alpha
         return sums / self._mean_total
+
+
+def _top(spectrum: Spectrum) -> float:
+    return largest(spectrum.values)

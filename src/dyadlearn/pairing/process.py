@@ -456,10 +456,11 @@ class _Asked:
                 raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
             prior = self.diagonal[here]
             return turned, prior, xp.zeros_like(prior)
-        prior = xp.sum(turned**2 / values, axis=1)
+        safe = xp.where(values > 0, values, xp.ones_like(values))
+        prior = xp.sum(turned**2 / safe, axis=1)
         rest = xp.zeros_like(prior)
         if components.shape[1] < components.shape[0]:
-            rest = xp.sum((dense(block) - (turned / values**0.5) @ components.T) ** 2, axis=1)
+            rest = xp.sum((dense(block) - (turned / safe**0.5) @ components.T) ** 2, axis=1)
         return turned, prior + rest, rest
 
 

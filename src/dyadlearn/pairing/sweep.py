@@ -152,7 +152,7 @@ class TwoStepSweep(Sweep):
             landscape_numbers(Y.shape, n_alphas, per_stack, operators, formed) * itemsize(Y),
             Y,
             f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
-            "try fewer regularisations at a time, a smaller max_memory, fewer rows or float32",
+            "try fewer regularisations at a time, a smaller max_memory, or fewer rows",
         )
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:

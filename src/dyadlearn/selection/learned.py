@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, namespace, take_rows
+from dyadlearn._array import Array, double, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
@@ -38,7 +38,7 @@ from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection import mixing
-from dyadlearn.selection.relearning import Relearning, cast_labels
+from dyadlearn.selection.relearning import Relearning
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["CONSTANT", "LearnedKernelRidge"]
@@ -360,7 +360,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
                 learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
                 found[axis] = mixing.for_new_entities(learned)
-            sides[axis] = replace(side, values=cast(wide.values, data.grid.values.dtype))
+            sides[axis] = replace(side, values=double(wide.values))
         kernel, task_kernel = map(mixing.with_ids, found, several, sides)
         assert kernel is not None
         assert sides[0] is not None
@@ -469,16 +469,11 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
         m, q = data.grid.values.shape
         fine = not exact and m * q * (m + q) <= _TINY
-        xp = namespace(labels.values)
-        dtype = labels.values.dtype if exact else xp.float64 if fine else xp.float32
         splitter = self._splitter(setting, has_tasks)
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         folds = [] if exact else list(splitter.split_grid(m, q, groups=groups, task_groups=task_groups))
-        mixing.check_learning_memory(
-            labels.values, dtype, (self._kernel, self._task_kernel), max(len(folds), 1), profiled
-        )
-        labels = cast_labels(labels, dtype)
-        mixture, tasks = self._mixtures(data, dtype)
+        mixing.check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
+        mixture, tasks = self._mixtures(data)
         how = Descent(self.n_steps, float(self.shrinkage))
         with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
 
@@ -509,15 +504,15 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         has_tasks = data.tasks is not None
         return mixing.standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
-    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
-        mixture = mixing.mixture_of(self._kernel, data.instances, dtype, self.fit_intercept and data.tasks is not None)
+    def _mixtures(self, data: Training) -> tuple[Mixture, Mixture | None]:
+        mixture = mixing.mixture_of(self._kernel, data.instances, self.fit_intercept and data.tasks is not None)
         if data.tasks is None or self._task_kernel is None:
             return mixture, None
-        return mixture, mixing.mixture_of(self._task_kernel, data.tasks, dtype, self.fit_intercept)
+        return mixture, mixing.mixture_of(self._task_kernel, data.tasks, self.fit_intercept)
 
     def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
-        stage, xp = found.stages[found.best], namespace(data.grid.values)
+        stage = found.stages[found.best]
         self.n_stages_ = found.best + 1
         self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
         self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
@@ -556,7 +551,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             warnings.simplefilter("ignore", KernelRepairWarning)
             [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
         self._solve()
-        held_out = xp.astype(found.held_out, data.grid.values.dtype) * size + centre
+        held_out = found.held_out * size + centre
         self.holdout_ = self._grid.restore(held_out)
         return self
 

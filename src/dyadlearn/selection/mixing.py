@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, cast, epsilon, namespace
+from dyadlearn._array import Array, cast, double, epsilon, namespace
 from dyadlearn._checks import check_memory
 from dyadlearn._estimates import learning_numbers
 from dyadlearn._tables import Table
@@ -33,17 +32,16 @@ __all__ = [
 
 def check_learning_memory(
     Y: Array,
-    dtype: Any,
     kernels: tuple[LearnedKernel | None, LearnedKernel | None],
     n_folds: int,
     profiled: tuple[bool, bool],
 ) -> None:
-    """Refuse to learn kernels, in some precision, that cannot all be held with what folds make of them."""
+    """Raise if kernels to learn from do not fit in memory with what folds make of them."""
     m, q = Y.shape
     count, task_count = (0 if kernel is None else len(kernel.members) for kernel in kernels)
     numbers = learning_numbers((m, q), (count, task_count), n_folds=n_folds, profiled=profiled)
     check_memory(
-        numbers * namespace(Y).finfo(dtype).bits / 8,
+        8 * numbers,
         Y,
         f"Learning {count + task_count} kernels of a grid of {m} × {q}",
         f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}",
@@ -90,9 +88,9 @@ def standardised(data: Training, constant: str | None) -> tuple[Labels, float, f
     return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
 
 
-def mixture_of(kernel: LearnedKernel, table: Table, dtype: Any, constant: bool) -> Mixture:
+def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
     """Return the kernels of a side to learn from, of the rows of its wide table."""
-    grams = [cast(block, dtype) for block in kernel.blocks(table.values)]
+    grams = list(kernel.blocks(double(table.values)))
     powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
     return Mixture(grams, powers, constant, free)
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, as_array_of, cast, namespace, take_block, take_rows
+from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table
@@ -34,7 +34,7 @@ from dyadlearn.models._side import Side
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Groups", "LearnedAgain", "Relearning", "cast_labels", "pass_on"]
+__all__ = ["Groups", "LearnedAgain", "Relearning", "pass_on"]
 
 # Instances, and tasks, that leave together: numbers that are equal where they do.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -102,7 +102,7 @@ class Relearning(KeptHoldout, stored=False):
         """Return labels as kernels are learned from them, with the centre and the scale that they had."""
 
     @abstractmethod
-    def _mixtures(self, data: Training, dtype: Any) -> tuple[Mixture, Mixture | None]:
+    def _mixtures(self, data: Training) -> tuple[Mixture, Mixture | None]:
         """Return the kernels of both sides that are to be mixed."""
 
     @abstractmethod
@@ -171,13 +171,11 @@ class Relearning(KeptHoldout, stored=False):
 
     def _cascaded(self, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Array:
         """Return what the stages that were learned predict for folds, in the units of the labels."""
-        data, Y = self._training(), self._grid.values
+        data = self._training()
         labels, centre, size = self._scaled(data)
-        single = namespace(Y).float32
         own = as_setting(self.holdout_setting_)
         profiled = (not own.new_instance, not own.new_task)
-        found = cascaded(cast_labels(labels, single), *self._mixtures(data, single), folds, self._path, profiled)
-        return namespace(Y).astype(found, Y.dtype) * size + centre
+        return cascaded(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
 
     def _training(self) -> Training:
         """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
@@ -258,12 +256,6 @@ class Relearning(KeptHoldout, stored=False):
         if inner._interrupted:
             raise KeyboardInterrupt
         return inner
-
-
-def cast_labels(labels: Labels, dtype: Any) -> Labels:
-    """Return labels in another precision."""
-    weights = None if labels.weights is None else cast(labels.weights, dtype)
-    return Labels(cast(labels.values, dtype), cast(labels.observed, dtype), weights, labels.constant)
 
 
 def _splitter(setting: Setting, cv: int | None, shape: tuple[int, int], groups: Groups) -> SettingKFold:

@@ -1,0 +1,172 @@
+r"""Singular value decompositions of dense features, in double precision and block by block.
+
+Squares of features lose half of their digits: of singular values :math:`s_j` the Gram matrix
+:math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves those above :math:`\sqrt\varepsilon\,s_{\max}`, a singular value
+decomposition those above :math:`\varepsilon\,s_{\max}`. The Gram matrix is much cheaper, though, and as good where the
+features are well conditioned. So three ways are tried, from the cheapest to the most expensive one:
+
+==================  ===========================================================================  =====================
+way                 factor :math:`\boldsymbol\Phi = \mathbf{QR}`                                 used where
+==================  ===========================================================================  =====================
+Gram matrix         none: its eigenvectors are the right singular vectors                        its condition ≤ 10⁴
+scaled Gram matrix  its scaled columns have a well conditioned Gram matrix, which gives R; a     scaled condition
+                    second pass makes Q orthogonal to the last digit                             ≤ 10¹⁰
+Householder         QR of one block of rows after the other, below the R of those before         everywhere else
+==================  ===========================================================================  =====================
+
+The last two end with a singular value decomposition of R, which is as small as the Gram matrix is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    cholesky,
+    eigh,
+    epsilon,
+    namespace,
+    row_blocks,
+    solve_lower,
+    svd,
+    take_block,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+
+__all__ = ["Blocks", "Thin", "economy_svd"]
+
+# Where a Gram matrix is as good as the features: its largest eigenvalue over its smallest.
+_CONDITION = 1e4
+# Where it still gives a factor that a second pass makes exact.
+_SCALED_CONDITION = 1e10
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Features that are read in blocks of rows, in double precision.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        n and d, with n ≥ d.
+    read : callable
+        Returns rows of a slice as an array in double precision, which may be overwritten.
+    like : array
+        Of the library and on the device to compute with, in double precision.
+    """
+
+    shape: tuple[int, int]
+    read: Callable[[slice], Array]
+    like: Array
+
+    @property
+    def slices(self) -> list[slice]:
+        """Slices of rows, each at least four times as long as it is wide."""
+        n, d = self.shape
+        return list(row_blocks(n, 8 * max(d, 1), max(2**25, 32 * d * d)))
+
+    def gram(self) -> Array:
+        """Return the Gram matrix (d, d)."""
+        total = zeros((self.shape[1], self.shape[1]), self.like)
+        for rows in self.slices:
+            block = self.read(rows)
+            total += block.T @ block
+        return total
+
+    def times(self, matrix: Array, out: Array) -> Array:
+        """Write the product (n, k) with a matrix (d, k) to `out`, and return it."""
+        for rows in self.slices:
+            out[rows, :] = self.read(rows) @ matrix
+        return out
+
+
+@dataclass(frozen=True)
+class Thin:
+    r"""An economy decomposition :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\mathbf{s})\,\mathbf{W}^\top`.
+
+    Attributes
+    ----------
+    left : array of shape (n, d)
+        U, in the array that was handed in.
+    roots : array of shape (d,)
+        Singular values s, in descending order.
+    right : array of shape (d, d)
+        W.
+    """
+
+    left: Array
+    roots: Array
+    right: Array
+
+
+def economy_svd(features: Blocks, out: Array) -> Thin:
+    """Decompose features (n, d) with n ≥ d; U is written to `out` (n, d)."""
+    xp, gram = namespace(features.like), features.gram()
+    values, vectors = eigh(gram)
+    if _is_well_conditioned(values, _CONDITION):
+        roots = xp.flip(values**0.5)
+        right = xp.flip(vectors, axis=1)
+        return Thin(features.times(right / roots, out), roots, right)
+    return _from_scaled_gram(features, gram, out) or _from_householder(features, gram, out)
+
+
+def _from_scaled_gram(features: Blocks, gram: Array, out: Array) -> Thin | None:
+    """Return the decomposition by way of columns of unit length; None where these are close to dependent."""
+    xp = namespace(gram)
+    lengths = xp.linalg.diagonal(gram) ** 0.5
+    if not bool(xp.all(lengths > 0)):
+        return None
+    order, back = _by_length(lengths)
+    scaled = take_block(gram / lengths[:, None] / lengths[None, :], order, order)
+    if not _is_well_conditioned(xp.linalg.eigvalsh(scaled), _SCALED_CONDITION):
+        return None
+    ones = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+    lower, lengths = cholesky(scaled), take_rows(lengths, order)
+    # Q = Φ D⁻¹ R⁻¹ is orthogonal to ε times the condition; its own Gram matrix, close to one, tells by how much.
+    turn = take_rows(solve_lower(lower, ones).T / lengths[:, None], back)
+    near = Blocks(features.shape, lambda rows: out[rows, :], features.times(turn, out))
+    correction = cholesky(near.gram())
+    left, roots, right = svd((correction.T @ lower.T) * lengths)
+    return Thin(near.times(solve_lower(correction, ones).T @ left, out), roots, take_rows(right.T, back))
+
+
+def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
+    """Return the decomposition by QR of one block of rows after the other, and from the last back to the first."""
+    xp, d, factor, tops = namespace(features.like), features.shape[1], None, []
+    order, back = _by_length(xp.linalg.diagonal(gram))
+    slices = features.slices
+    if len(slices) > 1 and slices[-1].stop - slices[-1].start < d:
+        slices[-2:] = [slice(slices[-2].start, slices[-1].stop)]
+    for rows in slices:
+        block = take_rows(features.read(rows).T, order).T
+        above = 0 if factor is None else d
+        block, factor = xp.linalg.qr(block if factor is None else xp.concat([factor, block], axis=0))
+        tops.append(block[:above, :])
+        out[rows, :] = block[above:, :]
+    turn, roots, right = svd(factor)
+    for rows, top in zip(reversed(slices), reversed(tops), strict=True):
+        out[rows, :] = out[rows, :] @ turn
+        turn = top @ turn
+    return Thin(out, roots, take_rows(right.T, back))
+
+
+def _by_length(lengths: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of columns from the longest to the shortest, and the order back.
+
+    Where R has its long columns first, its small singular values keep digits that they would lose otherwise.
+    """
+    order = np.argsort(-to_numpy(lengths), kind="stable")
+    return order, np.argsort(order)
+
+
+def _is_well_conditioned(values: Array, limit: float) -> bool:
+    """Return whether ascending eigenvalues span less than a limit, and are numbers at all."""
+    return values.shape[0] > 0 and float(values[0]) * limit > float(values[-1]) > float(
+        namespace(values).finfo(values.dtype).smallest_normal
+    ) / epsilon(values)
