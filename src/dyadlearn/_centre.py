@@ -44,7 +44,7 @@ def to_complement(rows: Array) -> Array:
 
 
 def reflected(rows: Array) -> Array:
-    r"""Return rows (n, p) in coordinates of which the first belongs to :math:`-\mathbf{1}/\sqrt n`; twice is as before."""
+    r"""Return rows (n, p) with a first coordinate along :math:`-\mathbf{1}/\sqrt n`; twice is as before."""
     xp, root = namespace(rows), math.sqrt(rows.shape[0])
     return xp.concat([-xp.sum(rows, axis=0, keepdims=True) / root, to_complement(rows)], axis=0)
 

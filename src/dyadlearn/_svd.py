@@ -8,7 +8,7 @@ features are well conditioned. So three ways are tried, from the cheapest to the
 ==================  ===========================================================================  =====================
 way                 factor :math:`\boldsymbol\Phi = \mathbf{QR}`                                 used where
 ==================  ===========================================================================  =====================
-Gram matrix         none: its eigenvectors are the right singular vectors                        its condition ≤ 10⁴
+Gram matrix         none: its eigenvectors are the right singular vectors                        its condition ≤ 10²
 scaled Gram matrix  its scaled columns have a well conditioned Gram matrix, which gives R; a     scaled condition
                     second pass makes Q orthogonal to the last digit                             ≤ 10¹⁰
 Householder         QR of one block of rows after the other, below the R of those before         everywhere else
@@ -42,7 +42,7 @@ from dyadlearn._array import (
 __all__ = ["Blocks", "Thin", "economy_svd"]
 
 # Where a Gram matrix is as good as the features: its largest eigenvalue over its smallest.
-_CONDITION = 1e4
+_CONDITION = 1e2
 # Where it still gives a factor that a second pass makes exact.
 _SCALED_CONDITION = 1e10
 

@@ -40,6 +40,7 @@ from dyadlearn._array import (
     namespace,
     product_like,
     row_blocks,
+    row_major,
     take_rows,
     to_numpy,
     with_diagonal,
@@ -184,12 +185,13 @@ class Spectrum(Stored):
         is_free, is_feature = constant == "free", constant == "feature"
         means = means_of(features) if is_free else None
         width, rows = d + is_feature, n - is_free
-        taken = None if means is None else means + _complement_shift(features, means)
+        shift = None if means is None else _complement_shift(features, means)
 
         def cut(places: slice, columns: slice) -> Array:
             """Return a block in double precision: centred, and in coordinates in which a constant has no part."""
             block = double(features[places.start + is_free : places.stop + is_free, columns])
-            return block if taken is None else block - taken[columns]
+            # One after the other: their sum would round as much as the means are large.
+            return block if means is None or shift is None else (block - means[columns]) - shift[columns]
 
         def tall(places: slice) -> Array:
             block = cut(places, slice(0, d))
@@ -203,12 +205,12 @@ class Spectrum(Stored):
         if rows >= width:
             vectors = zeros((n, k + is_free), like)
             found = economy_svd(Blocks((rows, width), tall, like), vectors[n - rows :, :k])
-            roots, components = found.roots, found.right
+            roots, components = found.roots, row_major(found.right)
             if is_free:
                 add_constant(vectors)
         else:
             found = economy_svd(Blocks((width, rows), wide, like), zeros((width, k), like))
-            roots, components, vectors = found.roots, found.left, found.right
+            roots, components, vectors = found.roots, found.left, row_major(found.right)
             vectors = with_constant(vectors) if is_free else vectors
         with np.errstate(under="ignore"):
             values = roots**2
@@ -393,9 +395,16 @@ class Spectrum(Stored):
     def as_dual(self, coefficients: Array) -> Array:
         """Return coefficients (d, p) of features as those of kernel values with the rows of training, (n, p)."""
         assert self.components is not None
-        xp, roots = namespace(coefficients), self._roots[:, None]
+        xp, roots, mean = namespace(coefficients), self._roots[:, None], None
+        along = self.components.T @ coefficients
+        if self.constant == "feature":
+            # A free mean stands in the last row too, and is no part of the kernel.
+            last = self.components[-1:, :]
+            mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
+            along = along - last.T @ mean
         inverse = xp.where(roots > 0, 1.0 / xp.where(roots > 0, roots, xp.ones_like(roots)), xp.zeros_like(roots))
-        return self._dual_of(inverse * (self.components.T @ coefficients))
+        dual = self._dual_of(inverse * along)
+        return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + mean])
 
     def _dual_of(self, spectral: Array) -> Array:
         """Return what kernel rows are multiplied by, with a last row for a constant, from spectral coefficients."""

@@ -59,23 +59,29 @@ class Ones:
 def ones_of(spectrum: Spectrum) -> Ones:
     """Return how ones lie to the directions of a side."""
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
-    inside = spectrum.rotate(ones)
-    # Along a direction of next to no eigenvalue, what rounding leaves of ones would be divided by the ridge alone.
-    inside = namespace(inside).where(abs(inside) > _level(ones), inside, namespace(inside).zeros_like(inside))
-    if not spectrum.is_truncated:
-        return Ones(inside[:, 0], None)
-    return Ones(inside[:, 0], settled_outside(ones[:, 0], spectrum.vectors, inside[:, 0]))
+    inside = spectrum.rotate(ones)[:, 0]
+    outside = settled_outside(ones[:, 0], spectrum.vectors, inside) if spectrum.is_truncated else None
+    return Ones(settled_inside(inside, spectrum.n_rows), outside)
+
+
+def settled_inside(inside: Array, n: int) -> Array:
+    """Return what n ones have of each direction (k,), zero where that is no more than rounding.
+
+    Along a direction of next to no eigenvalue the ridge alone would divide it.
+    """
+    xp = namespace(inside)
+    return xp.where(xp.abs(inside) > _level(inside, n), inside, xp.zeros_like(inside))
 
 
 def settled_outside(ones: Array, vectors: Array, inside: Array) -> Array | None:
     """Return ones (n,) less their projection on eigenvectors (n, k), None where that is no more than rounding."""
     outside = ones - vectors @ inside
-    return outside if largest(namespace(ones).abs(outside)) > _level(ones) else None
+    return outside if largest(namespace(ones).abs(outside)) > _level(ones, ones.shape[0]) else None
 
 
-def _level(ones: Array) -> float:
-    """Return what rounding may leave of ones (n, …) where they have no part."""
-    return 8.0 * epsilon(ones) * float(ones.shape[0] ** 0.5)
+def _level(like: Array, n: int) -> float:
+    """Return what rounding may leave of n ones where they have no part."""
+    return float(16.0 * epsilon(like) * n**0.5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from dyadlearn._array import (
 from dyadlearn._estimates import SideSize
 from dyadlearn._threads import for_each, n_workers
 from dyadlearn.holes.operators import interpolation_floor
-from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_outside
+from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_inside, settled_outside
 from dyadlearn.pairing.leaving import (
     Members,
     column_weights,
@@ -236,6 +236,7 @@ class _Mean:
         share, stay = xp.sum(vectors, axis=0), np.zeros(q)
         stay[kept] = 1.0
         outside = None if keeps_null else settled_outside(as_array_of(stay, Y, Y.dtype), vectors, share)
+        share = settled_inside(share, kept.size)
         sums = (zeros((n, m), Y), zeros((n, m), Y), zeros((n, 1), Y))
         return cls(ones, share, outside, *sums, zeros((n, m, n_left_out), Y))
 
