@@ -21,6 +21,7 @@ Everything above this room asks a `Pairing` what it can do, and none asks which 
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -249,7 +250,7 @@ class Pairing(ABC):
     @property
     def transposed(self) -> Pairing:
         """The same with tasks for instances, for models that know both."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
 
     def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
         """Return the models of complete labels that each did without some instances, where they can be had."""
@@ -272,9 +273,9 @@ class Pairing(ABC):
         """Return how much of each label is left over where all others say nothing, shape (m, q) or (m, 1)."""
 
     @property
+    @abstractmethod
     def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of each side, which says how far apart rows are."""
-        return tuple(side.alpha for side in self.smoothers)
+        """The ridge beside the kernel of each of the `spectra`, which says how far apart rows are."""
 
     def holdout_stack(
         self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
@@ -573,6 +574,19 @@ class Coupled(Pairing):
         return () if self.smoothers else (working.kernel_values, working.shrinkage)
 
     @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side: that of its smoother, or of the pairwise kernel as it scales it."""
+        if self.smoothers:
+            return tuple(side.alpha for side in self.smoothers)
+        total = float(namespace(self.kernel_values).sum(self.kernel_values))
+        n_cells, ridges = math.prod(side.n_rows for side in self.grid_spectra), []
+        for side in self.spectra:
+            # The mean of the pairwise kernel of cells with themselves, beside that of the kernel of the side.
+            own = float(namespace(side.values).sum(side.values)) / side.n_rows
+            ridges.append(self.ridge * own * n_cells / total if total > 0 else math.inf)
+        return tuple(ridges)
+
+    @property
     def is_truncated(self) -> bool:
         """Whether a null space is left out of a spectrum."""
         return any(spectrum.is_truncated for spectrum in self.grid_spectra)
@@ -646,7 +660,7 @@ class Coupled(Pairing):
         return self._diagonal(self.remainder)
 
     def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, a free mean apart, shape (m, q)."""
+        """Return the diagonal of the residual operator, shape (m, q)."""
         working = self._working()
         is_residual = working.prefers_residual
         return working._slack_of(
