@@ -418,7 +418,8 @@ def _iterate(
     """Solve for the observed cells by conjugate gradients; with a border up to what its projection takes away."""
     limit = _rank_limit(operators, 4)
     if rank is None:
-        shape = tuple(side.n_rows for side in operators.grid_spectra)
+        rows, columns = operators.grid_spectra
+        shape = (rows.n_rows, columns.n_rows)
         rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
     product: Callable[[Array], Array] = cells.product
     precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
