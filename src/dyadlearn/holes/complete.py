@@ -53,7 +53,7 @@ from dyadlearn.holes.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["Completion", "centred_labels", "complete", "nothing_observed", "solve_missing"]
+__all__ = ["Completion", "centred_labels", "complete", "mean_kernel", "nothing_observed", "solve_missing"]
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
@@ -427,7 +427,7 @@ def _iterate(
     if border is not None:
         if precondition is None and weighted:
             # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
-            precondition = partial(_divided, operators.ridge + _mean_kernel(operators) * cells.root**2)
+            precondition = partial(_divided, operators.ridge + mean_kernel(operators) * cells.root**2)
         product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
         begin = None if begin is None else border.project(begin)
     return conjugate_gradients(
@@ -445,7 +445,7 @@ def _divided(scale: Array, values: Array) -> Array:
     return values / scale
 
 
-def _mean_kernel(operators: GridOperators) -> float:
+def mean_kernel(operators: GridOperators) -> float:
     """Return the mean of the pairwise kernel of cells with themselves."""
     total = float(namespace(operators.kernel_values).sum(operators.kernel_values))
     return total / math.prod(side.n_rows for side in operators.grid_spectra)

@@ -21,7 +21,6 @@ Everything above this room asks a `Pairing` what it can do, and none asks which 
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,7 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holes.complete import Completion, complete
+from dyadlearn.holes.complete import Completion, complete, mean_kernel
 from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
@@ -185,9 +184,8 @@ class Pairing(ABC):
             above 0, and single precision rounds the kernels by a noticeable part of it.
         """
         # One for both sides is told once.
-        for name, ridge in {
-            name: (*ridge, spectrum.values) for _, name, *ridge, spectrum in self._regularised()
-        }.items():
+        ridges = {name: (*ridge, spectrum.values) for _, name, *ridge, spectrum in self._regularised()}
+        for name, ridge in ridges.items():
             check_ridge(name, *ridge)
         for word, name, alpha, *_, spectrum in self._regularised():
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
@@ -578,13 +576,9 @@ class Coupled(Pairing):
         """The ridge beside the kernel of each side: that of its smoother, or of the pairwise kernel as it scales it."""
         if self.smoothers:
             return tuple(side.alpha for side in self.smoothers)
-        total = float(namespace(self.kernel_values).sum(self.kernel_values))
-        n_cells, ridges = math.prod(side.n_rows for side in self.grid_spectra), []
-        for side in self.spectra:
-            # The mean of the pairwise kernel of cells with themselves, beside that of the kernel of the side.
-            own = float(namespace(side.values).sum(side.values)) / side.n_rows
-            ridges.append(self.ridge * own * n_cells / total if total > 0 else math.inf)
-        return tuple(ridges)
+        whole = mean_kernel(self) or 1.0
+        means = (float(namespace(side.values).sum(side.values)) / side.n_rows for side in self.spectra)
+        return tuple(self.ridge * mean / whole for mean in means)
 
     @property
     def is_truncated(self) -> bool:
@@ -662,10 +656,9 @@ class Coupled(Pairing):
     def cell_slack(self) -> Array:
         """Return the diagonal of the residual operator, shape (m, q)."""
         working = self._working()
-        is_residual = working.prefers_residual
-        return working._slack_of(
-            working._diagonal(working.remainder if is_residual else working.shrinkage), is_residual
-        )
+        uses_residual = working.prefers_residual
+        weights = working.remainder if uses_residual else working.shrinkage
+        return working._slack_of(working._diagonal(weights), uses_residual)
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
@@ -739,8 +732,7 @@ class Coupled(Pairing):
         working = self._working()
         if working.ridge == 0 or working.floor > 0:
             raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
-        xp = namespace(Y)
-        flat = np.flatnonzero(observed)
+        xp, flat = namespace(Y), np.flatnonzero(observed)
         y = take_rows(xp.reshape(Y, (-1,)), flat)
         system, border, penalties = working.split_kernel(*np.nonzero(observed))
         ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
