@@ -25,6 +25,7 @@ from dyadlearn.cli import (
     tune,
     update,
 )
+from dyadlearn.cli.options import Command
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -73,7 +74,7 @@ for _command in (
     card.card,
     export.export,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 app.add_typer(datasets.app, name="datasets")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(reproduce.reproduce)
 

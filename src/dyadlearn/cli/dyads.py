@@ -92,6 +92,11 @@ def read_dyads(
     """
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
+    if options.fingerprint and not (options.instances_smiles or options.tasks_smiles):
+        raise ValueError(
+            "--fingerprint goes with SMILES: name their column by --instances-smiles or --tasks-smiles, or leave "
+            "--fingerprint out."
+        )
     first = _opened(instances, options.instances_smiles, "--instances-smiles", kernels)
     second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles", task_kernels)
     task_ids = _known_ids(first if options.transpose else second)
@@ -123,7 +128,7 @@ def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: 
     found: dict[str, Source] = {}
     for name, path in files.paths.items():
         try:
-            found[name] = open_source(path, columns.get(name), kernels.get(name))
+            found[name] = open_source(path, columns.get(name), kernels.get(name), option)
         except TextColumnError as error:
             column = f"{name}={error.column}" if name else error.column
             raise DataFileError(

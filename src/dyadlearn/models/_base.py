@@ -295,7 +295,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the solver; 1 for a closed form."""
+        """Iterations of the solver; 1 for a closed form or a dense system."""
         check_is_fitted(self)
         self = self._snapshot()
         found = self._observed or (self._completion.solution if self._completion is not None else None)
@@ -303,7 +303,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def residual_(self) -> float:
-        """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
+        """Relative norm of what the solved linear system leaves over, computed anew; 0 where none was iterated on."""
         check_is_fitted(self)
         self = self._snapshot()
         found = self._observed or (self._completion.solution if self._completion is not None else None)
