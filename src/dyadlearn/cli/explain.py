@@ -57,11 +57,11 @@ def explain(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
-        check_beside(output is not None, "--output", "by")
         check_beside(bool(new_instance), "--new-instance", "instances_smiles")
         check_beside(bool(new_task), "--new-task", "tasks_smiles")
         loaded = load_model(model).named(sides)
         by = _kind(by, loaded.names)
+        check_beside(output is not None, "--output", "by")
         asked = (
             _asked(loaded, 0, instance, new_instance, instances_smiles, terminal),
             _asked(loaded, 1, task, new_task, tasks_smiles, terminal),
