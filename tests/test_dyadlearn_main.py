@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,27 +17,50 @@ START = "import sys; sys.argv = ['dyadlearn', '--version']; from _dyadlearn_main
 INTERRUPT = """
 import os, signal, sys
 class Interrupt:
+    is_loading = False
     def find_spec(self, name, path=None, target=None):
-        if name == "scipy":
+        if name == "{}" or self.is_loading and "{}" == "anything":
             os.kill(os.getpid(), signal.SIGINT)
+        self.is_loading |= name == "_dyadlearn_main"
 sys.meta_path.insert(0, Interrupt())
 # As where a shell did not start the tests in its background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 
 
-def run(script: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+QUIET = (130, "", "dyadlearn: interrupted; no output was written.\n")
+VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
+
+
+def run(*words: str, **given: Any) -> tuple[int, str, str]:
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, **given)
     return done.returncode, done.stdout, done.stderr
+
+
+def interrupt(name: str) -> str:
+    """Return a script that interrupts its process when a module is looked for."""
+    return INTERRUPT.format(name, name)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a process cannot interrupt itself elsewhere")
 def test_an_interrupt_while_it_is_loaded_is_one_line():
-    assert run(INTERRUPT + START) == (130, "", "dyadlearn: interrupted; no output was written.\n")
+    for name in ("anything", "scipy"):
+        assert run("-c", interrupt(name) + START) == QUIET
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     after = "; assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
-    script = INTERRUPT + ignored + START.replace("main()", "") + "\ntry: main()\nexcept SystemExit: pass\n" + after[2:]
-    assert run(script) == (0, f"dyadlearn {dyadlearn.__version__}\n", "")
+    script = interrupt("scipy") + ignored + START.replace("main()", "") + "\ntry: main()\nexcept SystemExit: pass\n"
+    assert run("-c", script + after[2:]) == VERSION
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot interrupt itself elsewhere")
+def test_an_interrupt_while_the_package_is_loaded_as_a_command_is_one_line(tmp_path):
+    """Python loads a package before anything in it runs as a command."""
+    places = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    for module in ("dyadlearn", "dyadlearn.cli"):
+        (tmp_path / "sitecustomize.py").write_text(interrupt("scipy"), encoding="utf-8")
+        assert run("-m", module, "--version", env={**os.environ, "PYTHONPATH": places}) == QUIET
+    script = interrupt("scipy") + "\ntry:\n    import dyadlearn\nexcept KeyboardInterrupt:\n    print('raised')\n"
+    assert run("-c", script) == (0, "raised\n", "")
 
 
 def test_it_is_what_is_installed():
@@ -46,6 +70,4 @@ def test_it_is_what_is_installed():
 
 
 def test_the_package_is_the_command():
-    words = [sys.executable, "-m", "dyadlearn", "--version"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"dyadlearn {dyadlearn.__version__}\n", "")
+    assert run("-m", "dyadlearn", "--version") == VERSION

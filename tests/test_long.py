@@ -301,7 +301,7 @@ def test_there_and_back(seed, kind):
         ([(1, 2)], [1.0], {"weights": [NAN]}, ValueError, r"^weights must be finite and at least 0, found nan in row"),
         ([(1, 2)], [1.0], {"weights": 3.0}, ValueError, r"^weights must have one value for each of 1 pairs, found sh"),
         ([(1, 2)], [1.0], {"instances": [2]}, IdError, r"^1 not among the ids of instances \(such as 2\)\.$"),
-        ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2\."),
+        ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2 \(1 of 1 ids\)"),
         ([([], 2)], [1.0], {}, TypeError, r"^pairs holds something that cannot serve as an id or label"),
     )
 )

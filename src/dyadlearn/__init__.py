@@ -1,5 +1,10 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
+import sys
+
+if sys.argv[:1] == ["-m"]:  # python -m dyadlearn: Ctrl-C is quiet while the rest is loaded
+    import _dyadlearn_main  # noqa: F401
+
 from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
 from dyadlearn.features import read_features
 from dyadlearn.holdout.refit import verify_holdout

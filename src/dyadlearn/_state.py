@@ -141,6 +141,12 @@ class StoredEstimator(Stored, stored=False):
     def _check_params(self) -> None:
         """Raise as `fit` does for a parameter that was set to something wrong after it."""
 
+    def _snapshot(self) -> Self:
+        """Return the estimator as it is now, which stays so whatever other threads do to this one."""
+        found: Self = object.__new__(type(self))
+        found.__dict__ = dict(self.__dict__)
+        return found
+
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
@@ -149,8 +155,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
+        estimator.__dict__ = before
         raise
 
 

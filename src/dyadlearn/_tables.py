@@ -141,10 +141,11 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
             raise IdError(f"{owner} has no id at position {position} ({label!r}): give it one, or leave it out.")
     if len(set(ids.labels)) < len(ids.labels):
         seen: set[Hashable] = set()
-        repeated = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
+        again = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
+        repeated = list(dict.fromkeys(again))
         raise IdError(
-            f"{owner} has repeated ids: {shown(list(dict.fromkeys(repeated)))}. Ids must be distinct; "
-            "aggregate or rename the repeated ones."
+            f"{owner} has repeated ids: {shown(repeated)} ({len(repeated)} of {len(seen)} ids): aggregate or rename "
+            "them."
         )
     return ids
 

@@ -211,6 +211,22 @@ def test_fill_is_for_long_tables(tables):
         dyads(tables, fill=0.0)
 
 
+def test_a_column_of_texts_may_hold_smiles(tables):
+    path = tables.folder / "drugs.csv"
+    rest = ": add --{0}-smiles smiles if the column holds SMILES, or leave it out"
+    for side, ids in (("instances", tables.users), ("tasks", tables.items)):
+        for cells, hint in (
+            (["CCO", ""], rest.format(side)),
+            (["CCO", "1"], ""),
+            (["0,5", "1,5"], ", write decimals with a point"),
+        ):
+            lines = [f"{name};7;{cells[place % 2]}" for place, name in enumerate(ids)]
+            path.write_text("\n".join(["id;weight;smiles", *lines]) + "\n")
+            with pytest.raises(DataFileError) as caught:
+                dyads(tables, **{side: path})
+            assert str(caught.value) == f"{path}, line 2, column 'smiles': {cells[0]!r} is not a number{hint}."
+
+
 @pytest.mark.parametrize("kind", ["smiles", "fasta"])
 def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
     if kind == "smiles":

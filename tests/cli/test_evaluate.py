@@ -56,9 +56,6 @@ def test_tables_without_an_intercept(tables, model, run):
         for option, fit_intercept in (("--intercept", True), ("--no-intercept", False)):
             twin = cls(fit_intercept=fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
             assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"][0])
-    refused = run("evaluate", model, "--no-intercept")
-    assert refused.code == 2
-    assert "A model in a file has its intercept or has none: --no-intercept goes with labels" in refused.err
 
 
 def test_verify_refits(model, run):

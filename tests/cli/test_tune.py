@@ -184,8 +184,6 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     labels.flat[np.argmax(labels == 1)] = np.nan
     twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tasks=tables.T)
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
-    refused = run("tune", tables.labels, *tables.sides, "--keep-labels", "-o", path, "-f")
-    assert (refused.code, "--keep-labels is for --model online" in refused.err) == (2, True)
     tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
     refused = run("tune", tables.labels, *tables.sides, "--model", "online", "--kernel", "rbf", "-o", path, "-f")
     assert refused.code == 2

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
+from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holes.complete import complete
 from dyadlearn.pairing import Kronecker
+from dyadlearn.settings import Setting
 from problems import ALL_MODELS, PATTERNS, SHAPES
 from sweeps import covering, every, lines, over
+
+# In which a hidden row is one that was never there.
+KRONECKER = [model for model in ALL_MODELS if model.startswith("kronecker")]
 
 # Chosen, and with no, few and all directions deflated; both kinds of products.
 WAYS = {
@@ -148,3 +155,26 @@ def test_weights_on_a_complete_grid(model):
     fitted = given.operators.hat(found.labels)
     grids.close(fitted, given.fitted(weights), 1e-10)
     assert np.abs(fitted - given.fitted()).max() > 0.01
+
+
+@over(every(shape={"few cells": (16, 16), "many": (17, 16)}, model=ALL_MODELS))
+def test_few_observed_cells_are_solved_for_directly(model, shape):
+    given = grids.holes(model, shape, "none missing")
+    weights = make_weights(shape)
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    assert (found.solution.n_iter == 0) == (shape == (16, 16))
+    assert complete(given.operators, given.Y, weights, max_direct=0).solution.n_iter > 0
+    grids.close(given.operators.hat(found.labels), given.fitted(weights), 1e-9)
+
+
+@over(every(kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER))
+def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct, monkeypatch):
+    monkeypatch.setattr("dyadlearn.holes.complete._DIRECT_OBSERVED", 256 if is_direct else 0)
+    given = grids.holes(model, (6, 5), "none missing", kinds, alpha=1e-6)
+    weights, expected = make_weights((6, 5)), np.empty((6, 5))
+    problem = Problem(given.operators, given.Y, weights, tol=1e-13, max_iter=10_000)
+    for row, column in np.ndindex(6, 5):
+        hidden = given.Y.copy()
+        hidden[row, :] = hidden[:, column] = np.nan
+        expected[row, column] = replace(given, Y=hidden).fitted(weights)[row, column]
+    grids.close(holdout(problem, Setting.D), expected, 1e-6)

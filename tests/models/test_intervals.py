@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,8 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
-from dyadlearn.pairing import TwoStep
+from dyadlearn.pairing import PairKernel, TwoStep
+from dyadlearn.pairing.base import Coupled, Pairing
 from sweeps import covering, every, lines, over
 
 M, Q, NEW = 13, 11, 4
@@ -95,6 +97,64 @@ def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel,
     bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y[:M, :Q], T[:Q], coverage, free=free)
     for found, wanted in zip(fitted.predict_interval(X[M:], coverage=coverage), bounds, strict=True):
         assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+SLACKS = {
+    **MODELS,
+    "two-step network": lambda alpha, task_kernel, **given: TwoStepRidge(alpha, alpha, symmetry="symmetric", **given),
+    "network": lambda alpha, **given: KroneckerRidge(alpha, symmetry="symmetric", **given),
+    "antisymmetric network": lambda alpha, **given: KroneckerRidge(alpha, symmetry="antisymmetric", **given),
+}
+
+
+@over(covering(model=SLACKS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 0.3, 100.0]))
+def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, alpha):
+    """A fit to labels that are 0 but for one is a column of the hat; an edge comes with its transpose."""
+    X, T, Y = data()
+    X, T, Y = X[:5], T[:4], Y[:5, :4]
+    fitted = model(alpha, kernel=kernel, task_kernel=kernel, fit_intercept=intercept)
+    sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
+    Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(15.0).reshape(3, 5)
+    Y, given = (Y - Y.T if sign < 0 else Y), ({} if sign else {"tasks": T})
+    slack = fitted.fit(X, Y, **given)._problem().pairing.cell_slack()
+    for i, j in np.ndindex(Y.shape):
+        unit = np.zeros(Y.shape)
+        unit[i, j] = 1.0
+        if i != j:
+            unit[(j, i) if sign else (i, j)] = sign or 1.0
+        elif sign < 0:
+            continue  # a node has no antisymmetric edge with itself
+        left = 1.0 - fitted.fit(X, unit, **given).predict()[i, j]
+        assert_allclose(np.broadcast_to(slack, Y.shape)[i, j], left, rtol=0, atol=1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class New(PairKernel):
+    """A model of pairs that says no more than it must."""
+
+    jackknife = Pairing.jackknife
+    side_ridges = Coupled.side_ridges
+
+
+class NewRidge(KroneckerRidge):
+    def _pairing(self, side, task_side, alpha):
+        return New(side.spectrum, task_side.spectrum, alpha, free_mean=self.fit_intercept)
+
+
+@over(every(intercept=[True, False], new=["", "X", "T", "XT"]))
+def test_a_model_without_smoothers_has_intervals(intercept, new):
+    X, T, Y = data(2)
+    found = NewRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    known = KroneckerRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    assert_allclose(found._problem().pairing.side_ridges, known._problem().pairing.side_ridges)
+    asked = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
+    bounds, expected = found.predict_interval(*asked), known.predict_interval(*asked)
+    predicted = found.predict(*asked)
+    assert (bounds[0] < bounds[1]).all()
+    if len(new) == 1:  # calibrated, and no jackknife
+        assert_allclose(bounds[0] + bounds[1], 2 * predicted)
+    else:
+        assert_allclose(bounds, expected)
 
 
 @over(every(model=["two-step", "Kronecker", "pair kernel"], intercept=[True, False]))

@@ -108,6 +108,24 @@ def test_holdout(shape, kinds, shares, alpha, letter, free):
 
 @over(
     covering(
+        shape=SHAPES,
+        kinds=KINDS,
+        shares=SHARES,
+        alpha=ALPHAS,
+        free=[True, False],
+        where=lambda kinds, shares, **_: fits(kinds, shares),
+    )
+)
+def test_cell_slack_is_the_diagonal_of_the_dense_residual(shape, kinds, shares, alpha, free):
+    pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
+    P = pairs(*kernels, shares)
+    units = [solved(P, unit, alpha, free) for unit in np.eye(Y.size)]
+    hat = np.column_stack([P @ dual + mean for dual, mean in units])
+    assert_allclose(pairing.cell_slack(), (1.0 - np.diag(hat)).reshape(shape), rtol=0, atol=1e-9)
+
+
+@over(
+    covering(
         kinds=KINDS,
         shares=SHARES[:4],
         letter="BCD",

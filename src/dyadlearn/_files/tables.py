@@ -33,6 +33,7 @@ __all__ = [
     "ARRAYS",
     "TABLES",
     "Cells",
+    "TextColumnError",
     "as_number",
     "check_whole",
     "columns_library",
@@ -60,6 +61,14 @@ DELIMITERS = ",\t;"
 
 #: Endings of files that hold arrays.
 ARRAYS = (".npy", ".npz")
+
+
+class TextColumnError(DataFileError):
+    """A column that must hold numbers holds texts only; `column` is its heading."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ class Cells:
             cells = [line[place] for place in places]
             plain = parse_row(cells)
             if plain is None:
-                values[row] = [self._number(cell, row, place) for cell, place in zip(cells, places, strict=True)]
+                values[row] = [self._number(row, place) for place in places]
             else:
                 values[row] = plain
         if np.isinf(values).any():
@@ -136,20 +145,33 @@ class Cells:
             raise DataFileError(f"{self.where(row, places[column])}: infinity is no value.")
         return values
 
-    def _number(self, cell: Any, row: int, place: int) -> float:
-        number = as_number(cell)
+    def _number(self, row: int, place: int) -> float:
+        number = as_number(self.lines[row][place])
         if number is not None:
             return number
-        hint = ""
-        if re.fullmatch(r"-?\d+,\d+", str(cell)):
-            hint = " Write decimals with a point."
-        elif "_" in str(cell):
-            hint = " Write it without underscores."
-        raise DataFileError(f"{self.where(row, place)}: {cell!r} is not a number.{hint}")
+        message = f"{self.fault(row, place)}."
+        cells = [line[place] for line in self.lines if not is_blank(line[place])]
+        if all(as_number(cell) is None and not _remedy(cell) for cell in cells):
+            raise TextColumnError(message, self.headings[place])
+        raise DataFileError(message)
+
+    def fault(self, row: int, place: int) -> str | None:
+        """Return what is wrong with a cell that must be a number or missing, without a full stop; None if it is."""
+        cell = self.lines[row][place]
+        if as_number(cell) is not None:
+            return None
+        return f"{self.where(row, place)}: {cell!r} is not a number{_remedy(cell)}"
 
     def where(self, row: int, place: int) -> str:
         """Return where a cell stands in its file, for messages."""
         return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
+
+
+def _remedy(cell: Any) -> str:
+    """Return how to write a number that is spelled wrong; empty for what is none."""
+    if re.fullmatch(r"[-+]?\d*,\d+(e[-+]?\d+)?", str(cell).strip(), re.IGNORECASE):
+        return ", write decimals with a point"
+    return ", write it without underscores" if "_" in str(cell) else ""
 
 
 def suffix_of(path: Path) -> str:

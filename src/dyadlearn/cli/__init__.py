@@ -24,6 +24,7 @@ from dyadlearn.cli import (
     tune,
     update,
 )
+from dyadlearn.cli.options import Command
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -71,7 +72,7 @@ for _command in (
     inspect.report,
     card.card,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 app.add_typer(datasets.app, name="datasets")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(reproduce.reproduce)
 

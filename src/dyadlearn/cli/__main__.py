@@ -1,5 +1,5 @@
 """``python -m dyadlearn.cli``."""
 
-from dyadlearn.cli import main
+from _dyadlearn_main import main
 
 main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,17 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._files.tables import ARRAYS, Cells, as_number, id_text, is_blank, load_table, read_cells, suffix_of
+from dyadlearn._files.tables import (
+    ARRAYS,
+    Cells,
+    TextColumnError,
+    as_number,
+    id_text,
+    is_blank,
+    load_table,
+    read_cells,
+    suffix_of,
+)
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_side
 from dyadlearn.cli.files import Files
@@ -81,6 +92,11 @@ def read_dyads(
     """
     kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
     task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
+    if options.fingerprint and not (options.instances_smiles or options.tasks_smiles):
+        raise ValueError(
+            "--fingerprint goes with SMILES: name their column by --instances-smiles or --tasks-smiles, or leave "
+            "--fingerprint out."
+        )
     first = _opened(instances, options.instances_smiles, "--instances-smiles", kernels)
     second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles", task_kernels)
     task_ids = _known_ids(first if options.transpose else second)
@@ -109,7 +125,17 @@ def read_dyads(
 
 def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: Mapping[str, str]) -> dict[str, Source]:
     columns = files.said_of_each(smiles, option, may_be_common=False)
-    return {name: open_source(path, columns.get(name), kernels.get(name)) for name, path in files.paths.items()}
+    found: dict[str, Source] = {}
+    for name, path in files.paths.items():
+        try:
+            found[name] = open_source(path, columns.get(name), kernels.get(name), option)
+        except TextColumnError as error:
+            column = f"{name}={error.column}" if name else error.column
+            raise DataFileError(
+                f"{str(error).removesuffix('.')}: add {option} {shlex.quote(column)} if the column holds SMILES, or "
+                "leave it out."
+            ) from None
+    return found
 
 
 def _known_ids(sources: Mapping[str, Source]) -> Ids | None:
@@ -393,9 +419,9 @@ def _fault_of_grid(cells: Cells) -> str | None:
             return f"{cells.path}: the id {label!r} stands in the lines {lines[label]} and {number}"
         lines[label] = number
     for row, line in enumerate(cells.lines):
-        for column, cell in enumerate(line):
-            if column != place and not _is_number(cell):
-                return f"{cells.where(row, column)}: {cell!r} is not a number"
+        for column in range(len(line)):
+            if column != place and (fault := cells.fault(row, column)):
+                return fault
     return None
 
 

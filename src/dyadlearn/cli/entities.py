@@ -187,8 +187,10 @@ class Entities:
     recipe: Recipe | Recipes
 
 
-def open_source(path: Path, smiles: str | None = None, kernel: str | None = None) -> Source:
-    """Open a file of instances or tasks; `smiles` names the column that holds molecules.
+def open_source(
+    path: Path, smiles: str | None = None, kernel: str | None = None, smiles_option: str = "--smiles"
+) -> Source:
+    """Open a file of instances or tasks; `smiles` names the column that holds molecules, by an option.
 
     A `kernel` of ranks takes words where others take numbers.
     """
@@ -198,6 +200,8 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
     if options and (is_fasta or has_ranks or smiles is not None):
         held = "sequences" if is_fasta else "ranks" if has_ranks else "SMILES"
         raise ValueError(f"{path} holds {held}: :: is for files of features.")
+    if is_fasta and smiles is not None:
+        raise ValueError(f"{path} holds sequences, and {smiles_option} names a column of a table: leave it out.")
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
@@ -426,6 +430,12 @@ def new_side(
             f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
         )
     columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
+    for name, column in columns.items():
+        if (kind := wanted[name].kind) != "smiles":
+            kind = "a kernel" if kind == "kernel" else kind
+            raise ValueError(
+                f"{smiles_option} {column}: the model was made from {kind}, not from SMILES, so leave it out."
+            )
     sources = {name: open_new(path, wanted[name], columns.get(name)) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
         asked = None  # nothing is saved by leaving somebody out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,16 @@ from dyadlearn import verify_holdout
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import check_model, fitted, load_model
-from dyadlearn.cli.options import Json, ModelName, Quiet, Sides, settings_of, sides_of
+from dyadlearn.cli.options import (
+    Json,
+    ModelName,
+    Quiet,
+    Sides,
+    check_beside,
+    given_options,
+    settings_of,
+    sides_of,
+)
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
 from dyadlearn.holdout.lone import scored_labels
@@ -78,14 +88,11 @@ def evaluate(
         wanted = settings_of(settings)
         for name in scoring or ():
             scorer(name)
+        check_beside(verify, "--verify", "cells")
         if instances is None:
-            if not intercept:
-                raise ValueError(
-                    "A model in a file has its intercept or has none: --no-intercept goes with labels, --instances and "
-                    "--tasks."
-                )
-            if device is not None:
-                raise ValueError("A model in a file computes here: --device goes with labels, --instances and --tasks.")
+            of_labels = ("tasks", "model", "intercept", "device", *(field.name for field in fields(how)))
+            for option in given_options(*of_labels):
+                raise ValueError(f"{option} goes with labels and --instances: a model in a file has its own.")
             found = load_model(source).named(sides)
             called = found.names
             estimator = labelled_model(found.model)
@@ -95,13 +102,17 @@ def evaluate(
         else:
             if model == "online":
                 raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
-            check_model(model, tasks is not None)
+            check_model(model, tasks is not None, searches=False)
             called = side_names(sides_of(sides))
             files = Files.one(instances, "--instances"), None if tasks is None else Files.one(tasks, "--tasks")
             data = dyads.read_dyads(source, *files, how, terminal)
             given = [1.0 if value is None else value for value in (alpha, task_alpha)]
             estimator = fitted(data, model, given[0], given[1], intercept, device=device)
             wanted_scores = scoring or [scoring_of(estimator)]
+        if not nested and not estimator.learns_kernels:
+            raise ValueError(
+                "--no-nested goes with models of dyadlearn learn, and this one learned no kernels: leave it out."
+            )
         rows = _scored(estimator, wanted, wanted_scores, cv, called, terminal, permutations, nested)
         names = list(rows[0]["scores"]) if rows else []
         if verify:
@@ -205,7 +216,7 @@ def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> A
         )
     given = {name: value for name, value in (("alpha", alpha), ("task_alpha", task_alpha)) if value is not None}
     if "task_alpha" in given and not hasattr(model, "task_alpha"):
-        raise ValueError(f"{type(model).__name__} has one regularisation, --alpha.")
+        raise ValueError(f"--task-alpha is no option of {type(model).__name__}, which has --alpha alone.")
     return model.set_alpha(**given)
 
 

@@ -14,7 +14,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.entities import n_entities, new_side, take_rows
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_beside, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.explaining import Explanation
 from dyadlearn.exceptions import IdError
@@ -57,8 +57,11 @@ def explain(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
+        check_beside(bool(new_instance), "--new-instance", "instances_smiles")
+        check_beside(bool(new_task), "--new-task", "tasks_smiles")
         loaded = load_model(model).named(sides)
         by = _kind(by, loaded.names)
+        check_beside(output is not None, "--output", "by")
         asked = (
             _asked(loaded, 0, instance, new_instance, instances_smiles, terminal),
             _asked(loaded, 1, task, new_task, tasks_smiles, terminal),

@@ -11,7 +11,7 @@ from dyadlearn import LearnedKernelRidge
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, called, learned, save_model
-from dyadlearn.cli.options import Force, Json, Quiet, Sides, check_target, sides_of
+from dyadlearn.cli.options import Force, Json, Quiet, Sides, check_has_tasks, check_target, sides_of
 from dyadlearn.cli.terminal import Terminal, make_list, number
 from dyadlearn.selection.baselines import in_words, nothing_learnt
 from dyadlearn.settings import as_setting
@@ -65,6 +65,7 @@ def learn(
     """
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
+        check_has_tasks(bool(tasks))
         names = side_names(sides_of(sides))
         chosen_setting = as_setting(setting).value
         first = Files.of(instances, "--instances")

@@ -25,7 +25,7 @@ from dyadlearn._files.tables import id_text, text_ids, writing
 from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.entities import Recipe, Recipes
-from dyadlearn.cli.options import MODELS, sides_of
+from dyadlearn.cli.options import MODELS, check_has_tasks, given_options, sides_of
 from dyadlearn.diagnostics.fitted import is_network
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.metrics import scorer
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 # As they are fitted with a given regularisation and as they choose it, which an online model leaves to its equal.
-_CLASSES = {
+_CLASSES: dict[str, tuple[Any, Any]] = {
     "two-step": (TwoStepRidge, TwoStepRidgeCV),
     "kronecker": (KroneckerRidge, KroneckerRidgeCV),
     "independent": (IndependentTaskRidge, IndependentTaskRidgeCV),
@@ -55,12 +55,46 @@ _CLASSES = {
 }
 
 
-def check_model(name: str, has_tasks: bool) -> None:
-    """Refuse a model that is unknown, or that lacks its tasks."""
+# Options that not every model has, by the parameters of the library that say so.
+_PARAMETERS = {
+    "task_alpha": "task_alpha",
+    "task_alphas": "task_alphas",
+    "task_kernel": "task_kernel",
+    "task_groups": "task_kernel",
+    "keep_labels": "keep_labels",
+    "device": "device",
+    "budget": "budget",
+    "exhaustive": "exhaustive",
+}
+
+
+def check_model(name: str, has_tasks: bool, *, searches: bool) -> None:
+    """Raise for a model that is unknown or lacks its tasks, and for an option that it does not have.
+
+    Parameters
+    ----------
+    name : str
+    has_tasks : bool
+    searches : bool
+        Whether the model chooses its regularisation.
+    """
     if name not in MODELS:
         raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
     if not has_tasks and name in ("two-step", "kronecker"):
         raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or take --model independent.")
+    check_has_tasks(has_tasks)
+    for option, parameter in _PARAMETERS.items():
+        having = [model for model in MODELS if parameter in _parameters(model, searches)]
+        for given in () if name in having else given_options(option):
+            raise ValueError(f"{given} is no option of --model {name}: use it with --model {' or '.join(having)}.")
+
+
+def _parameters(name: str, searches: bool) -> set[str]:
+    """Return the parameters of a model that is fitted, or searched and, where it is online, fitted again."""
+    own, search = (set(each._get_param_names()) for each in _CLASSES[name])
+    if not searches:
+        return set() if name == "online" else own
+    return search | own if name == "online" else search
 
 
 def check_online(data: Dyads) -> None:
@@ -109,7 +143,7 @@ def learned(data: Dyads, *, groups: Any, task_groups: Any, **params: Any) -> Lea
 
 
 def _made(model: Any, data: Dyads, params: dict[str, Any]) -> Any:
-    """Return a model of a class with those of the parameters that it has, and the kernels of these data."""
+    """Return a model of a class with the kernels of these data; parameters that it lacks were not asked for."""
     for prefix, entities in (("", data.instances), ("task_", data.tasks)):
         if entities is not None:
             kernel, options = entities.recipe.members[""].of_model

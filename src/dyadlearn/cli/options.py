@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import typer
+from typer.core import TyperCommand
 
 from dyadlearn._files.atomic import check_place
 from dyadlearn._files.packed import parse_number
@@ -24,6 +26,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = [
     "MODELS",
     "SCORES",
+    "Command",
     "Force",
     "Instances",
     "InstancesSmiles",
@@ -51,8 +54,11 @@ __all__ = [
     "ToldScoring",
     "ToldSettings",
     "alphas_of",
+    "check_beside",
+    "check_has_tasks",
     "check_table",
     "check_target",
+    "given_options",
     "parse_options",
     "parse_values",
     "settings_of",
@@ -230,6 +236,46 @@ def taking_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters[place : place + 1] = options
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return called
+
+
+# Of the command that runs; typer may come with a click of its own, whose current context nobody else knows.
+_running: ContextVar[Any] = ContextVar("running")
+
+
+class Command(TyperCommand):
+    """A command that knows which of its options were given."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        token = _running.set(ctx)
+        try:
+            return super().invoke(ctx)
+        finally:
+            _running.reset(token)
+
+
+def given_options(*names: str) -> list[str]:
+    """Return those parameters of the running command that stand on its command line, as they are written there."""
+    context = _running.get()
+    found = []
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name).name == "COMMANDLINE":
+            is_off = bool(param.secondary_opts) and context.params[param.name] is False
+            found.append(max(param.secondary_opts if is_off else param.opts, key=len))
+    return found
+
+
+def check_beside(present: bool, needed: str, *names: str) -> None:
+    """Raise where one of some options is given that says nothing without another, which is not `present`."""
+    for option in () if present else given_options(*names):
+        raise ValueError(f"{option} goes with {needed}: add it, or leave {option} out.")
+
+
+def check_has_tasks(has_tasks: bool) -> None:
+    """Raise where there are no tasks, and an option is given that is about them."""
+    about = ("task_kernel", "tasks_smiles", "task_groups", "task_alpha", "task_alphas")
+    for option in () if has_tasks else given_options(*about):
+        raise ValueError(f"{option} is about tasks, and there are none: give them by --tasks, or leave it out.")
 
 
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:

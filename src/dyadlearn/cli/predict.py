@@ -17,7 +17,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.entities import n_entities, new_side, take_rows, with_row_ids
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_beside, check_table
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
@@ -78,6 +78,8 @@ def predict(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
+        check_beside(bool(instances), "--instances", "instances_smiles")
+        check_beside(bool(tasks), "--tasks", "tasks_smiles")
         found = load_model(model).named(sides)
         if not instances and not tasks:
             raise ValueError(

@@ -14,7 +14,7 @@ from dyadlearn._files.tables import id_text, write_columns
 from dyadlearn.cli.entities import new_side
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_table
+from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, Sides, check_beside, check_table
 from dyadlearn.cli.terminal import Terminal, make_table, number
 from dyadlearn.diagnostics.fitted import labelled_model
 from dyadlearn.exceptions import IdError
@@ -60,6 +60,7 @@ def screen(
     """
     with Terminal(json, quiet) as terminal:
         check_table(output, force)
+        check_beside(fdr is not None, "--fdr", "seed")
         loaded = load_model(model).named(sides)
         _ = loaded.ids  # which a list in a file must be able to tell apart
         with terminal.working("Hold-out"):
@@ -119,6 +120,9 @@ def recommend(
         check_table(output, force)
         if (subject is not None) + bool(new) + pairs != 1:
             raise ValueError("Say what to recommend for: one of --for, a known id, --new, a file, and --pairs.")
+        check_beside(bool(new), "--new", "smiles")
+        if pairs and side is not None:
+            raise ValueError("--side goes with --for and --new: leave it out.")
         loaded = load_model(model).named(sides)
         role = _role(side, loaded.names)
         how: dict[str, Any] = {"setting": setting, "zeros": zeros, "cv": cv}

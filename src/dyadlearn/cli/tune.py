@@ -82,7 +82,7 @@ def tune(
     with Terminal(json, quiet) as terminal:
         check_target(output, force)
         names = side_names(sides_of(sides))
-        check_model(model, tasks is not None)
+        check_model(model, tasks is not None, searches=True)
         chosen_setting = as_setting(setting).value
         grid = alphas_of(alphas, "--alphas")
         task_grid = grid if task_alphas is None else alphas_of(task_alphas, "--task-alphas")
@@ -95,8 +95,6 @@ def tune(
                     "Some labels are missing. The online model learns every task from the labels it has; its "
                     "regularisation is the best of the two-step model, which also lets tasks lend each other labels."
                 )
-        elif keep_labels:
-            raise ValueError("--keep-labels is for --model online: other models keep their labels anyway.")
         scoring = scoring or usual_scoring(data.observed)
         search = searched(
             data,

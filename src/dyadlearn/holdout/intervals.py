@@ -230,7 +230,7 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        found = [Novelty.of(*each) for each in zip(pairing.spectra, pairing.side_ridges, strict=False)]
+        found = [Novelty.of(*each) for each in zip(pairing.spectra, pairing.side_ridges, strict=True)]
         return found * 2 if pairing.symmetry else found
 
     @cached_property

@@ -19,7 +19,7 @@ which is solved for parameters that sum to zero; the second one knows it from :m
 centred first: a constant that is added to all of them is added to all predictions, to rounding.
 
 Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays
-(see `dyadlearn.holes.deflation`), or directly where few cells are missing.
+(see `dyadlearn.holes.deflation`), or directly where few cells are missing, or few are observed.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from dyadlearn._array import (
     row_blocks,
     take_rows,
     to_numpy,
+    with_diagonal,
 )
 from dyadlearn._rounding import solve_block
 from dyadlearn._state import Stored
@@ -52,10 +53,12 @@ from dyadlearn.holes.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich_at
 
-__all__ = ["Completion", "centred_labels", "complete", "nothing_observed", "solve_missing"]
+__all__ = ["Completion", "centred_labels", "complete", "mean_kernel", "nothing_observed", "solve_missing"]
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
+# So many observed cells are solved for directly, in about the time of thirty iterations.
+_DIRECT_OBSERVED = 256
 # Where a model may interpolate what is missing, so many cells are solved for directly, to tell.
 _CHECKED_CELLS = 4096
 # Beyond that, the directions that it keeps whole are looked at instead, up to this many.
@@ -123,7 +126,8 @@ def complete(
     start : Completion, default=None
         A solution nearby, to start from.
     max_direct : int
-        Up to this many missing cells are solved for directly.
+        Up to this many missing cells are solved for directly, and fewer observed ones where neither `rank` nor
+        `sampled` is given.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -154,7 +158,10 @@ def complete(
     if form == "missing":
         found = _solve_missing(operators, labels, observed, rank, start, max_direct, tol, max_iter)
     else:
-        found = _solve_observed(operators, labels, observed, weights, n_observed, rank, sampled, start, tol, max_iter)
+        is_direct = rank is None and sampled is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
+        found = _solve_observed(
+            operators, labels, observed, weights, n_observed, rank, sampled, is_direct, start, tol, max_iter
+        )
     if not operators.free_mean:
         return found
     moved = found.labels + shift
@@ -269,12 +276,17 @@ def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) ->
     flat = np.flatnonzero(mask)
     refusal = partial(leverage_error, flat, mask.size, "cells form a set that")
     known = take_rows(xp.reshape(right, (-1,)), flat)[:, None]
-    solved = solve_block(system, known, operators.floor, operators.is_graded, refusal)
+    return _scattered(solve_block(system, known, operators.floor, operators.is_graded, refusal)[:, 0], mask)
+
+
+def _scattered(values: Array, mask: np.ndarray) -> Array:
+    """Return a grid with values (n,) in the cells of a mask and zeros elsewhere."""
+    xp, flat = namespace(values), np.flatnonzero(mask)
     # Cells outside the mask take the zero at the end.
-    padded = xp.concat([solved[:, 0], xp.zeros_like(solved[:1, 0])])
+    padded = xp.concat([values, xp.zeros((1,), dtype=values.dtype, device=values.device)])
     back = np.full(mask.size, flat.size)
     back[flat] = np.arange(flat.size)
-    return xp.reshape(take_rows(padded, back), right.shape)
+    return xp.reshape(take_rows(padded, back), mask.shape)
 
 
 def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
@@ -344,6 +356,7 @@ def _solve_observed(
     n_observed: int,
     rank: int | None,
     sampled: bool | None,
+    is_direct: bool,
     start: Completion | None,
     tol: float,
     max_iter: int,
@@ -355,29 +368,12 @@ def _solve_observed(
     if not is_foreign(Y):
         kind = _SampledCells if sampled and operators.is_product else _ListedCells
     cells = kind(operators, observed, weights)
-    limit = _rank_limit(operators, 4)
-    if rank is None:
-        rank = choose_rank(operators.remainder, Y.shape, operators.kernel_cost, n_observed, tol, limit)
-    product: Callable[[Array], Array] = cells.product
     right = cells.root * cells.gather(_where(observed, Y))
-    precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
-    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
     border = _Border(cells.root) if operators.free_mean else None
-    if border is not None:
-        if precondition is None and weights is not None:
-            # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
-            precondition = partial(_divided, operators.ridge + _mean_kernel(operators) * cells.root**2)
-        product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
-        begin = None if begin is None else border.project(begin)
-    found = conjugate_gradients(
-        product,
-        right if border is None else border.project(right),
-        precondition=precondition,
-        start=begin,
-        tol=tol,
-        max_iter=max_iter,
-        norm=operators.ridge + largest(operators.kernel_values) * largest(cells.root) ** 2,
-    )
+    if is_direct:
+        found = Solution(_solve_cells_directly(operators, cells, right, to_numpy(observed)), 0, 0.0, True)
+    else:
+        found = _iterate(operators, cells, right, border, weights is not None, n_observed, rank, start, tol, max_iter)
     if border is not None:
         found = replace(found, values=border.project(found.values))
     dual = cells.scatter(cells.root * found.values)
@@ -392,11 +388,64 @@ def _solve_observed(
     return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
 
 
+def _solve_cells_directly(operators: GridOperators, cells: _GridCells, right: Array, mask: np.ndarray) -> Array:
+    """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders."""
+    xp, flat = namespace(right), np.flatnonzero(mask)
+    root, known = (take_rows(xp.reshape(cells.scatter(each), (-1,)), flat) for each in (cells.root, right))
+    system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
+    diagonal = xp.linalg.diagonal(system) + operators.ridge
+    scale = diagonal**-0.5
+    system = with_diagonal(system, diagonal) * scale[:, None] * scale[None, :]
+    solved = scale[:, None] * xp.linalg.solve(system, scale[:, None] * xp.stack([known, root], axis=1))
+    values = solved[:, 0]
+    if operators.free_mean:
+        values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
+    return cells.gather(_scattered(values, mask))
+
+
+def _iterate(
+    operators: GridOperators,
+    cells: _GridCells,
+    right: Array,
+    border: _Border | None,
+    weighted: bool,
+    n_observed: int,
+    rank: int | None,
+    start: Completion | None,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Solve for the observed cells by conjugate gradients; with a border up to what its projection takes away."""
+    limit = _rank_limit(operators, 4)
+    if rank is None:
+        rows, columns = operators.grid_spectra
+        shape = (rows.n_rows, columns.n_rows)
+        rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
+    product: Callable[[Array], Array] = cells.product
+    precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
+    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
+    if border is not None:
+        if precondition is None and weighted:
+            # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
+            precondition = partial(_divided, operators.ridge + mean_kernel(operators) * cells.root**2)
+        product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
+        begin = None if begin is None else border.project(begin)
+    return conjugate_gradients(
+        product,
+        right if border is None else border.project(right),
+        precondition=precondition,
+        start=begin,
+        tol=tol,
+        max_iter=max_iter,
+        norm=operators.ridge + largest(operators.kernel_values) * largest(cells.root) ** 2,
+    )
+
+
 def _divided(scale: Array, values: Array) -> Array:
     return values / scale
 
 
-def _mean_kernel(operators: GridOperators) -> float:
+def mean_kernel(operators: GridOperators) -> float:
     """Return the mean of the pairwise kernel of cells with themselves."""
     total = float(namespace(operators.kernel_values).sum(operators.kernel_values))
     return total / math.prod(side.n_rows for side in operators.grid_spectra)

@@ -94,7 +94,8 @@ class PairwiseRidge(PairModel, stored=False):
     _closed_problem: Any
     # The parameters that the problem was posed with: others may be set before it is solved again.
     _solved_with: dict[str, Any]
-    _residuals: Any
+    # What intervals are made of, once somebody has asked for them.
+    _residuals: list[Any]
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
     _shapes: ClassVar[Mapping[str, str]] = {
@@ -219,7 +220,7 @@ class PairwiseRidge(PairModel, stored=False):
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:
             self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
-        self._solved_with, self._residuals = self.get_params(deep=False), None
+        self._solved_with, self._residuals = self.get_params(deep=False), []
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and what was learnt; the problem is posed again when they are read."""
@@ -289,21 +290,24 @@ class PairwiseRidge(PairModel, stored=False):
         Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
         observed, it is the grid of labels itself, holes filled.
         """
+        self = self._snapshot()
         problem, closed = self._gridded("completed_"), self._closed_problem
         xp = namespace(problem.Y)
         return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the solver; 1 for a closed form."""
+        """Iterations of the solver; 1 for a closed form or a dense system."""
         check_is_fitted(self)
+        self = self._snapshot()
         found = self._observed or (self._completion.solution if self._completion is not None else None)
         return 1 if found is None else max(1, found.n_iter)
 
     @property
     def residual_(self) -> float:
-        """Relative norm of what the solved linear system leaves over, computed anew; 0 for a closed form."""
+        """Relative norm of what the solved linear system leaves over, computed anew; 0 where none was iterated on."""
         check_is_fitted(self)
+        self = self._snapshot()
         found = self._observed or (self._completion.solution if self._completion is not None else None)
         return 0.0 if found is None else found.residual
 
@@ -343,6 +347,7 @@ class PairwiseRidge(PairModel, stored=False):
             If the model interpolates what is to be left out.
         """
         check_is_fitted(self)
+        self = self._snapshot()
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
         if self._is_listed:
@@ -395,32 +400,35 @@ class PairwiseRidge(PairModel, stored=False):
         >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
         True
         """
+        check_is_fitted(self)
+        self = self._snapshot()
         lower, upper = interval_tables(self, X, tasks, coverage, setting)
         return lower.restore(self._home(lower.values)), upper.restore(self._home(upper.values))
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
-        if self._residuals is None and self._is_listed:
+        if not self._residuals:
+            self._residuals.append(self._made_intervals())  # of two threads the first counts
+        return self._residuals[0]
+
+    def _made_intervals(self) -> Any:
+        if self._is_listed:
 
             def own(setting: Setting) -> Array | None:
                 found = self._kept_holdout(setting)
                 return None if found is None else found[0]
 
-            self._residuals = PairIntervals(self._fitted_problem, own)
-        if self._residuals is None:
+            return PairIntervals(self._fitted_problem, own)
 
-            def kept(setting: Setting) -> tuple[Array, Units] | None:
-                found = self._kept_holdout(setting) or self._own_holdout(setting)
-                return None if found is None else (found[0], found[2])
+        def kept(setting: Setting) -> tuple[Array, Units] | None:
+            found = self._kept_holdout(setting) or self._own_holdout(setting)
+            return None if found is None else (found[0], found[2])
 
-            whole = Intervals(self._problem(), kept)
-            parts = [
-                (tasks, whole.of_tasks(tasks, part))
-                for tasks, part in self._task_parts(whole.problem)
-                if tasks is not None
-            ]
-            self._residuals = TaskIntervals(whole.problem, kept, parts) if parts else whole
-        return self._residuals
+        whole = Intervals(self._problem(), kept)
+        parts = [
+            (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
+        ]
+        return TaskIntervals(whole.problem, kept, parts) if parts else whole
 
     def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
         """Return a problem for each regularisation, with the tasks that have it; None stands for all of them."""
@@ -429,7 +437,7 @@ class PairwiseRidge(PairModel, stored=False):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what intervals have found so far: they find it again."""
         state = super().__getstate__()
-        return {**state, "_residuals": None} if "_residuals" in state else state
+        return {**state, "_residuals": []} if "_residuals" in state else state
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
@@ -461,6 +469,7 @@ class PairwiseRidge(PairModel, stored=False):
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
         check_is_fitted(self)
+        self = self._snapshot()
         dual = self._expansion().dual
         if dual is None:
             self._gridded("dual_coef_")
@@ -529,6 +538,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _whole_coefficients(self) -> Array:
         """Return coefficients of both sides for rows as they come, main effects and intercept at their ends."""
+        self = self._snapshot()
         found = self._side.uncentred(self._expansion().folded)
         return found if self._task_side is None else self._task_side.uncentred(found.T).T
 

@@ -128,6 +128,7 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
         check_is_fitted(self)
+        self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
         values = self._expansion().grid(rows, task_rows)
@@ -165,6 +166,7 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
         array([5., 5.])
         """
         check_is_fitted(self)
+        self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
         first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
@@ -206,6 +208,9 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
 
+        Other threads may go on reading the model meanwhile: each method and attribute answers from the old state or
+        from the new one, never from a mixture. Two threads that change a model must take turns.
+
         Parameters
         ----------
         alpha, task_alpha : float, default=None
@@ -218,9 +223,11 @@ class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, Ba
         check_is_fitted(self)
         given = {"alpha": alpha, "task_alpha": task_alpha}
         given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
-        with all_or_nothing(self):
-            self.set_params(**given)
-            return self._solve()
+        changed = self._snapshot()
+        changed.set_params(**given)
+        changed._solve()
+        self.__dict__ = changed.__dict__  # in one step
+        return self
 
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Check X as scikit-learn does, in whatever library it came."""

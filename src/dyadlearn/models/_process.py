@@ -67,6 +67,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """
         if not return_std:
             return super().predict(X, tasks)
+        check_is_fitted(self)
+        self = self._snapshot()
         process, predicted = self._process(), self._predicted(X, tasks)
         asked, asked_tasks, task_side = self._instance_rows(X), self._task_rows(tasks), self._task_side
         assert task_side is not None
@@ -88,6 +90,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         latent function by :math:`\hat\tau\sqrt\lambda`.
         """
         check_is_fitted(self)
+        self = self._snapshot()
         try:
             return self._process().scale(self._problem().Y)
         except ValueError as error:  # an attribute that a model does not have
@@ -137,6 +140,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         check_choice(method, "method", ("restricted", "profile"))
         if scale is not None and check_alpha(scale, "scale") == 0:
             raise ValueError("scale must be above 0, found 0: no label varies then.")
+        self = self._snapshot()
         restricted, labels = method == "restricted", self._problem().Y
         value, gradient = self._process().log_likelihood(labels, restricted=restricted, scale=scale)
         return (value, gradient) if eval_gradient else value

@@ -515,7 +515,7 @@ class OnlineTwoStepRidge(GrowingModel):
         array or frame of shape (l, q) or (l,)
             NaN, with a warning, for the only label of a task where that has nothing else to take its constant from.
         """
-        wanted = self._checked_setting(setting)
+        wanted, self = self._checked_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         if model.takes_holes:
@@ -549,7 +549,7 @@ class OnlineTwoStepRidge(GrowingModel):
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
-        wanted = self._checked_setting(setting)
+        wanted, self = self._checked_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         scores = where_defined(
             lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),

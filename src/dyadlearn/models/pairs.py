@@ -185,6 +185,8 @@ class PairRegressor(StoredEstimator, Displayed, RegressorMixin, BaseEstimator): 
         -------
         array of shape (n,)
         """
+        check_is_fitted(self)
+        self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         if self.model_._problem().pairing.knows_rows:
             places = (among(instance_ids, self.instance_ids_)[rows], among(task_ids, self.task_ids_)[columns])
@@ -205,6 +207,8 @@ class PairRegressor(StoredEstimator, Displayed, RegressorMixin, BaseEstimator): 
         -------
         lower, upper : arrays of shape (n,)
         """
+        check_is_fitted(self)
+        self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         model = self.model_
         ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
@@ -221,6 +225,11 @@ class PairRegressor(StoredEstimator, Displayed, RegressorMixin, BaseEstimator): 
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
 
+    def _snapshot(self) -> Self:
+        found = super()._snapshot()
+        found.model_ = found.model_._snapshot()
+        return found
+
     def _asked(
         self, pairs: Any
     ) -> tuple[Any, Any, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
@@ -228,7 +237,6 @@ class PairRegressor(StoredEstimator, Displayed, RegressorMixin, BaseEstimator): 
 
         Without features of the tasks these are those of training.
         """
-        check_is_fitted(self)
         first, second = id_columns(pairs, "pairs")
         rows, instance_ids = distinct(first, "pairs")
         columns, task_ids = distinct(second, "pairs")

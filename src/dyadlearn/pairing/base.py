@@ -36,7 +36,7 @@ from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holes.complete import Completion, complete
+from dyadlearn.holes.complete import Completion, complete, mean_kernel
 from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
@@ -256,7 +256,7 @@ class Pairing(ABC):
     @property
     def transposed(self) -> Pairing:
         """The same with tasks for instances, for models that know both."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
 
     def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
         """Return the models of complete labels that each did without some instances, where they can be had."""
@@ -279,9 +279,9 @@ class Pairing(ABC):
         """Return how much of each label is left over where all others say nothing, shape (m, q) or (m, 1)."""
 
     @property
+    @abstractmethod
     def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of each side, which says how far apart rows are."""
-        return tuple(side.alpha for side in self.smoothers)
+        """The ridge beside the kernel of each of the `spectra`, which says how far apart rows are."""
 
     def holdout_stack(
         self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
@@ -580,6 +580,15 @@ class Coupled(Pairing):
         return () if self.smoothers else (working.kernel_values, working.shrinkage)
 
     @property
+    def side_ridges(self) -> tuple[float, ...]:
+        """The ridge beside the kernel of each side: that of its smoother, or of the pairwise kernel as it scales it."""
+        if self.smoothers:
+            return tuple(side.alpha for side in self.smoothers)
+        whole = mean_kernel(self) or 1.0
+        means = (float(namespace(side.values).sum(side.values)) / side.n_rows for side in self.spectra)
+        return tuple(self.ridge * mean / whole for mean in means)
+
+    @property
     def is_truncated(self) -> bool:
         """Whether a null space is left out of a spectrum."""
         return any(spectrum.is_truncated for spectrum in self.grid_spectra)
@@ -653,12 +662,11 @@ class Coupled(Pairing):
         return self._diagonal(self.remainder)
 
     def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, a free mean apart, shape (m, q)."""
+        """Return the diagonal of the residual operator, shape (m, q)."""
         working = self._working()
-        is_residual = working.prefers_residual
-        return working._slack_of(
-            working._diagonal(working.remainder if is_residual else working.shrinkage), is_residual
-        )
+        uses_residual = working.prefers_residual
+        weights = working.remainder if uses_residual else working.shrinkage
+        return working._slack_of(working._diagonal(weights), uses_residual)
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
@@ -732,8 +740,7 @@ class Coupled(Pairing):
         working = self._working()
         if working.ridge == 0 or working.floor > 0:
             raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
-        xp = namespace(Y)
-        flat = np.flatnonzero(observed)
+        xp, flat = namespace(Y), np.flatnonzero(observed)
         y = take_rows(xp.reshape(Y, (-1,)), flat)
         system, border, penalties = working.split_kernel(*np.nonzero(observed))
         ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)

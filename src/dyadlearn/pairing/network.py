@@ -173,7 +173,7 @@ class Network(OneNodeSet, TwoStep):
         """Return held-out predictions, shape (n, n)."""
         side = self.rows
         if setting is Setting.A:
-            return _new_edges(side, Y, self.symmetry)
+            return self._new_edges(Y)
         if side.contrast is None:
             side.check_slack()
         if setting is Setting.D:
@@ -182,6 +182,31 @@ class Network(OneNodeSet, TwoStep):
             return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
         held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
         return held_out if setting is Setting.B else self.symmetry * held_out.T
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator on edges, shape (n, n)."""
+        # λ = 0: what links an edge to its transpose vanishes before the diagonal does.
+        return super().cell_slack() - (0.0 if self.rows.contrast is not None else self._twins())
+
+    def _twins(self) -> Array:
+        """Return what the hat has of (j, i) at (i, j), which leave together; on the diagonal they are one cell."""
+        return self.symmetry * self.rows.off_diagonal() ** 2
+
+    def _new_edges(self, Y: Array) -> Array:
+        side = self.rows
+        if side.contrast is not None:
+            return vanishing_pairs(side, side, Y)
+        twins = self._twins()
+        slack = super().cell_slack() - twins
+        check_cells(slack, side.slack_floor)
+        smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
+        held_out = side.smooth_others(smoothed)[1]
+        held_out += side.leverage[:, None] * half
+        held_out -= twins * Y
+        top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
+        settle(held_out, top)
+        held_out /= slack
+        return held_out
 
     def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
         """Return none: an edge leaves in both directions."""
@@ -211,25 +236,6 @@ def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
 def _both_sides(side: Smoother, Y: Array) -> Array:
     """Return LYLᵀ."""
     return side.leave_one_out(side.leave_one_out(Y.T).T)
-
-
-def _new_edges(side: Smoother, Y: Array, sign: int) -> Array:
-    if side.contrast is not None:  # λ = 0: r² vanishes before e does
-        return vanishing_pairs(side, side, Y)
-    others = side.off_diagonal()
-    # (i, j) and (j, i) leave together; on the diagonal they are one cell.
-    twins = sign * others**2
-    e, h = side.slack[:, None], side.leverage[:, None]
-    slack = e + h * side.slack[None, :] - twins
-    check_cells(slack, side.slack_floor)
-    smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
-    held_out = side.smooth_others(smoothed)[1]
-    held_out += h * half
-    held_out -= twins * Y
-    top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
-    settle(held_out, top)
-    held_out /= slack
-    return held_out
 
 
 def _new_vertices(side: Smoother, Y: Array) -> Array:

@@ -342,7 +342,7 @@ class PairKernel(PairOperators):
             value = float(namespace(other.values).sum(other.values)) / other.n_rows
             scale = product * value + own
             ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
-        return tuple(ridges)
+        return tuple(ridges[: len(self.spectra)])
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
         if not self.free_mean:
@@ -358,6 +358,14 @@ class PairKernel(PairOperators):
             left *= mean_of_others(sums, weights, _least(Y, total), "cells", among)
             held_out[here, :] = predicted + left
         return held_out
+
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, shape (m, q), of which a free mean takes its part."""
+        slack = super().cell_slack()
+        if self.free_mean:
+            grid, total, _, factor = self._working()._constant
+            slack = slack - grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)
+        return slack
 
     def _leaving(self, weights: Array, rows: slice) -> Array:
         """Return what leaves of some rows of weights (r, q) with each cell in setting A."""

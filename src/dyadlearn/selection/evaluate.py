@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._checks import check_flag, check_whole
+from dyadlearn._state import StoredEstimator
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.lone import scored_labels
@@ -130,6 +131,8 @@ def evaluate(
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
+    if isinstance(model, StoredEstimator):
+        model = model._snapshot()
     problem = model._problem()
     asked = [as_setting(setting) for setting in settings]
     wanted = [setting for setting in asked if setting in problem.pairing.settings]

@@ -244,7 +244,10 @@ def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
     if len(set(texts)) < len(texts):
         counted = Counter(texts)
         repeated = list({text: label for text, label in zip(texts, labels, strict=True) if counted[text] > 1}.values())
-        raise IdError(f"{owner} names {shown(repeated)} more than once: name everybody once, such as by pandas.unique.")
+        raise IdError(
+            f"{owner} names {shown(repeated)} more than once ({len(repeated)} of {len(counted)} ids): name everybody "
+            "once, such as by pandas.unique."
+        )
     return make_ids(labels, name, owner)
 
 

@@ -1,0 +1,187 @@
+"""A reader sees one state of a model, whenever another thread changes its regularisation."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairRegressor,
+    TwoStepRidge,
+    evaluate,
+)
+from sweeps import every, over
+
+RNG = np.random.default_rng(0)
+X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(5, 2)), RNG.normal(size=(6, 5))
+HOLES = np.where(np.arange(30).reshape(6, 5) % 7 == 3, np.nan, Y)
+NEW = X[:2] + 0.1
+ALPHAS = (0.1, 10.0)
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+
+# Each model is made with both of its regularisations, so that a mixture of two states differs from either.
+MODELS = {
+    "two-step": lambda: TwoStepRidge(**RBF).fit(X, Y, tasks=T),
+    "two-step, holes": lambda: TwoStepRidge(**RBF).fit(X, HOLES, tasks=T),
+    "network": lambda: TwoStepRidge(kernel="rbf", symmetry="symmetric").fit(X, X @ X.T),
+    "Kronecker": lambda: KroneckerRidge(**RBF).fit(X, Y, tasks=T),
+    "independent": lambda: IndependentTaskRidge().fit(X, Y),
+    "online": lambda: OnlineTwoStepRidge().fit(X, Y, tasks=T),
+}
+READERS = {
+    "predict": lambda model: model.predict(NEW),
+    "predict_pairs": lambda model: model.predict_pairs(NEW, None, [(0, 1), (1, 2)]),
+    "score": lambda model: model.score(X, np.nan_to_num(grid(model))),
+    "coefficients": lambda model: getattr(model, "dual_coef_", None),
+    "primal coefficients": lambda model: None if not hasattr(model, "coef_") else model.coef_,
+    "scale_": lambda model: getattr(model, "scale_", None),
+    "holdout": lambda model: model.holdout(X, Y, "B") if model.grows else model.holdout("B"),
+    "holdout of pairs": lambda model: model.holdout(X, Y, "A") if model.grows else model.holdout("A"),
+    "known pairs": lambda model: None if model.grows else model.predict_interval(coverage=0.5),
+    "new instances": lambda model: None if model.grows else model.predict_interval(NEW, coverage=0.5),
+    "deviations": lambda model: model.predict(NEW, return_std=True) if hasattr(model, "scale_") else None,
+}
+
+
+def grid(model) -> np.ndarray:
+    return Y if model.grows else model._grid.values
+
+
+def numbers(scores) -> list[float]:
+    return [value for column in scores.values() for value in column if isinstance(value, float) and value == value]
+
+
+def change(model, alpha: float) -> None:
+    two = "task_alpha" in model.get_params()
+    model.set_alpha(alpha, alpha) if two else model.set_alpha(alpha)
+
+
+def interrupted(read, model, at: int, then) -> tuple[object, int]:
+    """Return what is read while something else happens just before a call, and how many calls there were."""
+    calls = 0
+
+    def watch(frame, event, argument):
+        nonlocal calls
+        if event == "call" and "dyadlearn" in frame.f_code.co_filename:
+            calls += 1
+            if calls == at:
+                sys.setprofile(None)
+                then()
+                sys.setprofile(watch)
+
+    sys.setprofile(watch)
+    try:
+        return read(model), calls
+    finally:
+        sys.setprofile(None)
+
+
+def flat(found) -> np.ndarray:
+    return np.concatenate([np.ravel(part).astype(float) for part in (found if isinstance(found, tuple) else (found,))])
+
+
+@over(every(model=["two-step", "Kronecker"], reader=READERS))
+def test_a_change_between_two_calls_is_seen_whole_or_not_at_all(model, reader):
+    check(MODELS[model](), reader)
+
+
+@over(every(model=MODELS, reader=["predict", "holdout", "known pairs", "deviations"]))
+def test_a_reader_in_the_middle_of_a_change_sees_the_old_state(model, reader):
+    fitted, reader = model(), READERS[reader]
+    change(fitted, ALPHAS[0])
+    old = reader(fitted)
+    if old is None:
+        return
+    _, n_calls = interrupted(lambda read: change(read, ALPHAS[1]), pickle.loads(pickle.dumps(fitted)), 0, None)
+    for at in np.linspace(1, n_calls, 10, dtype=int).tolist():
+        read, seen = pickle.loads(pickle.dumps(fitted)), []
+        interrupted(
+            lambda read: change(read, ALPHAS[1]), read, at, lambda read=read, seen=seen: seen.append(reader(read))
+        )
+        for found in seen:
+            assert_allclose(flat(found), flat(old), rtol=1e-9, atol=1e-12, err_msg=f"before call {at} of {n_calls}")
+
+
+def test_all_settings_are_scored_in_one_state():
+    check(MODELS["two-step"](), lambda model: numbers(evaluate(model, "BC", n_permutations=0)))
+
+
+def check(fitted, reader) -> None:
+    """Change the regularisation before one call of many."""
+    change(fitted, ALPHAS[1])
+    new = reader(fitted)
+    if new is None:
+        return
+    change(fitted, ALPHAS[0])
+    old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(fitted)), 0, None)
+    assert np.abs(flat(old) - flat(new)).max() > 1e-4
+    for at in np.unique(np.linspace(2, n_calls, 14, dtype=int)).tolist():
+        read = pickle.loads(pickle.dumps(fitted))
+        found, n_made = interrupted(reader, read, at, lambda read=read: change(read, ALPHAS[1]))
+        nearest = min((old, new), key=lambda state: np.abs(flat(found) - flat(state)).max())
+        assert_allclose(flat(found), flat(nearest), rtol=1e-9, atol=1e-12, err_msg=f"before call {at} of {n_calls}")
+        now = new if n_made >= at else old  # what others have loaded meanwhile is not called again
+        assert_allclose(flat(reader(read)), flat(now), rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_are_predicted_by_one_state():
+    frames = {"instances": pd.DataFrame(X, list("abcdef")), "tasks": pd.DataFrame(T, list("vwxyz"))}
+    pairs = [(row, column) for row in "abcdef" for column in "vwxyz"]
+    model = PairRegressor(PairKernelRidge(product=0.5, per_task=0.3, per_instance=0.2, **RBF), **frames)
+    model.fit(pairs[:-4], Y.ravel()[:-4])
+    for reader in (lambda model: model.predict(pairs), lambda model: model.predict_interval(pairs, coverage=0.5)):
+        change(model.model_, ALPHAS[1])
+        new = flat(reader(model))
+        change(model.model_, ALPHAS[0])
+        old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(model)), 0, None)
+        for at in np.linspace(1, n_calls, 40, dtype=int).tolist():
+            read = pickle.loads(pickle.dumps(model))
+            found, _ = interrupted(reader, read, at, lambda read=read: change(read.model_, ALPHAS[1]))
+            nearest = min((flat(old), new), key=lambda state: np.abs(flat(found) - state).max())
+            assert_allclose(flat(found), nearest, rtol=1e-9, atol=1e-12)
+
+
+def test_a_change_that_fails_changes_nothing():
+    model = TwoStepRidge(**RBF).fit(X, Y, tasks=T)
+    before, state = model.predict(NEW), dict(vars(model))
+    with pytest.raises(ValueError, match="alpha"):
+        model.set_alpha(0.5, 1e-300)
+    assert vars(model) == state
+    assert_allclose(model.predict(NEW), before, rtol=0)
+
+
+def test_threads_that_read_while_one_changes():
+    model = TwoStepRidge(0.1, 0.1, **RBF).fit(X, Y, tasks=T)
+    wanted = [TwoStepRidge(alpha, alpha, **RBF).fit(X, Y, tasks=T).predict(X) for alpha in ALPHAS]
+    done, off = threading.Event(), []
+
+    def read() -> None:
+        while not done.is_set():
+            found = model.predict(X)
+            off.append(min(np.abs(found - each).max() for each in wanted))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for reader in readers:
+            reader.start()
+        for k in range(100):
+            change(model, ALPHAS[k % 2])
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(before)
+    assert len(off) > 0
+    assert max(off) < 1e-9
