@@ -22,19 +22,21 @@ drifted is thrown away.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
-from dyadlearn._array import Array, as_array_of, copied, dense, eigh, is_foreign, namespace, solve
+from dyadlearn._array import Array, as_array_of, copied, dense, epsilon, is_foreign, largest, namespace, solve
+from dyadlearn._gram import gram_eigen, unit_noise, unit_scale
 from dyadlearn._state import Stored
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.centre import centred
 from dyadlearn.growing.statistics import double, plus_diagonal
-from dyadlearn.kernels.repair import rank_threshold
 
 __all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeInverse"]
 
@@ -62,14 +64,9 @@ class Eigen(Stored):
         return int(self.vectors.shape[0])
 
     @classmethod
-    def of(cls, gram: Array, n_rows: int) -> Eigen:
-        """Decompose the Gram matrix (d, d) of `n_rows` rows."""
-        values, vectors = eigh(gram)
-        xp = namespace(values)
-        # In ascending order: what is kept stands at the end.
-        kept = values > max(rank_threshold(values, max(n_rows, gram.shape[0])), 0.0)
-        start = values.shape[0] - int(xp.sum(xp.astype(kept, xp.int64)))
-        return cls(values[start:], vectors[:, start:])
+    def of(cls, gram: Array, n_rows: int, rounding: Array | None = None) -> Eigen:
+        """Decompose the Gram matrix (d, d) of `n_rows` rows; `rounding` is as in `Statistics`."""
+        return cls(*gram_eigen(gram, n_rows, rounding))
 
     def solve(self, B: Array, alpha: float) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}`, shape (d, p)."""
@@ -152,11 +149,20 @@ class Explicit(Stored):
     def measured(self, gram: Array, alpha: float) -> float:
         r"""Return :math:`\|\mathbf{M}(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})\mathbf{z}-\mathbf{z}\|`.
 
-        z is a fixed random direction of unit length, so all directions have their share.
+        z is a fixed random direction of unit length, so all directions have their share. It is that of features whose
+        scales are those of the regularised Gram matrix, so that small features have theirs too.
         """
+        xp = namespace(gram)
+        scale = unit_scale(xp.linalg.diagonal(gram) + alpha)[:, None]
         z = as_array_of(_probe(int(gram.shape[0])), gram, gram.dtype)
-        back = self.matrix @ (gram @ z + alpha * z)
-        return float(namespace(gram).linalg.matrix_norm(back - z))
+        back = self.matrix @ (gram @ (scale * z) + alpha * scale * z)
+        return float(xp.linalg.matrix_norm(back / scale - z))
+
+
+def _one_norm(matrix: Array) -> float:
+    """Return the largest sum of absolute values of a column."""
+    xp = namespace(matrix)
+    return float(xp.max(xp.sum(xp.abs(matrix), axis=0)))
 
 
 @lru_cache(maxsize=16)
@@ -188,6 +194,10 @@ class RidgeInverse(Stored):
     signs : array of shape (p,) or None
     n_new : int
         Number of rows since the last solution, whether or not they are kept in `rows`.
+    rounding : array of shape (d,) or None
+        As in `Statistics`.
+    is_told : bool
+        Whether the user has been warned that the regularisation is too small.
 
     Examples
     --------
@@ -207,9 +217,11 @@ class RidgeInverse(Stored):
     rows: Array | None = None
     signs: Array | None = None
     n_new: int = 0
+    rounding: Array | None = None
+    is_told: bool = False
 
     _kept: ClassVar[tuple[str, ...]] = ("settled", "eigen")
-    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p"}
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p", "rounding": "d"}
 
     def _fits(self) -> bool:
         forms = (self.form, vars(self).get("settled"), vars(self).get("eigen"))
@@ -221,7 +233,9 @@ class RidgeInverse(Stored):
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
         return self.settled.solve(B, self.alpha)
 
-    def with_rows(self, gram: Array, rows: Array, sign: int, mean: Array | None = None) -> RidgeInverse:
+    def with_rows(
+        self, gram: Array, rows: Array, sign: int, mean: Array | None = None, rounding: Array | None = None
+    ) -> RidgeInverse:
         """Return the side after a change of rows.
 
         Parameters
@@ -233,6 +247,8 @@ class RidgeInverse(Stored):
             +1 if they were added, −1 if they were removed.
         mean : array of shape (2, d), default=None
             Of the rows before, where the Gram matrix is about their mean.
+        rounding : array of shape (d,), default=None
+            That of the Gram matrix after the change.
 
         Returns
         -------
@@ -241,8 +257,9 @@ class RidgeInverse(Stored):
         done = "settled" in self.__dict__
         form, waiting, signs = (self.settled, None, None) if done else (self.form, self.rows, self.signs)
         count = int(rows.shape[0])
+        n_new = count if done else count + self.n_new
         new = RidgeInverse(gram, self.n_rows + sign * count, self.alpha, self.solver)
-        new = replace(new, n_new=count if done else count + self.n_new)
+        new = replace(new, n_new=n_new, rounding=rounding, is_told=self.has_told)
         if not isinstance(form, Explicit) or not self._pays(count + (0 if waiting is None else waiting.shape[0])):
             return new
         xp = namespace(gram)
@@ -259,17 +276,47 @@ class RidgeInverse(Stored):
         return replace(new, form=form, rows=own, signs=own_signs)
 
     def with_alpha(self, alpha: float) -> RidgeInverse:
-        """Return the side under another regularisation, by the eigendecomposition of its Gram matrix."""
-        return replace(self, alpha=alpha, form=self.eigen, rows=None, signs=None)
+        """Return the side under another regularisation, solved by the eigendecomposition only where that is known."""
+        known = self.form if isinstance(self.form, Eigen) else vars(self).get("eigen")
+        return replace(self, alpha=alpha, form=known, rows=None, signs=None, is_told=self.has_told)
 
     @cached_property
     def eigen(self) -> Eigen:
         """The eigendecomposition of the Gram matrix."""
-        return self.form if isinstance(self.form, Eigen) else Eigen.of(self.gram, self.n_rows)
+        return self.form if isinstance(self.form, Eigen) else Eigen.of(self.gram, self.n_rows, self.rounding)
 
     @cached_property
     def settled(self) -> Form:
         """The inverse for the Gram matrix as it is now."""
+        form = self._settle()
+        if not self.is_told and self._is_doubtful(form):
+            top = largest(form.values)
+            warnings.warn(
+                f"A regularisation of {self.alpha:g} is rounding beside the largest eigenvalue {top:.3g} of the "
+                "features, some of which depend linearly on others: predictions are those without regularisation. Use "
+                f"0, or more than {self._rounding_beside(top):.1g}, or scale the largest features down.",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+        return form
+
+    @property
+    def has_told(self) -> bool:
+        """Whether the user has been warned by now, before or in solving."""
+        return self.is_told or ("settled" in vars(self) and self._is_doubtful(self.settled))
+
+    def _is_doubtful(self, form: Form) -> TypeGuard[Eigen]:
+        """Tell whether directions were dropped that a regularisation beside rounding should have had a part in."""
+        if not isinstance(form, Eigen) or not 0 < self.alpha <= self._rounding_beside(largest(form.values)):
+            return False
+        xp = namespace(self.gram)
+        return int(form.values.shape[0]) < int(xp.sum(xp.astype(xp.linalg.diagonal(self.gram) > 0, xp.int64)))
+
+    def _rounding_beside(self, top: float) -> float:
+        """Return what rounding leaves of zero eigenvalues beside the largest."""
+        return max(self.n_rows, int(self.gram.shape[0])) * epsilon(self.gram) * top
+
+    def _settle(self) -> Form:
         if self.form is not None and self.rows is None:
             return self.form
         n_refreshes = 0
@@ -293,17 +340,32 @@ class RidgeInverse(Stored):
         return replace(changed, drift=drift)
 
     def _fresh(self, n_refreshes: int) -> Form:
-        xp, d = namespace(self.gram), self.gram.shape[0]
-        if self.alpha <= d * np.finfo(np.float64).eps * float(xp.linalg.trace(self.gram)):
-            return self.eigen
-        matrix = plus_diagonal(self.gram, self.alpha)
+        """Return the inverse made from the Gram matrix, which is scaled to a diagonal of about one.
+
+        Factors of it are as good whatever the scales of the features, and only then its condition says how good.
+        """
+        xp, matrix = namespace(self.gram), plus_diagonal(self.gram, self.alpha)
+        scale = unit_scale(xp.linalg.diagonal(matrix))
+        matrix *= scale
+        matrix *= scale[:, None]
+        rounding = largest(unit_noise(xp.linalg.diagonal(self.gram), scale, self.n_rows, self.rounding))
+        # No eigenvalue is less than what λ has become, and none more than the sum of all: that may do.
+        is_good = self.alpha * float(xp.min(scale)) ** 2 > rounding * float(xp.linalg.trace(matrix))
         if is_foreign(matrix):
             # The Array API has no triangular solve, so there the inverse is always explicit.
-            return self._made(xp.linalg.inv(matrix), n_refreshes)
+            try:
+                inverse = xp.linalg.inv(matrix)
+            except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
+                return self.eigen
+            if not is_good and not rounding * _one_norm(matrix) * _one_norm(inverse) < 1.0:  # they may be NaN
+                return self.eigen
+            return self._made(inverse * scale * scale[:, None], n_refreshes)
+        size = 0.0 if is_good else _one_norm(matrix)
         # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-        if failed:
+        if failed or not (is_good or lapack.dpocon(lower, size, uplo="L")[0] > rounding):
             return self.eigen
+        lower /= scale[:, None]
         factor = Cholesky(lower)
         if self.solver == "woodbury" or self._pays(self.n_new):
             return self._made(factor.inverse, n_refreshes)

@@ -104,6 +104,9 @@ class Statistics(Stored):
         Of the features of both sides, in two parts (`dyadlearn.growing.centre`); None without a constant.
     label_mean : array of as many columns as `cross`, or None
         :math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m`, or :math:`\mathbf{1}^\top\mathbf{Y}/m`.
+    rounding : array of shape (d,) or None
+        What the diagonal of `gram` may be wrong by, in units of the machine precision, once rows were subtracted from
+        it. None is :math:`\sqrt m` times itself, the rounding of sums.
 
     Examples
     --------
@@ -124,6 +127,7 @@ class Statistics(Stored):
     mean: Array | None = None
     task_mean: Array | None = None
     label_mean: Array | None = None
+    rounding: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "gram": "d d",
@@ -133,6 +137,7 @@ class Statistics(Stored):
         "mean": "t d",
         "task_mean": "t r",
         "label_mean": "c",
+        "rounding": "d",
     }
 
     def _fits(self) -> bool:
@@ -168,7 +173,7 @@ class Statistics(Stored):
 
     def rows_of_tasks(self, tasks: Array) -> Array:
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(double(tasks), self.task_mean)
+        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     @property
     def task_rows_gram(self) -> Array:
@@ -356,7 +361,7 @@ def taken_away(state: Statistics, gone: Statistics) -> Statistics:
         if state.has_constant and left == 0:
             step = difference(gone.mean, state.mean)
             fits = fits and state.n_rows * float(xp.sum(step**2)) <= 1e-8 * (size + offset)
-        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
+        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=None)
     else:
         # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
         # zero about their mean.
@@ -567,6 +572,8 @@ def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
     """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
     n_rows = first.n_rows + sign * second.n_rows
     total = replace(first, n_rows=n_rows, gram=first.gram + sign * second.gram, cross=first.cross + sign * second.cross)
+    if sign < 0 or first.rounding is not None or second.rounding is not None:
+        total = replace(total, rounding=(_rounding(first) ** 2 + _rounding(second) ** 2) ** 0.5)
     if first.mean is None:
         return total
     if n_rows == 0:
@@ -585,6 +592,13 @@ def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
         mean=moved(first.mean, share * step),
         label_mean=means[1] + share * label_step,
     )
+
+
+def _rounding(state: Statistics) -> Array:
+    """Return what the diagonal (d,) of the Gram matrix may be wrong by, in units of the machine precision."""
+    if state.rounding is not None:
+        return state.rounding
+    return math.sqrt(state.n_rows) * namespace(state.gram).linalg.diagonal(state.gram)
 
 
 def _offset(state: Statistics) -> float:

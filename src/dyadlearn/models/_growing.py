@@ -89,11 +89,15 @@ class GrowingModel(PairModel, stored=False):
     # Predicting ----------------------------------------------------------------------------------
 
     def _expansion(self) -> Expansion:
-        return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+        return Expansion(self._learnt.model.coefficients)
+
+    def _home(self, values: Array) -> Array:
+        """Return what was computed, in double precision, in the precision of the data."""
+        return cast(super()._home(values), self._learnt.dtype)
 
     def _formula(self) -> Formula:
         learnt, known = self._learnt, self._learnt.model.statistics
-        coefficients = self._expansion().values
+        coefficients = cast(self._expansion().values, learnt.dtype)
         if known.has_constant:
             coefficients = coefficients[:-1, :]  # the last ones are those of sparse rows, which are not centred
 
@@ -105,7 +109,7 @@ class GrowingModel(PairModel, stored=False):
         if rows is None:
             return Formula(Expansion(coefficients), instances, None)
         tasks = steps(learnt.n_task_features, "task_feature_map_", known.task_mean)
-        return Formula(Expansion(coefficients), instances, tasks, rows.values)
+        return Formula(Expansion(coefficients), instances, tasks, cast(rows.values, learnt.dtype))
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -126,10 +130,11 @@ class GrowingModel(PairModel, stored=False):
 
     def _rows_of(self, rows: Array) -> NewRows:
         """Return instances (a, p) that are checked already as rows to predict for."""
-        # A feature map may make many features of few, and with a constant they are copied.
-        model, dtype = self._learnt.model, self._learnt.dtype
-        width = model.n_coefficients if model.statistics.has_constant or self.feature_map is not None else 0
-        return NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
+        # A feature map may make many features of few, and with a constant or in single precision they are copied.
+        model = self._learnt.model
+        is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
+        width = model.n_coefficients if is_copied or self.feature_map is not None else 0
+        return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         table, known = None, self._learnt.model.statistics
@@ -139,7 +144,7 @@ class GrowingModel(PairModel, stored=False):
                 self._refuse_tasks()
             table, Psi = self._known_tasks(tasks, None)
             self._check_library(tasks=Psi)
-        rows = None if Psi is None else cast(known.rows_of_tasks(Psi), self._learnt.dtype)
+        rows = None if Psi is None else known.rows_of_tasks(double(Psi))
         return table, None if rows is None else NewRows(rows, lambda part: part, 0)
 
     # What users hand in --------------------------------------------------------------------------
