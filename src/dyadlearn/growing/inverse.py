@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, TypeGuard
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
@@ -44,6 +44,11 @@ SOLVERS = ("auto", "woodbury", "cholesky")
 
 #: What ‖M(ΦᵀΦ+λI)z − z‖ may grow to, relative to ‖z‖, before the inverse is made anew.
 DRIFT_LIMIT = 1e-11
+#: Products with an inverse are rounded in all directions to the size of its largest entries, unlike solutions by a
+#: factor. So large may they be before solutions are sought in other ways.
+INFLATION = 1e3
+#: Share of predictions that rounding may change before the user is warned.
+ROUGH = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +97,11 @@ class Cholesky(Stored):
         half: np.ndarray = lapack.dpotri(self.lower, lower=1)[0]
         return half
 
+    @cached_property
+    def _inflation(self) -> float:
+        """The largest entry on the diagonal of the inverse, of a matrix with a diagonal of ones."""
+        return float(np.max(np.einsum("ij,ij->i", self.lower, self.lower) * np.diagonal(self._half)))
+
     @property
     def inverse(self) -> np.ndarray:
         """The inverse itself, shape (d, d)."""
@@ -102,7 +112,7 @@ class Cholesky(Stored):
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
         # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
-        if 2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__:
+        if (2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__) and self._inflation <= INFLATION:
             # From the right, as the transpose of an ordinary array lies in memory: nothing is copied.
             return blas.dsymm(1.0, self._half, B.T, side=1, lower=1).T
         return cho_solve((self.lower, True), B, check_finite=False)
@@ -138,6 +148,13 @@ class Explicit(Stored):
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
         return self.matrix @ B
+
+    @property
+    def n_refinements(self) -> int:
+        """How often what a solution leaves of the equations should improve it: an error becomes drift times itself."""
+        if self.drift <= INFLATION * np.finfo(np.float64).eps:
+            return 0
+        return math.ceil(-16.0 / math.log10(min(self.drift, 1e-2)))
 
     def changed(self, rows: Array, signs: Array) -> Explicit:
         """Return the inverse with rows (p, d) added where their sign (p,) is +1 and removed where it is −1."""
@@ -231,7 +248,11 @@ class RidgeInverse(Stored):
 
     def solve(self, B: Array) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
-        return self.settled.solve(B, self.alpha)
+        form = self.settled
+        solved = form.solve(B, self.alpha)
+        for _ in range(form.n_refinements if isinstance(form, Explicit) else 0):
+            solved = solved + form.solve(B - (self.gram @ solved + self.alpha * solved), self.alpha)
+        return solved
 
     def with_rows(
         self, gram: Array, rows: Array, sign: int, mean: Array | None = None, rounding: Array | None = None
@@ -289,32 +310,29 @@ class RidgeInverse(Stored):
     def settled(self) -> Form:
         """The inverse for the Gram matrix as it is now."""
         form = self._settle()
-        if not self.is_told and self._is_doubtful(form):
+        if isinstance(form, Eigen) and self.alpha > 0:
             top = largest(form.values)
-            warnings.warn(
-                f"A regularisation of {self.alpha:g} is rounding beside the largest eigenvalue {top:.3g} of the "
-                "features, some of which depend linearly on others: predictions are those without regularisation. Use "
-                f"0, or more than {self._rounding_beside(top):.1g}, or scale the largest features down.",
-                PrecisionWarning,
-                stacklevel=2,
-            )
+            least = max(self.n_rows, form.size) * epsilon(self.gram) * top
+            xp = namespace(self.gram)
+            n_features = int(xp.sum(xp.astype(xp.linalg.diagonal(self.gram) > 0, xp.int64)))
+            if self.alpha <= least and int(form.values.shape[0]) < n_features:
+                self._warn(
+                    f"A regularisation of {self.alpha:g} is rounding beside the largest eigenvalue {top:.3g} of the "
+                    "features, some of which depend linearly on others: predictions are those without regularisation. "
+                    f"Use 0, or more than {least:.1g}, or scale the largest features down."
+                )
         return form
 
     @property
     def has_told(self) -> bool:
         """Whether the user has been warned by now, before or in solving."""
-        return self.is_told or ("settled" in vars(self) and self._is_doubtful(self.settled))
+        return bool(vars(self).get("_has_told", self.is_told))
 
-    def _is_doubtful(self, form: Form) -> TypeGuard[Eigen]:
-        """Tell whether directions were dropped that a regularisation beside rounding should have had a part in."""
-        if not isinstance(form, Eigen) or not 0 < self.alpha <= self._rounding_beside(largest(form.values)):
-            return False
-        xp = namespace(self.gram)
-        return int(form.values.shape[0]) < int(xp.sum(xp.astype(xp.linalg.diagonal(self.gram) > 0, xp.int64)))
-
-    def _rounding_beside(self, top: float) -> float:
-        """Return what rounding leaves of zero eigenvalues beside the largest."""
-        return max(self.n_rows, int(self.gram.shape[0])) * epsilon(self.gram) * top
+    def _warn(self, message: str) -> None:
+        """Warn the user of few digits, unless that was done before."""
+        if not self.is_told:
+            warnings.warn(message, PrecisionWarning, stacklevel=4)
+        vars(self)["_has_told"] = True
 
     def _settle(self) -> Form:
         if self.form is not None and self.rows is None:
@@ -350,26 +368,42 @@ class RidgeInverse(Stored):
         matrix *= scale[:, None]
         rounding = largest(unit_noise(xp.linalg.diagonal(self.gram), scale, self.n_rows, self.rounding))
         # No eigenvalue is less than what λ has become, and none more than the sum of all: that may do.
-        is_good = self.alpha * float(xp.min(scale)) ** 2 > rounding * float(xp.linalg.trace(matrix))
+        error = rounding * float(xp.linalg.trace(matrix))
+        error /= max(self.alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
         if is_foreign(matrix):
             # The Array API has no triangular solve, so there the inverse is always explicit.
             try:
                 inverse = xp.linalg.inv(matrix)
             except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
                 return self.eigen
-            if not is_good and not rounding * _one_norm(matrix) * _one_norm(inverse) < 1.0:  # they may be NaN
+            if not error < ROUGH:
+                error = rounding * _one_norm(matrix) * _one_norm(inverse)
+            if not error < 1.0:  # it may be NaN
                 return self.eigen
+            self._warn_of(error)
             return self._made(inverse * scale * scale[:, None], n_refreshes)
-        size = 0.0 if is_good else _one_norm(matrix)
+        size = 0.0 if error < ROUGH else _one_norm(matrix)
         # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-        if failed or not (is_good or lapack.dpocon(lower, size, uplo="L")[0] > rounding):
+        if not failed and size:
+            error = rounding / max(lapack.dpocon(lower, size, uplo="L")[0], rounding)
+        if failed or not error < 1.0:
             return self.eigen
+        self._warn_of(error)
         lower /= scale[:, None]
         factor = Cholesky(lower)
         if self.solver == "woodbury" or self._pays(self.n_new):
             return self._made(factor.inverse, n_refreshes)
         return factor
+
+    def _warn_of(self, error: float) -> None:
+        """Warn the user where rounding may change predictions by a share of them that shows."""
+        if error > ROUGH:
+            self._warn(
+                f"Features depend so nearly on others that beside a regularisation of {self.alpha:g} rounding may "
+                f"change predictions by {100 * error:.1g} %: leave some of them out, centre them, or raise the "
+                "regularisation."
+            )
 
     def _made(self, matrix: Array, n_refreshes: int) -> Explicit:
         drift = Explicit(matrix).measured(self.gram, self.alpha)
