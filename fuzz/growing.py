@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import mpmath
 import numpy as np
 import scipy.sparse
 from campaign import Case, RefusedError, WrongAnswerError, generator
@@ -11,8 +13,10 @@ from dense import LONG, Side, solve, top_value
 from drawing import DrawnSide
 from fitting import Drawn, agree
 from refits import Model
+from sklearn.linear_model import Ridge
 
 from dyadlearn import OnlineTwoStepRidge
+from dyadlearn.exceptions import PrecisionWarning
 
 __all__: list[str] = []
 
@@ -147,3 +151,144 @@ def _step(
         columns[:] = [j for j in columns if j not in some]
         return f"forget {len(some)} tasks"
     return ""
+
+
+@generator
+def scales(case: Case) -> None:
+    """Features of any scales, offsets and precisions: ten times further from the truth than Ridge at most."""
+    rng = case.rng
+    m, d, q = int(rng.integers(3, 25)), int(rng.integers(1, 7)), int(rng.integers(1, 4))
+    X, Y, dtype = _drawn(case, m, d, q)
+    T = rng.standard_normal((q, 2)) * 10.0 ** rng.uniform(-4, 4, 2) if q > 1 and case.chance(0.3) else None
+    alpha, task_alpha = (
+        float(case.pick(10.0 ** rng.uniform(-6, 6), 10.0 ** rng.uniform(-12, 0), 1.0, 0.0)) for _ in range(2)
+    )
+    constant, holes = case.chance(0.5), case.chance(0.3)
+    if holes:
+        # The first rows have all labels, and the first task has all of its own.
+        Y[3:, 1:] = np.where(rng.random((m - 3, q - 1)) < 0.2, np.nan, Y[3:, 1:])
+    solver = str(case.pick("auto", "woodbury", "cholesky"))
+    case.what = f"scales {m}×{d}×{q} {dtype} λ={alpha:.3g} {solver}" + (" with a constant" if constant else "")
+    case.what += (f" μ={task_alpha:.3g}" if T is not None else "") + (" with holes" if holes else "")
+    model = OnlineTwoStepRidge(alpha, task_alpha, fit_intercept=constant, solver=solver, keep_tasks=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        rows = _streamed(case, model, X, Y, T)
+        if case.chance(0.3):
+            alpha, task_alpha = (float(10.0 ** rng.uniform(-6, 6)) for _ in range(2))
+            model.set_alpha(alpha, task_alpha)
+            case.what += f", set_alpha {alpha:.3g} {task_alpha:.3g}"
+        found = np.asarray(model.predict(X))
+    for warning in told:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    exact = _two_steps(X, Y, T, rows, model, _truth)
+    ours, *gaps = (
+        float(np.nanmax(np.abs((other - exact).astype(np.float64)), initial=0.0))
+        for other in (found, *(_two_steps(*_mixed(rng, X, Y, T, rows), model, _ridge) for _ in range(5)))
+    )
+    gap = max(gaps)  # whose rounding was lucky in one order of rows and features is not so in another
+    spread = float(np.nanstd(Y[rows].astype(np.float64)))
+    floor = 1e-9 * spread + (2e-7 if found.dtype == np.float32 else 1e-13) * float(
+        np.nanmax(np.abs(exact), initial=0.0)
+    )
+    if np.isnan(found).any() != np.isnan(exact.astype(np.float64)).any():
+        raise WrongAnswerError("NaN for what has a prediction, or none for what has not")
+    if ours > max(10 * gap, floor):
+        if model.alpha == 0 and np.isfinite(Y[rows]).sum(axis=0).min() <= d:
+            raise RefusedError(
+                "as many features as rows: Ridge has the rows themselves where its equations are singular"
+            )
+        raise WrongAnswerError(f"{ours:.3g} off, Ridge {gap:.3g}, with labels that spread by {spread:.3g}")
+    if ours > max(1e-3 * spread, floor) and not any(issubclass(each.category, PrecisionWarning) for each in told):
+        raise WrongAnswerError(f"{ours:.3g} off as Ridge is ({gap:.3g}), without a warning")
+
+
+def _drawn(case: Case, m: int, d: int, q: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return features whose columns have scales and offsets of their own, labels that follow them, and the dtype."""
+    rng, dtype = case.rng, str(case.pick("float64", "float64", "float64", "float32", "int64"))
+    Z = rng.standard_normal((m, d)) + float(case.pick(0.0, 1.0)) * rng.standard_normal((m, 1))
+    Z = np.where(rng.random(d) < 0.2, Z > 0, Z)  # some are 0 or 1
+    Y = Z @ rng.standard_normal((d, q)) + 0.1 * rng.standard_normal((m, q)) + float(case.pick(0.0, 1.0, 1000.0))
+    scale = 10.0 ** rng.uniform(0.0 if dtype == "int64" else -8.0, 8.0, d)
+    offset = np.where(rng.random(d) < 0.3, 10.0 ** rng.uniform(0.0, 6.0, d), 0.0)
+    X = scale * (Z + offset)
+    if d > 1 and case.chance(0.2):
+        X[:, -1] = X[:, 0]
+    X = np.round(X).astype(np.int64) if dtype == "int64" else X.astype(dtype)
+    return X, Y.astype(np.float32) if dtype == "float32" else Y, dtype
+
+
+def _streamed(case: Case, model: Any, X: np.ndarray, Y: np.ndarray, T: np.ndarray | None) -> list[int]:
+    """Let a model learn rows in batches and forget some, with questions between, and return those that it knows."""
+    rng, (m, steps) = case.rng, (len(X), [])
+    order = rng.permutation(m).tolist()
+    order.sort(key=lambda row: row > 2)  # the first rows stay
+    known = order[: max(3, int(rng.integers(1, m + 1)))]
+    rest = order[len(known) :]
+    model.fit(X[known], Y[known], tasks=T)
+    while rest:
+        if case.chance(0.5):
+            assert np.asarray(model.predict(X[:1])).shape[0] == 1
+        count = int(rng.integers(1, len(rest) + 1))
+        model.partial_fit(X[rest[:count]], Y[rest[:count]])
+        known, rest = known + rest[:count], rest[count:]
+        steps.append(f"+{count}")
+        if len(known) > 6 and case.chance(0.4):
+            gone = [row for row in rng.choice(known, int(rng.integers(1, len(known) // 2)), replace=False) if row > 2]
+            if gone:
+                model.forget(X[gone], Y[gone])
+                known = [row for row in known if row not in gone]
+                steps.append(f"-{len(gone)}")
+    case.what += " " + " ".join(steps)
+    return known
+
+
+def _mixed(rng: np.random.Generator, X: np.ndarray, Y: np.ndarray, T: np.ndarray | None, rows: list[int]) -> Any:
+    """Return the same problem with features of both sides, and the known rows, in another order."""
+    T = None if T is None else T[:, rng.permutation(T.shape[1])]
+    return X[:, rng.permutation(X.shape[1])], Y, T, rng.permutation(rows).tolist()
+
+
+def _two_steps(X: np.ndarray, Y: np.ndarray, T: np.ndarray | None, rows: list[int], model: Any, fit: Any) -> np.ndarray:
+    """Return predictions (m, q) for all rows: of every task from the rows that have its label, then over tasks."""
+    columns, constant = [], model.fit_intercept
+    for j in range(Y.shape[1]):
+        own = [row for row in rows if not np.isnan(Y[row, j])]
+        columns.append(fit(X[own], Y[own, j : j + 1], X, model.alpha, constant)[:, 0])
+    half = np.stack(columns, axis=1)
+    return half if T is None else fit(T, half.T, T, model.task_alpha, constant).T
+
+
+def _ridge(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> np.ndarray:
+    """Return predictions of scikit-learn in double precision."""
+    X, Y, new = (part.astype(np.float64) for part in (X, Y, new))
+    if len(X) < X.shape[1]:
+        # For fewer rows than features Ridge solves with a kernel, which an online model does not keep: rows of zeros
+        # change nothing but that.
+        mean, level = (X.mean(axis=0), Y.mean(axis=0)) if constant else (0.0, 0.0)
+        X, Y = (np.vstack([part, np.zeros((X.shape[1], part.shape[1]))]) for part in (X - mean, Y - level))
+        return _ridge(X, Y, new - mean, alpha, False) + level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = Ridge(alpha, fit_intercept=constant, solver="cholesky").fit(X, Y).predict(new)
+    return np.asarray(found).reshape(len(new), -1)
+
+
+def _truth(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> np.ndarray:
+    """Return predictions by the definition in 120 digits; without regularisation those of next to none."""
+    with mpmath.workdps(120):
+        A, B, C = (
+            mpmath.matrix(
+                [[mpmath.mpf(str(v)) if isinstance(v, LONG) else mpmath.mpf(v.item()) for v in row] for row in part]
+            )
+            for part in (X, Y, new)
+        )
+        n, level = len(X), mpmath.zeros(1, B.cols)
+        if constant:
+            ones = mpmath.ones(1, n) / n
+            mean, level = ones * A, ones * B
+            A, C = A - mpmath.ones(n, 1) * mean, C - mpmath.ones(len(new), 1) * mean
+        inner = A.T * A + (mpmath.mpf(alpha) or mpmath.mpf(10) ** -45) * mpmath.eye(A.cols)
+        # About the mean the labels' own mean has no part in the product.
+        found = C * mpmath.inverse(inner) * (A.T * B) + mpmath.ones(len(new), 1) * level
+        return np.array([[LONG(mpmath.nstr(v, 25)) for v in row] for row in found.tolist()])

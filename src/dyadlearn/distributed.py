@@ -209,7 +209,7 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
     width = coefficients.shape[1] if known is None else known.size
     mean = model._learnt.model.statistics.mean
     parts = _shared(_map_of(model), mean, coefficients, None if known is None else known.values)
-    found = _by_block(_block_predictions, [rows], parts, width, coefficients.dtype)
+    found = _by_block(_block_predictions, [rows], parts, width, coefficients.dtype).astype(model._learnt.dtype)
     return found[:, 0] if model._is_vector and tasks is None else found
 
 
@@ -687,4 +687,4 @@ def _block_holdout(block: Array, labels: Array, parts: tuple[Any, ...]) -> Array
 
 def _block_predictions(block: Array, parts: tuple[Any, ...]) -> Array:
     feature_map, mean, coefficients, tasks = parts
-    return sandwich(instance_rows(_features(block, feature_map), mean, coefficients.dtype), coefficients, tasks)
+    return sandwich(instance_rows(_features(block, feature_map), mean), coefficients, tasks)

@@ -12,6 +12,8 @@ from dyadlearn._array import row_blocks
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing import holdout
+from dyadlearn.growing.column_ridge import started
+from dyadlearn.growing.columns import seen_in
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
@@ -206,3 +208,31 @@ def test_other_libraries(constant, library):
         errors = online_squared_errors(model, X, Y, [0.3], [0.7], setting)
         error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
         assert_allclose(errors, [[error]], rtol=10 * library.rtol)
+
+
+@over(every(constant=[False, True], holes=[False, True], alpha=[0.0, 1e-6, 1.0, 1e4]))
+def test_features_of_any_scales(constant, holes, alpha, library):
+    rng = np.random.default_rng(0)
+    scales, Z, Y = 10.0 ** np.array([8, -8, 0, 4]), rng.normal(size=(20, 4)), rng.normal(size=(20, 2))
+    X = Z * scales
+    if holes:
+        Y[5:8, 1] = np.nan
+
+    def without(row, task):
+        """Return the prediction of a ridge regression on features of one scale, with as many penalties."""
+        own = np.setdiff1d(np.flatnonzero(~np.isnan(Y[:, task])), [row])
+        mean, level = (Z[own].mean(axis=0), Y[own, task].mean()) if constant else (0.0, 0.0)
+        about = Z[own] - mean
+        weights = np.linalg.solve(about.T @ about + np.diag(alpha / scales**2), about.T @ (Y[own, task] - level))
+        return level + (Z[row] - mean) @ weights
+
+    wanted = np.array([[without(row, task) for task in range(2)] for row in range(20)])
+    if library.dtype == "float32":
+        return  # which cannot hold the features to nine digits
+    given = [library.asarray(part) for part in (X, Y)]
+    seen = seen_in(*given, None, per_task=True, constant=constant)
+    model = started(seen, alpha, 1.0, "auto")
+    found = library.to_numpy(online_holdout(model, *given, Setting.B))
+    assert_allclose(found, wanted, rtol=0, atol=1e-9)
+    error = np.nanmean((wanted - Y) ** 2)
+    assert_allclose(online_squared_errors(model, *given, [alpha], [1.0], Setting.B), [error], rtol=1e-8)

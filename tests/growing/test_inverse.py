@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing import inverse
 from dyadlearn.growing.centre import mean_of
 from dyadlearn.growing.inverse import SOLVERS, Cholesky, Eigen, Explicit, RidgeInverse
@@ -146,6 +149,56 @@ def test_rows_that_wait_are_copies():
     assert side.settled.n_refreshes == 0, "the rows were lost, and the loss repaired"
 
 
+SCALES = 10.0 ** np.array([8.0, -8.0, 0.0, 4.0, -4.0, 1.0, 7.0, 0.0])
+
+
+@over(every(**every_solver, constant=[False, True], alpha=[1e-6, 1.0, 1e3]))
+def test_features_of_any_scales(solver, constant, alpha, library):
+    if library.dtype == "float32":
+        return  # Gram matrices are in double precision whatever the features are
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(40, 8)) * SCALES, rng.normal(size=(40, 2))
+
+    def fitted(some):
+        exact = rows[some].astype(np.longdouble)
+        exact = exact - exact.mean(axis=0) if constant else exact
+        scale = np.sqrt((exact**2).sum(axis=0) + alpha)
+        inner = (exact / scale).T @ (exact / scale) + np.diag(alpha / scale**2)
+        target = (exact / scale).T @ labels[some]
+        solved = np.linalg.solve(inner.astype(float), target.astype(float))
+        return exact.astype(float), (solved / scale[:, None]).astype(float)
+
+    known = list(range(30))
+    features, _ = fitted(known)
+    side = RidgeInverse(library.asarray(features.T @ features), 30, alpha, solver, n_new=1)
+    for new, sign in (([30], 1), ([0, 1], -1), ([31, 32, 33], 1), (list(range(34, 40)), 1)):
+        assert side.settled is not None
+        mean = library.asarray(mean_of(rows[known])) if constant else None
+        known = [*known, *new] if sign > 0 else [row for row in known if row not in new]
+        features, weights = fitted(known)
+        gram = library.asarray(features.T @ features)
+        side = side.with_rows(gram, library.asarray(rows[new]), sign, mean)
+        found = library.to_numpy(side.solve(library.asarray(features.T @ labels[known])))
+        assert_allclose(features @ found, features @ weights, rtol=0, atol=1e-9)
+        if isinstance(side.settled, Explicit):
+            assert side.settled.drift < inverse.DRIFT_LIMIT
+    for other in (0.0, 1e-9, 10.0):
+        alpha = other
+        features, weights = fitted(known)
+        for form in (side.with_alpha(other), replace(side.with_alpha(other), form=side.eigen)):
+            found = library.to_numpy(form.solve(library.asarray(features.T @ labels[known])))
+            assert_allclose(features @ found, features @ weights, rtol=0, atol=1e-8)
+
+
+def test_drift_is_seen_in_small_features_beside_large_ones():
+    gram = np.diag([1e16, 1.0])
+    wrong = np.diag([1e-16, 1.0 + 1e-6])
+    assert Explicit(np.diag([1e-16, 1.0])).measured(gram, 0.0) < inverse.DRIFT_LIMIT
+    assert Explicit(wrong).measured(gram, 0.0) > 1e-7
+    small = np.diag([1e-16 * (1 + 1e-6), 1.0])
+    assert Explicit(small).measured(gram, 0.0) > 1e-7
+
+
 def test_woodbury_with_rows_added_and_removed():
     rng = np.random.default_rng(0)
     rows, new = rng.normal(size=(30, 8)), rng.normal(size=(3, 8))
@@ -166,27 +219,44 @@ def test_many_small_batches_between_two_questions_are_one_large_one():
     assert isinstance(side.settled, Cholesky)
 
 
-@over(every(**every_solver, alpha=[0.0, 1e-18]))
-def test_without_regularisation_it_is_the_pseudo_inverse(solver, alpha):
+@over(every(**every_solver))
+def test_without_regularisation_it_is_the_pseudo_inverse(solver):
     rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     B = rows.T @ np.array([[1.0], [3.0]])
-    found = of(rows, alpha, solver).solve(B)
-    assert_allclose(found, np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
-    assert isinstance(of(rows, alpha, solver).settled, Eigen)
-    assert_allclose(of(np.zeros((1, 2)), alpha, solver).solve(np.zeros((2, 1))), np.zeros((2, 1)))
+    side = of(rows, 0.0, solver)
+    assert_allclose(side.solve(B), np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
+    assert isinstance(side.settled, Eigen)
+    assert_allclose(of(np.zeros((1, 2)), 0.0, solver).solve(np.zeros((2, 1))), np.zeros((2, 1)))
 
 
 @over(every(**every_solver))
-def test_another_regularisation_needs_one_decomposition(solver, monkeypatch):
+def test_a_regularisation_beside_rounding_is_warned_of_once(solver):
+    rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
+    B = rows.T @ np.array([[1.0], [3.0]])
+    side = of(rows, 1e-18, solver)
+    with pytest.warns(PrecisionWarning, match="A regularisation of 1e-18 is rounding beside the largest eigenvalue 25"):
+        found = side.solve(B)
+    assert_allclose(found, np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
+    more = np.vstack([rows, rows])
+    assert side.with_rows(more.T @ more, rows, 1).solve(B).shape == (3, 1)  # warnings are errors
+    assert side.with_alpha(1e-19).solve(B).shape == (3, 1)
+    # A feature of zeros is not dropped, and one that is small is none.
+    for kept in (np.diag([1.0, 2.0, 0.0]), np.diag([1.0, 1e9, 0.0])):
+        assert of(kept, 1e-18, solver).solve(B).shape == (3, 1)
+
+
+@over(every(**every_solver, decomposed=[False, True]))
+def test_another_regularisation_needs_no_other_decomposition(solver, decomposed, monkeypatch):
     rng = np.random.default_rng(0)
     rows, B = rng.normal(size=(20, 5)), rng.normal(size=(5, 2))
     side = of(rows, solver=solver)
-    calls = []
-    monkeypatch.setattr(inverse, "eigh", lambda gram, eigh=inverse.eigh: calls.append(1) or eigh(gram))
+    if decomposed:
+        assert side.eigen.size == 5
+    monkeypatch.setattr(inverse, "gram_eigen", lambda *given: pytest.fail("decomposed"))
     for alpha in (1e-3, 1.0, 1e3):
         side = side.with_alpha(alpha)
         assert_allclose(side.solve(B), wanted(rows, alpha, B), rtol=1e-9)
-    assert len(calls) == 1
+        assert isinstance(side.settled, Eigen) == decomposed
     more = np.vstack([rows, rows[:2] + 1])
     side = side.with_rows(more.T @ more, more[20:], 1)
     assert_allclose(side.solve(B), wanted(more, 1e3, B), rtol=1e-9)

@@ -18,6 +18,7 @@ from dyadlearn.growing.statistics import (
     add_tasks,
     collect,
     cross_product,
+    digits_lost,
     merge,
     remove_rows,
     remove_tasks,
@@ -298,3 +299,28 @@ def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
             left = remove_rows(left, same[:1], Y[count : count + 1])
             assert not left.gram.any()
         assert_allclose(left.level, collect(same[:1], Y[:1], T, constant=True).level, rtol=0, atol=1e-12)
+
+
+@over(every(constant=[False, True]))
+def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(10, 2)) * [1e8, 1.0], rng.normal(size=(10, 1))
+    seen, other = collect(X, Y, constant=constant), X.copy()
+    other[3, 1] += 20.0
+    with pytest.raises(ValueError, match="X holds instances that were not learnt as they are given here"):
+        remove_rows(seen, other[:4], Y[:4])
+    for all_but in (0, 1):
+        with pytest.raises(ValueError, match="X holds instances that were not learnt as they are given here"):
+            remove_rows(collect(X[all_but:4], Y[all_but:4], constant=constant), other[all_but:4], Y[all_but:4])
+        assert remove_rows(seen, X[all_but:], Y[all_but:]).n_rows == all_but
+    assert not same_rows(collect(other, Y, constant=constant), seen)
+    assert same_rows(collect(X[::-1], Y, constant=constant), seen)
+    if constant:
+        assert not same_rows(collect(X + np.array([0.0, 1e-3]), Y, constant=True), seen)
+
+
+def test_what_a_large_feature_leaves_of_a_small_one_is_told():
+    X, Y = np.array([[1e8, 1e6], [1e8, -1.0], [-1e8, 1.0], [3e8, 2.0]]), np.ones((4, 1))
+    before = collect(X, Y)
+    after = remove_rows(before, X[:1], Y[:1])
+    assert digits_lost(before, after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)

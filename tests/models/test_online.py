@@ -501,3 +501,25 @@ class TestForms:
         model.fit(X, pd.DataFrame(Y, columns=list("abcdef")), tasks=T)
         people = pd.DataFrame(X, [f"p{i}" for i in range(M)])
         assert_allclose(model.predict_pairs(people, None, [("p3", "b")]), model.predict(X[[3]])[:, 1])
+
+
+@over(every(constant=[False, True], wrap=[np.asarray, sparse.csr_array], with_tasks=[False, True]))
+def test_single_precision_is_that_of_the_data_and_of_the_answer(constant, wrap, with_tasks):
+    """What lies between is computed in double precision: terms that cancel leave their digits."""
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(60, 3)) + 1000, rng.normal(size=(5, 2)) + 100, rng.normal(size=(60, 5))
+    X, T, Y = (part.astype(np.float32) for part in (X, T, Y))
+    given = {"tasks": T} if with_tasks else {}
+    model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(wrap(X), Y, **given)
+    double = {name: part.astype(np.float64) for name, part in given.items()}
+    exact = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(
+        wrap(X.astype(np.float64)), Y.astype(np.float64), **double
+    )
+    pairs = [(0, 1), (59, 4)]
+    for found, wanted in (
+        (model.predict(wrap(X)), exact.predict(wrap(X.astype(np.float64)))),
+        (model.predict_pairs(wrap(X), None, pairs), exact.predict_pairs(wrap(X.astype(np.float64)), None, pairs)),
+    ):
+        assert found.dtype == np.float32
+        assert wanted.dtype == np.float64
+        assert_allclose(found, wanted, rtol=2e-7, atol=1e-8)

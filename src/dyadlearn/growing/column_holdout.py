@@ -100,7 +100,7 @@ class _ColumnsLeftOut:
         self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
         self._check_labels()
         # Once for all blocks of rows and all regularisations.
-        self.eigen = [Eigen.of(group.gram, group.n_rows) for group in known.groups]
+        self.eigen = [Eigen.of(group.gram, group.n_rows, group.rounding) for group in known.groups]
 
     def _check_labels(self) -> None:
         """Refuse labels that cannot be those that were learnt, as far as the groups tell."""

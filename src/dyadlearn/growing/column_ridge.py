@@ -20,7 +20,7 @@ each other labels through the second step before the first; it is two ridge regr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -52,6 +52,8 @@ class ColumnRidge(TwoSteps):
         What the first step found before the last changes.
     stale : truth values of shape (q,) or None
         The tasks that have changed since.
+    is_told : bool
+        Whether the user has been warned that the regularisation of the first step is too small.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class ColumnRidge(TwoSteps):
     task_inverse: RidgeInverse | None = None
     solved: Array | None = None
     stale: np.ndarray | None = None
+    is_told: bool = False
 
     takes_holes: ClassVar[bool] = True
     _kept: ClassVar[tuple[str, ...]] = ("weights", "coefficients")
@@ -99,12 +102,15 @@ class ColumnRidge(TwoSteps):
     @cached_property
     def weights(self) -> Array:
         """What the first step finds for each task, shape (d, q); zero for a task without a label."""
-        known, pieces = self.statistics, []
+        known, pieces, told = self.statistics, [], self.is_told
         changed = np.full(known.n_tasks, True) if self.stale is None else self.stale
         for group, own in zip(known.groups, known.members, strict=True):
             if changed[own[0]]:
                 inverse = RidgeInverse(group.gram, group.n_rows, self.alpha, "cholesky")
+                inverse = replace(inverse, rounding=group.rounding, is_told=told)
                 pieces.append((own, inverse.solve(group.cross).T))
+                told = inverse.has_told
+        vars(self)["_has_told"] = told
         return in_places(pieces, None if self.solved is None else self.solved.T).T
 
     @property
@@ -215,14 +221,17 @@ class ColumnRidge(TwoSteps):
         before, inverse = self.statistics, inverse or self.task_inverse
         same = known.tasks is before.tasks and np.array_equal(known.labelled, before.labelled)
         if inverse is not None and not same:
-            inverse = _task_inverse(known, inverse.alpha, self.solver)
-        return ColumnRidge(known, self.alpha, self.solver, inverse, *(old or (None, None)))
+            inverse = _task_inverse(known, inverse.alpha, self.solver, inverse.has_told)
+        told, (solved, stale) = vars(self).get("_has_told", self.is_told), old or (None, None)
+        return ColumnRidge(known, self.alpha, self.solver, inverse, solved, stale, told)
 
 
-def _task_inverse(known: Columns, task_alpha: float, solver: str) -> RidgeInverse | None:
+def _task_inverse(known: Columns, task_alpha: float, solver: str, told: bool = False) -> RidgeInverse | None:
     """Return the inverse of the tasks that have a label."""
+    if known.tasks is None:
+        return None
     count = int(known.labelled.size)
-    return None if known.tasks is None else RidgeInverse(known.task_gram, count, task_alpha, solver, n_new=count)
+    return RidgeInverse(known.task_gram, count, task_alpha, solver, n_new=count, is_told=told)
 
 
 def in_places(pieces: Sequence[tuple[np.ndarray, Array]], old: Array | None = None) -> Array:

@@ -78,12 +78,14 @@ class Columns(Stored):
     def state(self) -> dict[str, Any]:
         """Return the groups one upon the other, so that a file has few arrays however many they are."""
         xp, order = namespace(self.gram), np.argsort(np.concatenate(self.members), kind="stable")
+        none = xp.full_like(self.gram[0, :], float("nan"))
         packed = PackedColumns(
             self.instances,
             self.group_of,
             np.array([group.n_rows for group in self.groups]),
             xp.stack([group.gram for group in self.groups]),
             take_rows(xp.concat([group.cross.T for group in self.groups]), order),
+            xp.stack([none if group.rounding is None else group.rounding for group in self.groups]),
             None if self.mean is None else xp.stack([group.mean for group in self.groups]),
             None if self.mean is None else take_rows(xp.concat([each.label_mean for each in self.groups]), order),
             self.tasks,
@@ -180,7 +182,7 @@ class Columns(Stored):
 
     def rows_of_tasks(self, tasks: Array) -> Array:
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(double(tasks), self.task_mean)
+        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     # Parts ------------------------------------------------------------------------------------------
 
@@ -228,6 +230,8 @@ class PackedColumns(Stored):
     instances : Statistics
     group_of, counts : integer arrays of shape (q,) and (p,)
     grams, cross : arrays of shape (p, d, d) and (q, d)
+    roundings : array of shape (p, d)
+        NaN where a group has None.
     means, label_mean : arrays of shape (p, 2, d) and (q,), or None
     tasks : array of shape (q, r) or None
     """
@@ -237,12 +241,14 @@ class PackedColumns(Stored):
     counts: np.ndarray
     grams: Array
     cross: Array
+    roundings: Array
     means: Array | None = None
     label_mean: Array | None = None
     tasks: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "instances.gram": "d d",
+        "roundings": "p d",
         "grams": "p d d",
         "cross": "q d",
         "means": "p t d",
@@ -273,6 +279,7 @@ class PackedColumns(Stored):
                 take_rows(self.cross, own).T,
                 mean=None if self.means is None else copied(self.means[group, :, :]),
                 label_mean=None if self.label_mean is None else take_rows(self.label_mean, own),
+                rounding=None if np.isnan(self.roundings[group, 0]) else copied(self.roundings[group, :]),
             )
             for group, own in enumerate(members)
         )

@@ -22,6 +22,7 @@ drifted is thrown away.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -30,11 +31,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
-from dyadlearn._array import Array, as_array_of, copied, dense, eigh, is_foreign, namespace, solve
+from dyadlearn._array import Array, as_array_of, copied, dense, epsilon, is_foreign, largest, namespace, solve
+from dyadlearn._gram import gram_eigen, unit_noise, unit_scale
 from dyadlearn._state import Stored
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.centre import centred
 from dyadlearn.growing.statistics import double, plus_diagonal
-from dyadlearn.kernels.repair import rank_threshold
 
 __all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeInverse"]
 
@@ -42,6 +44,11 @@ SOLVERS = ("auto", "woodbury", "cholesky")
 
 #: What ‖M(ΦᵀΦ+λI)z − z‖ may grow to, relative to ‖z‖, before the inverse is made anew.
 DRIFT_LIMIT = 1e-11
+#: Products with an inverse are rounded in all directions to the size of its largest entries, unlike solutions by a
+#: factor. So large may they be before solutions are sought in other ways.
+INFLATION = 1e3
+#: Share of predictions that rounding may change before the user is warned.
+ROUGH = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +69,9 @@ class Eigen(Stored):
         return int(self.vectors.shape[0])
 
     @classmethod
-    def of(cls, gram: Array, n_rows: int) -> Eigen:
-        """Decompose the Gram matrix (d, d) of `n_rows` rows."""
-        values, vectors = eigh(gram)
-        xp = namespace(values)
-        # In ascending order: what is kept stands at the end.
-        kept = values > max(rank_threshold(values, max(n_rows, gram.shape[0])), 0.0)
-        start = values.shape[0] - int(xp.sum(xp.astype(kept, xp.int64)))
-        return cls(values[start:], vectors[:, start:])
+    def of(cls, gram: Array, n_rows: int, rounding: Array | None = None) -> Eigen:
+        """Decompose the Gram matrix (d, d) of `n_rows` rows; `rounding` is as in `Statistics`."""
+        return cls(*gram_eigen(gram, n_rows, rounding))
 
     def solve(self, B: Array, alpha: float) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}`, shape (d, p)."""
@@ -95,6 +97,11 @@ class Cholesky(Stored):
         half: np.ndarray = lapack.dpotri(self.lower, lower=1)[0]
         return half
 
+    @cached_property
+    def _inflation(self) -> float:
+        """The largest entry on the diagonal of the inverse, of a matrix with a diagonal of ones."""
+        return float(np.max(np.einsum("ij,ij->i", self.lower, self.lower) * np.diagonal(self._half)))
+
     @property
     def inverse(self) -> np.ndarray:
         """The inverse itself, shape (d, d)."""
@@ -105,7 +112,7 @@ class Cholesky(Stored):
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
         # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
-        if 2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__:
+        if (2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__) and self._inflation <= INFLATION:
             # From the right, as the transpose of an ordinary array lies in memory: nothing is copied.
             return blas.dsymm(1.0, self._half, B.T, side=1, lower=1).T
         return cho_solve((self.lower, True), B, check_finite=False)
@@ -142,6 +149,13 @@ class Explicit(Stored):
         """Return the inverse times B (d, p)."""
         return self.matrix @ B
 
+    @property
+    def n_refinements(self) -> int:
+        """How often what a solution leaves of the equations should improve it: an error becomes drift times itself."""
+        if self.drift <= INFLATION * np.finfo(np.float64).eps:
+            return 0
+        return math.ceil(-16.0 / math.log10(min(self.drift, 1e-2)))
+
     def changed(self, rows: Array, signs: Array) -> Explicit:
         """Return the inverse with rows (p, d) added where their sign (p,) is +1 and removed where it is −1."""
         product = self.matrix @ rows.T
@@ -152,11 +166,20 @@ class Explicit(Stored):
     def measured(self, gram: Array, alpha: float) -> float:
         r"""Return :math:`\|\mathbf{M}(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})\mathbf{z}-\mathbf{z}\|`.
 
-        z is a fixed random direction of unit length, so all directions have their share.
+        z is a fixed random direction of unit length, so all directions have their share. It is that of features whose
+        scales are those of the regularised Gram matrix, so that small features have theirs too.
         """
+        xp = namespace(gram)
+        scale = unit_scale(xp.linalg.diagonal(gram) + alpha)[:, None]
         z = as_array_of(_probe(int(gram.shape[0])), gram, gram.dtype)
-        back = self.matrix @ (gram @ z + alpha * z)
-        return float(namespace(gram).linalg.matrix_norm(back - z))
+        back = self.matrix @ (gram @ (scale * z) + alpha * scale * z)
+        return float(xp.linalg.matrix_norm(back / scale - z))
+
+
+def _one_norm(matrix: Array) -> float:
+    """Return the largest sum of absolute values of a column."""
+    xp = namespace(matrix)
+    return float(xp.max(xp.sum(xp.abs(matrix), axis=0)))
 
 
 @lru_cache(maxsize=16)
@@ -188,6 +211,10 @@ class RidgeInverse(Stored):
     signs : array of shape (p,) or None
     n_new : int
         Number of rows since the last solution, whether or not they are kept in `rows`.
+    rounding : array of shape (d,) or None
+        As in `Statistics`.
+    is_told : bool
+        Whether the user has been warned that the regularisation is too small.
 
     Examples
     --------
@@ -207,9 +234,11 @@ class RidgeInverse(Stored):
     rows: Array | None = None
     signs: Array | None = None
     n_new: int = 0
+    rounding: Array | None = None
+    is_told: bool = False
 
     _kept: ClassVar[tuple[str, ...]] = ("settled", "eigen")
-    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p"}
+    _shapes: ClassVar[Mapping[str, str]] = {"gram": "d d", "rows": "p d", "signs": "p", "rounding": "d"}
 
     def _fits(self) -> bool:
         forms = (self.form, vars(self).get("settled"), vars(self).get("eigen"))
@@ -219,9 +248,15 @@ class RidgeInverse(Stored):
 
     def solve(self, B: Array) -> Array:
         r"""Return :math:`(\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda\mathbf{I})^{-1}\mathbf{B}` of shape (d, p)."""
-        return self.settled.solve(B, self.alpha)
+        form = self.settled
+        solved = form.solve(B, self.alpha)
+        for _ in range(form.n_refinements if isinstance(form, Explicit) else 0):
+            solved = solved + form.solve(B - (self.gram @ solved + self.alpha * solved), self.alpha)
+        return solved
 
-    def with_rows(self, gram: Array, rows: Array, sign: int, mean: Array | None = None) -> RidgeInverse:
+    def with_rows(
+        self, gram: Array, rows: Array, sign: int, mean: Array | None = None, rounding: Array | None = None
+    ) -> RidgeInverse:
         """Return the side after a change of rows.
 
         Parameters
@@ -233,6 +268,8 @@ class RidgeInverse(Stored):
             +1 if they were added, −1 if they were removed.
         mean : array of shape (2, d), default=None
             Of the rows before, where the Gram matrix is about their mean.
+        rounding : array of shape (d,), default=None
+            That of the Gram matrix after the change.
 
         Returns
         -------
@@ -241,8 +278,9 @@ class RidgeInverse(Stored):
         done = "settled" in self.__dict__
         form, waiting, signs = (self.settled, None, None) if done else (self.form, self.rows, self.signs)
         count = int(rows.shape[0])
+        n_new = count if done else count + self.n_new
         new = RidgeInverse(gram, self.n_rows + sign * count, self.alpha, self.solver)
-        new = replace(new, n_new=count if done else count + self.n_new)
+        new = replace(new, n_new=n_new, rounding=rounding, is_told=self.has_told)
         if not isinstance(form, Explicit) or not self._pays(count + (0 if waiting is None else waiting.shape[0])):
             return new
         xp = namespace(gram)
@@ -259,17 +297,44 @@ class RidgeInverse(Stored):
         return replace(new, form=form, rows=own, signs=own_signs)
 
     def with_alpha(self, alpha: float) -> RidgeInverse:
-        """Return the side under another regularisation, by the eigendecomposition of its Gram matrix."""
-        return replace(self, alpha=alpha, form=self.eigen, rows=None, signs=None)
+        """Return the side under another regularisation, solved by the eigendecomposition only where that is known."""
+        known = self.form if isinstance(self.form, Eigen) else vars(self).get("eigen")
+        return replace(self, alpha=alpha, form=known, rows=None, signs=None, is_told=self.has_told)
 
     @cached_property
     def eigen(self) -> Eigen:
         """The eigendecomposition of the Gram matrix."""
-        return self.form if isinstance(self.form, Eigen) else Eigen.of(self.gram, self.n_rows)
+        return self.form if isinstance(self.form, Eigen) else Eigen.of(self.gram, self.n_rows, self.rounding)
 
     @cached_property
     def settled(self) -> Form:
         """The inverse for the Gram matrix as it is now."""
+        form = self._settle()
+        if isinstance(form, Eigen) and self.alpha > 0:
+            top = largest(form.values)
+            least = max(self.n_rows, form.size) * epsilon(self.gram) * top
+            xp = namespace(self.gram)
+            n_features = int(xp.sum(xp.astype(xp.linalg.diagonal(self.gram) > 0, xp.int64)))
+            if self.alpha <= least and int(form.values.shape[0]) < n_features:
+                self._warn(
+                    f"A regularisation of {self.alpha:g} is rounding beside the largest eigenvalue {top:.3g} of the "
+                    "features, some of which depend linearly on others: predictions are those without regularisation. "
+                    f"Use 0, or more than {least:.1g}, or scale the largest features down."
+                )
+        return form
+
+    @property
+    def has_told(self) -> bool:
+        """Whether the user has been warned by now, before or in solving."""
+        return bool(vars(self).get("_has_told", self.is_told))
+
+    def _warn(self, message: str) -> None:
+        """Warn the user of few digits, unless that was done before."""
+        if not self.is_told:
+            warnings.warn(message, PrecisionWarning, stacklevel=4)
+        vars(self)["_has_told"] = True
+
+    def _settle(self) -> Form:
         if self.form is not None and self.rows is None:
             return self.form
         n_refreshes = 0
@@ -293,21 +358,52 @@ class RidgeInverse(Stored):
         return replace(changed, drift=drift)
 
     def _fresh(self, n_refreshes: int) -> Form:
-        xp, d = namespace(self.gram), self.gram.shape[0]
-        if self.alpha <= d * np.finfo(np.float64).eps * float(xp.linalg.trace(self.gram)):
-            return self.eigen
-        matrix = plus_diagonal(self.gram, self.alpha)
+        """Return the inverse made from the Gram matrix, which is scaled to a diagonal of about one.
+
+        Factors of it are as good whatever the scales of the features, and only then its condition says how good.
+        """
+        xp, matrix = namespace(self.gram), plus_diagonal(self.gram, self.alpha)
+        scale = unit_scale(xp.linalg.diagonal(matrix))
+        matrix *= scale
+        matrix *= scale[:, None]
+        rounding = largest(unit_noise(xp.linalg.diagonal(self.gram), scale, self.n_rows, self.rounding))
+        # No eigenvalue is less than what λ has become, and none more than the sum of all: that may do.
+        error = rounding * float(xp.linalg.trace(matrix))
+        error /= max(self.alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
         if is_foreign(matrix):
             # The Array API has no triangular solve, so there the inverse is always explicit.
-            return self._made(xp.linalg.inv(matrix), n_refreshes)
+            try:
+                inverse = xp.linalg.inv(matrix)
+            except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
+                return self.eigen
+            if not error < ROUGH:
+                error = rounding * _one_norm(matrix) * _one_norm(inverse)
+            if not error < 1.0:  # it may be NaN
+                return self.eigen
+            self._warn_of(error)
+            return self._made(inverse * scale * scale[:, None], n_refreshes)
+        size = 0.0 if error < ROUGH else _one_norm(matrix)
         # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-        if failed:
+        if not failed and size:
+            error = rounding / max(lapack.dpocon(lower, size, uplo="L")[0], rounding)
+        if failed or not error < 1.0:
             return self.eigen
+        self._warn_of(error)
+        lower /= scale[:, None]
         factor = Cholesky(lower)
         if self.solver == "woodbury" or self._pays(self.n_new):
             return self._made(factor.inverse, n_refreshes)
         return factor
+
+    def _warn_of(self, error: float) -> None:
+        """Warn the user where rounding may change predictions by a share of them that shows."""
+        if error > ROUGH:
+            self._warn(
+                f"Features depend so nearly on others that beside a regularisation of {self.alpha:g} rounding may "
+                f"change predictions by {100 * error:.1g} %: leave some of them out, centre them, or raise the "
+                "regularisation."
+            )
 
     def _made(self, matrix: Array, n_refreshes: int) -> Explicit:
         drift = Explicit(matrix).measured(self.gram, self.alpha)

@@ -38,6 +38,7 @@ from dyadlearn._array import (
     as_array_of,
     cast,
     epsilon,
+    is_definite,
     is_sparse,
     largest,
     matmul,
@@ -49,6 +50,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._centre import with_ones
 from dyadlearn._checks import check_memory
+from dyadlearn._gram import unit_scale
 from dyadlearn._state import Stored
 from dyadlearn.growing.centre import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 
@@ -76,7 +78,7 @@ __all__ = [
     "taken_away",
 ]
 
-#: Grams that differ by less than this share of their norm are of the same rows.
+#: Gram matrices that differ by less than this share of their diagonals are of the same rows.
 SAME_GRAM = 1e-10
 
 
@@ -104,6 +106,9 @@ class Statistics(Stored):
         Of the features of both sides, in two parts (`dyadlearn.growing.centre`); None without a constant.
     label_mean : array of as many columns as `cross`, or None
         :math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m`, or :math:`\mathbf{1}^\top\mathbf{Y}/m`.
+    rounding : array of shape (d,) or None
+        What the diagonal of `gram` may be wrong by, in units of the machine precision, once rows were subtracted from
+        it. None is :math:`\sqrt m` times itself, the rounding of sums.
 
     Examples
     --------
@@ -124,6 +129,7 @@ class Statistics(Stored):
     mean: Array | None = None
     task_mean: Array | None = None
     label_mean: Array | None = None
+    rounding: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "gram": "d d",
@@ -133,6 +139,7 @@ class Statistics(Stored):
         "mean": "t d",
         "task_mean": "t r",
         "label_mean": "c",
+        "rounding": "d",
     }
 
     def _fits(self) -> bool:
@@ -168,7 +175,7 @@ class Statistics(Stored):
 
     def rows_of_tasks(self, tasks: Array) -> Array:
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(double(tasks), self.task_mean)
+        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     @property
     def task_rows_gram(self) -> Array:
@@ -349,19 +356,19 @@ def taken_away(state: Statistics, gone: Statistics) -> Statistics:
     left = state.n_rows - gone.n_rows
     rest = combined(state, gone, -1)
     xp = namespace(state.gram)
-    size, offset = float(xp.linalg.trace(state.gram)), _offset(state)
+    sizes, offsets = xp.linalg.diagonal(state.gram), _offsets(state)
     if left <= state.has_constant:
         # Nothing is left but rounding, about the mean of a single row either, and that must not stay.
-        fits = abs(float(xp.linalg.trace(rest.gram))) <= 1e-8 * (size + offset)
+        gaps = xp.abs(xp.linalg.diagonal(rest.gram))
         if state.has_constant and left == 0:
-            step = difference(gone.mean, state.mean)
-            fits = fits and state.n_rows * float(xp.sum(step**2)) <= 1e-8 * (size + offset)
-        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
+            gaps = gaps + state.n_rows * difference(gone.mean, state.mean) ** 2
+        fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets)))
+        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=None)
     else:
         # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
         # zero about their mean.
-        slack = 1e-9 * size + 1e-24 * offset
-        fits = _is_gram(rest.gram, max(slack, float(xp.finfo(state.gram.dtype).smallest_normal)))
+        slack = 1e-9 * sizes + 1e-24 * offsets + float(xp.finfo(state.gram.dtype).smallest_normal)
+        fits = is_definite(plus_diagonal(rest.gram, slack))
     if not fits:
         raise ValueError(
             "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "
@@ -408,10 +415,8 @@ def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
     old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
     if after.has_constant:  # what was cleared away may have been more than rounding
         new = xp.where(new > eps * old, new, eps * old)
-    # What is nothing but rounding counts as gone, as it does where equations are solved.
     left = new + alpha
-    gone = left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left)
-    lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
+    lost = largest(xp.where(left > 0, eps * old / xp.where(left > 0, left, xp.ones_like(left)), xp.zeros_like(old)))
     labels = [_label_size(state) for state in (before, after)]
     return max(lost, eps * labels[0] / labels[1] if labels[1] > 0 else 0.0)
 
@@ -518,24 +523,28 @@ def equal_features(first: Array | None, second: Array | None) -> bool:
     return first.shape == second.shape and bool(namespace(first, second).all(first == second))
 
 
-def same_gram(first: Array, second: Array) -> bool:
-    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding."""
-    norm = namespace(first).linalg.matrix_norm
-    return bool(norm(first - second) <= SAME_GRAM * norm(second))
+def same_gram(first: Array, second: Array, offsets: Array | float = 0.0) -> bool:
+    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding, beside `offsets` (d,) too.
+
+    Every feature is compared on its own scale.
+    """
+    xp = namespace(first)
+    scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + 1e-14 * offsets)
+    gap = xp.linalg.matrix_norm((first - second) * scale * scale[:, None])
+    return bool(gap <= SAME_GRAM * math.sqrt(first.shape[0]))
 
 
 def same_rows(first: Statistics, second: Statistics) -> bool:
     """Tell whether two statistics are of the same rows, up to rounding, whatever their tasks are."""
-    if first.mean is None:
-        return same_gram(first.gram, second.gram)
-    norm, xp = namespace(first.gram).linalg.matrix_norm, namespace(first.gram)
-    step, n = difference(first.mean, second.mean), max(second.n_rows, 1)
-    spread, offset = math.sqrt(float(xp.linalg.trace(second.gram)) / n), math.sqrt(_offset(second) / n)
     # Equal rows need not be quite zero about their mean, and an offset is known to its rounding.
-    return bool(
-        norm(first.gram - second.gram) <= SAME_GRAM * norm(second.gram) + 1e-24 * n * offset**2
-        and math.sqrt(float(xp.sum(step**2))) <= SAME_GRAM * spread + 1e-14 * offset
-    )
+    offsets, n, xp = _offsets(second), max(second.n_rows, 1), namespace(first.gram)
+    if not same_gram(first.gram, second.gram, offsets):
+        return False
+    if first.mean is None:
+        return True
+    spreads = xp.linalg.diagonal(second.gram) ** 0.5
+    steps = math.sqrt(n) * xp.abs(difference(first.mean, second.mean))
+    return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * offsets**0.5))
 
 
 def plus_diagonal(matrix: Array, weights: Any) -> Array:
@@ -554,19 +563,12 @@ def double(array: Array) -> Array:
     return cast(array, namespace(array).float64)
 
 
-def _is_gram(matrix: Array, slack: float) -> bool:
-    """Tell whether a symmetric matrix (d, d) has no eigenvalue below minus `slack`."""
-    try:
-        namespace(matrix).linalg.cholesky(plus_diagonal(matrix, slack))
-    except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
-        return False
-    return True
-
-
 def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
     """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
     n_rows = first.n_rows + sign * second.n_rows
     total = replace(first, n_rows=n_rows, gram=first.gram + sign * second.gram, cross=first.cross + sign * second.cross)
+    if sign < 0 or first.rounding is not None or second.rounding is not None:
+        total = replace(total, rounding=(_rounding(first) ** 2 + _rounding(second) ** 2) ** 0.5)
     if first.mean is None:
         return total
     if n_rows == 0:
@@ -587,9 +589,18 @@ def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
     )
 
 
-def _offset(state: Statistics) -> float:
-    """Return how much larger the trace of the Gram matrix would be about zero than about the mean."""
-    return 0.0 if state.mean is None else state.n_rows * float(namespace(state.mean).sum(value(state.mean) ** 2))
+def _rounding(state: Statistics) -> Array:
+    """Return what the diagonal (d,) of the Gram matrix may be wrong by, in units of the machine precision."""
+    if state.rounding is not None:
+        return state.rounding
+    return math.sqrt(state.n_rows) * namespace(state.gram).linalg.diagonal(state.gram)
+
+
+def _offsets(state: Statistics) -> Array:
+    """Return how much larger the diagonal (d,) of the Gram matrix would be about zero than about the mean."""
+    if state.mean is None:
+        return zeros((int(state.gram.shape[0]),), state.gram)
+    return state.n_rows * value(state.mean) ** 2
 
 
 def _label_size(state: Statistics) -> float:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, cast, dense, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn._state import Stored
 from dyadlearn.growing.centre import value, with_constants
 from dyadlearn.growing.inverse import RidgeInverse
@@ -112,9 +112,9 @@ class TwoSteps(Stored, stored=False):
         instances = found[:-2, -1] - interactions @ means
         return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
 
-    def rows(self, Phi: Array, dtype: Any = None) -> Array:
+    def rows(self, Phi: Array) -> Array:
         """Return what multiplies the coefficients of instances (l, d), see `instance_rows`."""
-        return instance_rows(Phi, self.statistics.mean, dtype)
+        return instance_rows(Phi, self.statistics.mean)
 
     @property
     def unpredicted(self) -> np.ndarray:
@@ -200,7 +200,7 @@ class OnlineRidge(TwoSteps):
         OnlineRidge
         """
         n, q = statistics.n_rows, statistics.n_tasks
-        inverse = RidgeInverse(statistics.gram, n, alpha, solver, n_new=n)
+        inverse = RidgeInverse(statistics.gram, n, alpha, solver, n_new=n, rounding=statistics.rounding)
         if statistics.tasks is None:
             return cls(statistics, inverse)
         return cls(statistics, inverse, RidgeInverse(statistics.task_gram, q, task_alpha, solver, n_new=q))
@@ -268,7 +268,7 @@ class OnlineRidge(TwoSteps):
         return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)
 
     def _rows_changed(self, statistics: Statistics, Phi: Array, sign: int) -> OnlineRidge:
-        inverse = self.inverse.with_rows(statistics.gram, Phi, sign, self.statistics.mean)
+        inverse = self.inverse.with_rows(statistics.gram, Phi, sign, self.statistics.mean, statistics.rounding)
         return replace(self, statistics=statistics, inverse=inverse)
 
     def with_tasks(self, tasks: Array | None, cross: Array, label_mean: Array | None = None) -> OnlineRidge:
@@ -309,7 +309,7 @@ class OnlineRidge(TwoSteps):
         return replace(self, inverse=inverse, task_inverse=task_inverse)
 
 
-def instance_rows(Phi: Array, mean: Array | None, dtype: Any = None) -> Array:
+def instance_rows(Phi: Array, mean: Array | None) -> Array:
     """Return what multiplies the coefficients of instances: they themselves (l, d), with a constant (l, d + 2).
 
     Parameters
@@ -317,12 +317,9 @@ def instance_rows(Phi: Array, mean: Array | None, dtype: Any = None) -> Array:
     Phi : array or sparse matrix of shape (l, d)
     mean : array of shape (2, d) or None
         That of the statistics.
-    dtype : dtype, default=None
-        What to return them in; None is double precision, in which they are brought about their mean.
 
     Returns
     -------
-    array or sparse matrix of shape (l, d) or (l, d + 2)
+    array or sparse matrix of shape (l, d) or (l, d + 2), in double precision
     """
-    rows = Phi if mean is None else with_constants(double(Phi), mean)
-    return double(rows) if dtype is None else cast(rows, dtype)
+    return double(Phi) if mean is None else with_constants(double(Phi), mean)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, is_sparse, namespace
+from dyadlearn._array import Array, copied, dense, is_sparse, namespace
 from dyadlearn._checks import check_no_infinity, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.growing.columns import Columns
@@ -88,7 +88,7 @@ class GrowingModel(PairModel, stored=False):
     # Predicting ----------------------------------------------------------------------------------
 
     def _expansion(self) -> Expansion:
-        return Expansion(cast(self._learnt.model.coefficients, self._learnt.dtype))
+        return Expansion(self._learnt.model.coefficients)
 
     @property
     def _precision(self) -> str:
@@ -113,10 +113,11 @@ class GrowingModel(PairModel, stored=False):
 
     def _rows_of(self, rows: Array) -> NewRows:
         """Return instances (a, p) that are checked already as rows to predict for."""
-        # A feature map may make many features of few, and with a constant they are copied.
-        model, dtype = self._learnt.model, self._learnt.dtype
-        width = model.n_coefficients if model.statistics.has_constant or self.feature_map is not None else 0
-        return NewRows(rows, lambda part: model.rows(self._mapped(part), dtype), width)
+        # A feature map may make many features of few, and with a constant or in single precision they are copied.
+        model = self._learnt.model
+        is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
+        width = model.n_coefficients if is_copied or self.feature_map is not None else 0
+        return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         table, known = None, self._learnt.model.statistics
@@ -126,7 +127,7 @@ class GrowingModel(PairModel, stored=False):
                 self._refuse_tasks()
             table, Psi = self._known_tasks(tasks, None)
             self._check_library(tasks=Psi)
-        rows = None if Psi is None else cast(known.rows_of_tasks(Psi), self._learnt.dtype)
+        rows = None if Psi is None else known.rows_of_tasks(double(Psi))
         return table, None if rows is None else NewRows(rows, lambda part: part, 0)
 
     # What users hand in --------------------------------------------------------------------------

@@ -1,0 +1,194 @@
+r"""Eigendecomposition of Gram matrices whose features have any scales.
+
+The eigenvalues of :math:`\mathbf{G} = \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain
+eigendecomposition resolves them to :math:`\varepsilon\,\sigma_{\max}`: beside a feature of spread 10⁸, all features of
+spread 1 are rounding. The entries of G do not lose them. Each is exact to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so
+that the matrix of unit diagonal,
+
+.. math:: \mathbf{S} = \mathbf{D}^{-1}\mathbf{G}\mathbf{D}^{-1}, \qquad \mathbf{D}^2 = \mathrm{diag}(\mathbf{G}),
+
+is exact to :math:`\varepsilon` and tells collinear features from small ones. Its Cholesky factor
+:math:`\mathbf{S} = \mathbf{R}^\top\mathbf{R}` gives :math:`\mathbf{G} = \mathbf{F}^\top\mathbf{F}` with
+:math:`\mathbf{F} = \mathbf{RD} = \mathbf{Q}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top`. With the features in
+descending order of D, both rows and columns of F descend, and its singular values keep their digits.
+
+An entry of V is small where its feature and its singular value are far apart. Multiplied by large features, it needs
+digits of its own. :math:`\mathbf{V} = \mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has them where
+:math:`D_j > s_k`, the singular value decomposition elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg
+
+from dyadlearn._array import (
+    Array,
+    cholesky,
+    eigh,
+    epsilon,
+    is_foreign,
+    largest,
+    namespace,
+    solve,
+    solve_lower,
+    svd,
+    take_block,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+
+__all__ = ["gram_eigen", "unit_noise", "unit_scale"]
+
+#: Diagonals that span less than this factor are decomposed as they are.
+_PLAIN = 100.0
+
+
+def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple[Array, Array]:
+    r"""Return the eigenvalues and eigenvectors of a Gram matrix, without its null space.
+
+    Features of any scales keep their digits: the rank is that of the matrix of unit diagonal.
+
+    Parameters
+    ----------
+    gram : array of shape (d, d)
+        :math:`\boldsymbol\Phi^\top\boldsymbol\Phi` in double precision.
+    n_rows : int
+        Number n of rows of :math:`\boldsymbol\Phi`.
+    rounding : array of shape (d,), default=None
+        What the diagonal may be wrong by, in units of the machine precision; None is :math:`\sqrt n` times itself, the
+        rounding of sums. Of sums that others were subtracted from it is more.
+
+    Returns
+    -------
+    values : array of shape (k,)
+        In ascending order.
+    vectors : array of shape (d, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn._gram import gram_eigen
+    >>> gram_eigen(np.diag([1e20, 0.0, 1.0]), 5)[0]
+    array([1.e+00, 1.e+20])
+    """
+    xp, sizes = namespace(gram), to_numpy(namespace(gram).linalg.diagonal(gram))
+    some = np.flatnonzero(sizes > 0)
+    if some.size == 0:
+        return gram[0, :0], gram[:, :0]
+    if sizes.max() < _PLAIN * sizes[some].min():
+        values, vectors = eigh(gram)
+        least = max(n_rows, sizes.size) * largest(values)
+        if rounding is not None:
+            least = max(least, 4.0 * largest(rounding))
+        # In ascending order: what is kept stands at the end.
+        start = int(np.searchsorted(to_numpy(values), epsilon(values) * least, side="right"))
+        return values[start:], vectors[:, start:]
+    order = some[np.argsort(-sizes[some], kind="stable")]
+    known = None if rounding is None else take_rows(rounding, order)
+    values, vectors = _graded(take_block(gram, order, order), n_rows, known)
+    place = np.full(sizes.size, order.size)
+    place[order] = np.arange(order.size)
+    return xp.flip(values), take_rows(xp.concat([xp.flip(vectors, axis=1), zeros((1, values.shape[0]), gram)]), place)
+
+
+def unit_scale(diagonal: Array) -> Array:
+    """Return what rows and columns of a Gram matrix with this diagonal (d,) are multiplied by for one of about ones.
+
+    They are powers of two, so that nothing is rounded; 1 for a feature that is zero.
+    """
+    xp = namespace(diagonal)
+    safe = xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal))
+    return 2.0 ** -xp.round(xp.log2(safe) / 2)
+
+
+def unit_noise(diagonal: Array, scale: Array, n_rows: int, rounding: Array | None = None) -> Array:
+    """Return what the diagonal (d,) of a Gram matrix may be wrong by once its rows and columns are scaled.
+
+    Parameters
+    ----------
+    diagonal, scale : arrays of shape (d,)
+        As it is, and what it is scaled by: see `unit_scale`.
+    n_rows, rounding : as in `gram_eigen`
+
+    Returns
+    -------
+    array of shape (d,)
+    """
+    sums = math.sqrt(n_rows) * diagonal if rounding is None else rounding
+    return 4.0 * epsilon(diagonal) * (int(diagonal.shape[0]) + scale**2 * sums)
+
+
+def _graded(gram: Array, n_rows: int, rounding: Array | None) -> tuple[Array, Array]:
+    """Return what `gram_eigen` does, in descending order, for features in descending order of their scales."""
+    xp, squares = namespace(gram), namespace(gram).linalg.diagonal(gram)
+    scale = unit_scale(squares)
+    noise = unit_noise(squares, scale, n_rows, rounding)
+    root, pivots = _echelon(gram * scale[:, None] * scale, noise**0.5)
+    F = root / scale
+    if is_foreign(F):
+        Q, s, rows = svd(F)
+    else:  # the default driver is faster, and knows small singular values to the rounding of the largest only
+        Q, s, rows = linalg.svd(F, full_matrices=False, lapack_driver="gesvd", check_finite=False)
+    inverse = _right_inverse(root, pivots, scale, Q)
+    return s**2, xp.where(squares[:, None] > s**2, inverse * s, rows.T)
+
+
+def _echelon(unit: Array, doubt: Array) -> tuple[Array, np.ndarray]:
+    """Return R of shape (k, d) with RᵀR a matrix of unit diagonal (d, d), and its k linearly independent columns.
+
+    R is zero before its pivots, and a column that is a combination of those before it has none. Entries (i, j) of the
+    matrix may be wrong by the product of entries i and j of `doubt` (d,).
+    """
+    xp, d = namespace(unit), int(unit.shape[0])
+    try:
+        root = cholesky(unit).T
+    except np.linalg.LinAlgError:
+        pass
+    else:  # if this is less than one, the matrix is definite whatever is wrong with it
+        if float(xp.sum((doubt[:, None] * _solve_upper(root, _identity(d, unit))) ** 2)) < 1.0:
+            return root, np.arange(d)
+    root, left, pivots = zeros((d, d), unit), xp.asarray(xp.linalg.diagonal(unit), copy=True), list[int]()
+    # What is left of a column is as uncertain as the combination of columns that was taken from it.
+    doubt = xp.asarray(doubt, copy=True)
+    for column in range(d):
+        k, pivot = len(pivots), float(left[column])
+        if pivot <= float(doubt[column]) ** 2:
+            continue
+        row = (unit[column, :] - root[:k, column] @ root[:k, :]) / math.sqrt(pivot)
+        root[k, column:] = row[column:]
+        left -= row**2
+        doubt += xp.abs(row) * (float(doubt[column]) / math.sqrt(pivot))
+        pivots.append(column)
+    return root[: len(pivots), :], np.array(pivots)
+
+
+def _right_inverse(root: Array, pivots: np.ndarray, scale: Array, Q: Array) -> Array:
+    r"""Return the least solution (d, k) of :math:`\mathbf{F}\mathbf{P} = \mathbf{Q}` for F = R / `scale`."""
+    xp, (k, d) = namespace(root), root.shape
+    own = take_rows(scale, pivots)[:, None]
+    if k == d:
+        return own * _solve_upper(root, Q)
+    others = np.delete(np.arange(d), pivots)
+    # Columns without a pivot are combinations of larger ones, with coefficients of no more than about one.
+    upper, rest = take_rows(root.T, pivots).T, take_rows(root.T, others).T
+    both = own * _solve_upper(upper, xp.concat([Q, rest / take_rows(scale, others)], axis=1))
+    first, null = both[:, :k], both[:, k:]
+    share = solve(null.T @ null + _identity(d - k, root), null.T @ first)
+    result = xp.concat([first - null @ share, share], axis=0)
+    return take_rows(result, np.argsort(np.concatenate([pivots, others])))
+
+
+def _solve_upper(upper: Array, right: Array) -> Array:
+    """Return the solution of a system with an upper triangular matrix (k, k), by substitution."""
+    flip = namespace(upper).flip
+    return flip(solve_lower(flip(upper), flip(right, axis=0)), axis=0)
+
+
+def _identity(size: int, like: Array) -> Array:
+    """Return the identity matrix in the library of `like`."""
+    return with_diagonal(zeros((size, size), like), 1.0)
